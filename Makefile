@@ -1,0 +1,41 @@
+# Everything here needs python3 (3.11 or newer) and make, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check bench clean
+
+help:  ## what there is to make
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.runtime: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.runtime  ## record, list and replay a session: no key, no network
+	$(BIN)/recorder demo
+
+test: $(VENV)/.dev  ## the tests, a few minutes
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: $(VENV)/.dev  ## crash loops and the whole corpus, many minutes
+	$(BIN)/python -m pytest -m slow --timeout 1800
+
+check: $(VENV)/.dev  ## ruff, mypy --strict, the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+bench: $(VENV)/.dev  ## ratios against references measured in the same run; writes JSON
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what was made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

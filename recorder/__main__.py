@@ -1,0 +1,3 @@
+from recorder.commands import main
+
+main()

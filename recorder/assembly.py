@@ -1,0 +1,209 @@
+"""Journal records → rows of the log: exchanges put together again from records that came interleaved.
+
+Pure but for one question, which session a request belongs to, that it asks its owner.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from recorder.capture import Capture, GapRecord
+from recorder.decoding import UndecodableError, decode
+from recorder.dialects import by_path
+from recorder.events import Event, Exchange, Session
+from recorder.grouping import Grouping, group
+from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.records import Gap, Mark, Position, Record
+
+log = logging.getLogger(__name__)
+
+REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
+
+
+class Batch(msgspec.Struct):
+    """Rows that are to be committed together."""
+
+    sessions: list[Session] = msgspec.field(default_factory=list)
+    exchanges: list[Exchange] = msgspec.field(default_factory=list)
+    events: list[Event] = msgspec.field(default_factory=list)
+
+    def of(self, exchange_id: str) -> Batch:
+        """The rows of one exchange, its session included."""
+        exchanges = [exchange for exchange in self.exchanges if exchange.exchange_id == exchange_id]
+        session_ids = {exchange.session_id for exchange in exchanges}
+        return Batch(
+            [session for session in self.sessions if session.session_id in session_ids],
+            exchanges,
+            [event for event in self.events if event.exchange_id == exchange_id],
+        )
+
+
+class OpenExchange(msgspec.Struct):
+    """An exchange that has begun and not ended."""
+
+    start: Position
+    started_ns: int
+    head: RequestHead
+    body: bytearray = msgspec.field(default_factory=bytearray)
+    complete: bool = False
+    gaps: list[GapRecord] = msgspec.field(default_factory=list)
+    capture: Capture | None = None
+    last_ns: int = 0
+
+
+class Assembler:
+    """The records of one recorder, told in order, as a `Batch` that its owner takes and replaces."""
+
+    def __init__(self, recorder_id: str, find_session: Callable[[RequestHead, Grouping], str | None]) -> None:
+        """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one."""
+        self._recorder_id = recorder_id
+        self._find_session = find_session
+        self._rejected: set[int] = set()
+        self.open: dict[int, OpenExchange] = {}
+        self.batch = Batch()
+
+    def tell(self, record: Record, start: Position) -> None:
+        """Add a record, which begins at `start`. One that makes no sense costs its exchange, not the others."""
+        if record.exchange in self._rejected:
+            return
+        try:
+            self.batch.events += _MEANING[record.mark](self, record, start)
+        except (ValueError, KeyError, msgspec.MsgspecError) as error:
+            self.reject(record.exchange, f"a record of it makes no sense to this version of recorder ({error!r})")
+
+    def reject(self, number: int, reason: str) -> None:
+        """Hear no more of an exchange."""
+        self._rejected.add(number)
+        exchange = self.open.pop(number, None)
+        name = exchange.head.exchange_id if exchange else f"number {number}"
+        log.error("exchange %s of recorder %s is not recorded further: %s", name, self._recorder_id, reason)
+
+    def end_all(self) -> None:
+        """The recorder is dead and nothing more comes: what is open ended there."""
+        end = msgspec.json.encode(ExchangeEnd("recorder_crash", "the recorder ended without ending the exchange"))
+        for number, exchange in list(self.open.items()):
+            self.tell(Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start)
+
+    def _on_request(self, record: Record, start: Position) -> list[Event]:
+        head = msgspec.json.decode(record.payload, type=RequestHead)
+        self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns)
+        return []
+
+    def _on_request_body(self, record: Record, start: Position) -> list[Event]:
+        exchange = self.open[record.exchange]
+        if exchange.capture is None and len(exchange.body) + len(record.payload) <= REQUEST_LIMIT:
+            exchange.body += record.payload
+        return []
+
+    def _on_request_end(self, record: Record, start: Position) -> list[Event]:
+        exchange = self.open[record.exchange]
+        exchange.complete = msgspec.json.decode(record.payload, type=RequestEnd).complete
+        return self._begin(exchange)[1]
+
+    def _on_response(self, record: Record, start: Position) -> list[Event]:
+        capture, events = self._begin(self.open[record.exchange])
+        return events + capture.response(record.t_ns, msgspec.json.decode(record.payload, type=ResponseHead))
+
+    def _on_chunk(self, record: Record, start: Position) -> list[Event]:
+        exchange = self.open[record.exchange]
+        exchange.last_ns = record.t_ns
+        capture, events = self._begin(exchange)
+        return events + capture.chunk(record.t_ns, record.payload)
+
+    def _on_gap(self, record: Record, start: Position) -> list[Event]:
+        exchange = self.open[record.exchange]
+        gap = msgspec.json.decode(record.payload, type=Gap)
+        told = GapRecord(
+            of="request" if gap.mark == Mark.REQUEST_BODY else "response",
+            chunks=gap.chunks,
+            size_bytes=gap.size_bytes,
+            sha256=gap.sha256,
+            from_ns=gap.from_ns,
+            to_ns=gap.to_ns,
+            reason=gap.reason,
+        )
+        if exchange.capture is None:
+            exchange.gaps.append(told)
+            return []
+        return exchange.capture.gap(told)
+
+    def _on_end(self, record: Record, start: Position) -> list[Event]:
+        capture, events = self._begin(self.open[record.exchange])
+        del self.open[record.exchange]
+        return events + capture.end(record.t_ns, msgspec.json.decode(record.payload, type=ExchangeEnd))
+
+    def _begin(self, exchange: OpenExchange) -> tuple[Capture, list[Event]]:
+        """The request is known as far as it will be: find its session, and open its part of the log."""
+        if exchange.capture is not None:
+            return exchange.capture, []
+        head, wire = exchange.head, bytes(exchange.body)
+        exchange.body = bytearray()
+        body, undecoded = _decoded(head, wire)
+        grouping = group(head, None if undecoded else body)
+        session_id = self._session(head, grouping)
+        dialect = by_path(head.method, head.target.partition("?")[0])
+        self.batch.exchanges.append(_exchange(session_id, self._recorder_id, dialect.name, head, grouping))
+        capture = exchange.capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns)
+        complete = exchange.complete and not exchange.gaps
+        events = capture.request(head, body, wire=wire, complete=complete, undecoded=undecoded)
+        for gap in exchange.gaps:
+            events += capture.gap(gap)
+        return capture, events
+
+    def _session(self, head: RequestHead, grouping: Grouping) -> str:
+        found = self._find_session(head, grouping)
+        if found is not None:
+            return found
+        name = grouping.name or _own_name(head, grouping)
+        self.batch.sessions.append(Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live"))
+        return head.session_id
+
+
+_MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {
+    Mark.REQUEST: Assembler._on_request,
+    Mark.REQUEST_BODY: Assembler._on_request_body,
+    Mark.REQUEST_END: Assembler._on_request_end,
+    Mark.RESPONSE: Assembler._on_response,
+    Mark.CHUNK: Assembler._on_chunk,
+    Mark.GAP: Assembler._on_gap,
+    Mark.END: Assembler._on_end,
+}
+
+
+def _decoded(head: RequestHead, wire: bytes) -> tuple[bytes, str | None]:
+    """The request body without its content coding; or as it was sent, and why."""
+    coding = next((value for name, value in head.headers if name.lower() == "content-encoding"), None)
+    try:
+        return decode(coding, wire, REQUEST_LIMIT), None
+    except UndecodableError as error:
+        return wire, str(error)
+
+
+def _exchange(session_id: str, recorder_id: str, api: str, head: RequestHead, grouping: Grouping) -> Exchange:
+    return Exchange(
+        session_id=session_id,
+        exchange_id=head.exchange_id,
+        started_ns=head.started_ns,
+        recorder_id=recorder_id,
+        provider=head.upstream,
+        api=api,
+        method=head.method,
+        target=head.target,
+        client=grouping.client,
+        client_version=grouping.client_version,
+        thread_id=grouping.thread_id,
+        turn_id=grouping.turn_id,
+        attempt=grouping.attempt,
+        resumes_response_id=grouping.resumes_response_id,
+        resumes_after=grouping.resumes_after,
+    )
+
+
+def _own_name(head: RequestHead, grouping: Grouping) -> str:
+    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
+    client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
+    return f"{client}-{head.session_id[-6:]}"

@@ -1,0 +1,288 @@
+"""What passed, as events: the one place where bytes become rows of the log.
+
+A pure function of what it is told, in order: the request, the response head, each chunk with its time, the end. Told
+the same again it makes the same events with the same hashes; recovery after a crash is just that. It knows no clock,
+no file and no database.
+
+The invariant: the `raw` of an exchange's body events (`recorder.events.BODY_KINDS`), in order of `pos`, is the decoded
+response body, byte for byte. Where it cannot be, `end` says so: `lossless` is false.
+"""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+
+from recorder.decoding import Decoder, UndecodableError
+from recorder.dialects import Dialect, Keys, framing
+from recorder.events import BODY_KINDS, Event, Kind, Outcome, Status, link, root
+from recorder.heads import ExchangeEnd, Header, RequestHead, ResponseHead
+from recorder.sse import BOM, FRAME_LIMIT, Piece, Splitter
+
+KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
+READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
+
+_NO_KEYS = Keys()
+_encode = msgspec.json.Encoder().encode
+
+
+class RequestRecord(msgspec.Struct, frozen=True):
+    """`raw` of the first `request` event, as JSON. The body follows in events of type "body"."""
+
+    method: str
+    target: str
+    upstream: str
+    headers: list[Header]
+    wire_bytes: int  # of the body, as it was sent
+    wire_sha256: str
+    body_bytes: int  # of the body, decoded, as recorded
+    complete: bool  # whether all of the body was seen
+    undecoded: str | None = None  # why the body is recorded as it was sent, if its coding could not be undone
+
+
+class GapRecord(msgspec.Struct, frozen=True):
+    """`raw` of a `gap` event, as JSON: what was received here and not kept."""
+
+    of: Literal["request", "response"]
+    chunks: int
+    size_bytes: int
+    sha256: str
+    from_ns: int  # since the exchange began
+    to_ns: int
+    reason: str
+
+
+class EndRecord(msgspec.Struct, frozen=True):
+    """`raw` of the `end` event, as JSON: how it ended, and the sums that `recorder verify` checks."""
+
+    status: Status
+    outcome: Outcome
+    error: str | None
+    http_status: int | None
+    wire_bytes: int  # of the response body, received
+    wire_sha256: str  # of what was kept of them
+    body_bytes: int  # of the decoded body, kept
+    body_sha256: str
+    events: int  # before this one
+    frames: int
+    gap_chunks: int
+    gap_bytes: int
+    coding: str | None
+    undecoded: str | None  # why the body is kept as it was sent from some point on
+    lossless: bool
+
+
+class Capture:
+    """One exchange, from its first byte to its end."""
+
+    def __init__(self, session_id: str, exchange_id: str, dialect: Dialect, started_ns: int) -> None:
+        """`started_ns` is the monotonic time that all times of the exchange are relative to."""
+        self._ids = (session_id, exchange_id)
+        self._dialect = dialect
+        self._started_ns = started_ns
+        self._pos = 0
+        self._hash = root(session_id, exchange_id)
+        self._t_ns = 0  # of the last chunk
+        self._http_status: int | None = None
+        self._decoder = Decoder(None)
+        self._splitter: Splitter | None = None
+        self._undecoded: str | None = None
+        self._verdict: Literal["completed", "incomplete", "failed"] | None = None
+        self._request_complete = True
+        self._parts: list[bytes] = []
+        self._reads = array("q")
+        self._wire, self._body = sha256(), sha256()
+        self._wire_bytes = self._body_bytes = self._frames = self._gap_chunks = self._gap_bytes = 0
+
+    def request(
+        self, head: RequestHead, body: bytes, *, wire: bytes, complete: bool = True, undecoded: str | None = None
+    ) -> list[Event]:
+        """The request: its head, its decoded body, and the body as it was sent."""
+        self._request_complete = complete
+        record = RequestRecord(
+            method=head.method,
+            target=head.target,
+            upstream=head.upstream,
+            headers=head.headers,
+            wire_bytes=len(wire),
+            wire_sha256=sha256(wire).hexdigest(),
+            body_bytes=len(body),
+            complete=complete,
+            undecoded=undecoded,
+        )
+        parts = [body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT)]
+        return [
+            self._event("request", 0, _encode(record)),
+            *(self._event("request", 0, part, Keys(type="body")) for part in parts),
+        ]
+
+    def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
+        """The response head. It decides how the body is decoded and framed."""
+        headers = {name.lower(): value for name, value in head.headers}
+        content_type = headers.get("content-type")
+        is_stream = framing(content_type) == "sse"
+        is_text = is_stream or "json" in (content_type or "")
+        self._http_status = head.status
+        self._decoder = Decoder(headers.get("content-encoding"), sniff=is_text)
+        self._splitter = Splitter() if is_stream else None
+        return [self._event("response", self._since(t_ns), _encode(head))]
+
+    def chunk(self, t_ns: int, data: bytes) -> list[Event]:
+        """One read from the upstream, as it was on the wire."""
+        self._t_ns = self._since(t_ns)
+        events = self._read(len(data))
+        self._wire.update(data)
+        if self._undecoded is None:
+            try:
+                for piece in self._decoder.feed(data):
+                    self._take(piece, events)
+                return events
+            except UndecodableError as error:
+                self._give_up(str(error), events)
+        self._keep(data, events)
+        return events
+
+    def gap(self, gap: GapRecord) -> list[Event]:
+        """Something was received and not kept. What follows is framed anew, and not decoded if it was coded."""
+        events: list[Event] = []
+        if gap.of == "response":
+            self._gap_chunks += gap.chunks
+            self._gap_bytes += gap.size_bytes
+            self._wire_bytes += gap.size_bytes
+            self._flush(events)
+            if self._splitter is not None:
+                self._splitter = Splitter()
+            if self._decoder.coding is not None:
+                self._undecoded = self._undecoded or "bytes before this point were not kept"
+        else:
+            self._request_complete = False
+        start = self._started_ns
+        gap = msgspec.structs.replace(gap, from_ns=gap.from_ns - start, to_ns=gap.to_ns - start)
+        return [*events, self._event("gap", gap.to_ns, _encode(gap))]
+
+    def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
+        """The exchange is over, one way or another."""
+        events: list[Event] = []
+        self._flush(events)
+        self._report_reads(events)
+        record = EndRecord(
+            status=self._status(end.outcome),
+            outcome=end.outcome,
+            error=end.error,
+            http_status=self._http_status,
+            wire_bytes=self._wire_bytes,
+            wire_sha256=self._wire.hexdigest(),
+            body_bytes=self._body_bytes,
+            body_sha256=self._body.hexdigest(),
+            events=self._pos,
+            frames=self._frames,
+            gap_chunks=self._gap_chunks,
+            gap_bytes=self._gap_bytes,
+            coding=self._decoder.coding,
+            undecoded=self._undecoded,
+            lossless=self._request_complete and not self._gap_chunks and self._undecoded is None,
+        )
+        return [*events, self._event("end", self._since(t_ns), _encode(record))]
+
+    def _status(self, outcome: Outcome) -> Status:
+        """What the provider said of its own response stands above how the connection ended."""
+        if outcome == "eof" and self._http_status is not None and self._http_status >= 400:
+            return "error_status"
+        if self._verdict is not None:
+            return self._verdict
+        if outcome != "eof":
+            return outcome
+        return "incomplete" if self._splitter is not None and self._dialect.needs_terminal else "completed"
+
+    def _take(self, data: bytes, events: list[Event]) -> None:
+        """Decoded bytes of the body."""
+        if self._splitter is None:
+            self._keep(data, events)
+            return
+        for piece in self._splitter.feed(data):
+            events.append(self._framed(piece))
+
+    def _keep(self, data: bytes, events: list[Event]) -> None:
+        """Bytes that have no frames: a JSON body, a file, what could not be decoded."""
+        for start in range(0, len(data), FRAME_LIMIT):
+            events.append(self._event("body", self._t_ns, data[start : start + FRAME_LIMIT]))
+
+    def _flush(self, events: list[Event]) -> None:
+        """What decoder and splitter still hold, when nothing more comes that would complete it."""
+        if held := self._decoder.close():
+            self._take(held, events)
+        if self._splitter is not None and self._undecoded is None:
+            events += [self._framed(piece) for piece in self._splitter.close()]
+        self._parts.clear()
+
+    def _give_up(self, reason: str, events: list[Event]) -> None:
+        self._flush(events)
+        self._undecoded = reason
+
+    def _framed(self, piece: Piece) -> Event:
+        keys = self._keys(piece)
+        if piece.complete and piece.kind != "comment":
+            self._frames += 1
+        verdict = self._dialect.terminal.get(keys.type or "")
+        if verdict is not None and self._verdict != "failed":
+            self._verdict = verdict
+        return self._event(piece.kind, self._t_ns, piece.raw, keys)
+
+    def _keys(self, piece: Piece) -> Keys:
+        if piece.kind == "comment":
+            return _NO_KEYS
+        if piece.kind == "part":
+            return self._keys_of_parts(piece)
+        if self._body_bytes == 0 and piece.raw.startswith(BOM):
+            keys = self._dialect.keys(piece.raw[len(BOM) :])
+            if keys.data_start is None:
+                return keys
+            return msgspec.structs.replace(keys, data_start=keys.data_start + len(BOM))
+        return self._dialect.keys(piece.raw)
+
+    def _keys_of_parts(self, piece: Piece) -> Keys:
+        """The keys of a block that came in parts stand on its last part, where it is complete."""
+        self._parts.append(piece.raw)
+        if not piece.complete:
+            if len(self._parts) * FRAME_LIMIT > KEYS_LIMIT:
+                del self._parts[1:]  # too long to be read: its `event:` line must do
+            return _NO_KEYS
+        block = b"".join(self._parts).removeprefix(BOM)
+        self._parts.clear()
+        return msgspec.structs.replace(self._dialect.keys(block), data_start=None, data_length=None)
+
+    def _read(self, size_bytes: int) -> list[Event]:
+        self._wire_bytes += size_bytes
+        events: list[Event] = []
+        if len(self._reads) >= 2 * READS_PART:
+            self._report_reads(events)
+        self._reads.extend((self._t_ns, size_bytes))
+        return events
+
+    def _report_reads(self, events: list[Event]) -> None:
+        if self._reads:
+            reads = list(zip(self._reads[::2], self._reads[1::2], strict=True))
+            self._reads = array("q")
+            events.append(self._event("reads", reads[-1][0], _encode(reads)))
+
+    def _since(self, t_ns: int) -> int:
+        return max(0, t_ns - self._started_ns)
+
+    def _event(self, kind: Kind, t_ns: int, raw: bytes, keys: Keys = _NO_KEYS) -> Event:
+        if kind in BODY_KINDS:
+            self._body_bytes += len(raw)
+            self._body.update(raw)
+        pos = self._pos
+        self._pos += 1
+        type, sequence_number, item_id = keys.type, keys.sequence_number, keys.item_id
+        output_index, data_start, data_length = keys.output_index, keys.data_start, keys.data_length
+        self._hash = link(
+            *(self._hash, pos, kind, t_ns, type, sequence_number, item_id, output_index, raw, data_start, data_length)
+        )
+        return Event(
+            *(*self._ids, pos, kind, t_ns, type, sequence_number, item_id, output_index, raw, data_start, data_length),
+            hash=self._hash,
+        )

@@ -1,0 +1,187 @@
+"""Content codings (RFC 9110 section 8.4), undone on a copy, a bounded piece at a time.
+
+The client always gets the bytes as the upstream sent them; this is for the record only. A decoder gives up rather than
+grow: on damage, on a coding it does not know, on a body that inflates beyond reason.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import brotli
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PIECE_BYTES = 64 * 1024  # of output at a time, so that a bomb costs time and never memory
+BOMB_BYTES = 64 * 2**20  # below this much output no ratio is suspicious
+BOMB_RATIO = 100  # real streams deflate 3 to 20 times
+ZSTD_WINDOW_LOG = 23  # 8 MiB: RFC 9659 section 3 forbids more in HTTP
+
+
+class UndecodableError(Exception):
+    """The body is not what its coding says, or inflates beyond reason."""
+
+
+class _Codec(Protocol):
+    """One compressed member. `decode` yields output; `left` is input after its end, `None` before its end."""
+
+    @property
+    def left(self) -> bytes | None: ...
+
+    def decode(self, data: bytes) -> Iterator[bytes]: ...
+
+
+class _Zlib:
+    def __init__(self, wbits: int) -> None:
+        self._inflate = zlib.decompressobj(wbits)
+        self.left: bytes | None = None
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        while True:
+            piece = self._inflate.decompress(data, PIECE_BYTES)
+            data = self._inflate.unconsumed_tail
+            if piece:
+                yield piece
+            if self._inflate.eof:
+                self.left = self._inflate.unused_data
+                return
+            if not data and len(piece) < PIECE_BYTES:
+                return
+
+
+class _Deflate:
+    """`deflate` is zlib by the standard and bare deflate by some servers: the first byte tells."""
+
+    def __init__(self) -> None:
+        self._zlib: _Zlib | None = None
+
+    @property
+    def left(self) -> bytes | None:
+        return self._zlib.left if self._zlib else None
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        if self._zlib is None and data:
+            self._zlib = _Zlib(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+        return self._zlib.decode(data) if self._zlib else iter(())
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self.left: bytes | None = None
+        self._decompressor = brotli.Decompressor()
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        piece = self._decompressor.process(data, output_buffer_limit=PIECE_BYTES)
+        while piece or not self._decompressor.can_accept_more_data():
+            if piece:
+                yield piece
+            piece = self._decompressor.process(b"", output_buffer_limit=PIECE_BYTES)
+        if self._decompressor.is_finished():
+            self.left = b""
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        options = {int(zstd.DecompressionParameter.window_log_max): ZSTD_WINDOW_LOG}
+        self._decompressor = zstd.ZstdDecompressor(options=options)
+        self.left: bytes | None = None
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        while True:
+            piece = self._decompressor.decompress(data, PIECE_BYTES)
+            data = b""
+            if piece:
+                yield piece
+            if self._decompressor.eof:
+                self.left = self._decompressor.unused_data
+                return
+            if self._decompressor.needs_input:
+                return
+
+
+_CODECS: dict[str, Callable[[], _Codec]] = {
+    "gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
+    "x-gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
+    "deflate": _Deflate,
+    "br": _Brotli,
+    "zstd": _Zstd,
+}
+_MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
+_FAILURES = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
+
+
+class Decoder:
+    """A body in one coding, undone as it arrives.
+
+    `coding` is the value of `Content-Encoding`, or `None`. With `sniff`, an unlabelled body that begins with the magic
+    number of gzip or zstd is taken for what it is.
+    """
+
+    def __init__(self, coding: str | None, *, sniff: bool = False) -> None:
+        self.coding = (coding or "").strip().lower() or None
+        if self.coding == "identity":
+            self.coding = None
+        self._sniffing = b"" if sniff and self.coding is None else None
+        self._codec: _Codec | None = None
+        self._in_bytes = self._out_bytes = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded. Raises `UndecodableError`."""
+        if self._sniffing is not None:
+            data = self._sniff(self._sniffing + data)
+        if self.coding is None:
+            return iter((data,) if data else ())
+        return self._decode(data)
+
+    def close(self) -> bytes:
+        """What a sniffer still held back when the body ended."""
+        held, self._sniffing = self._sniffing or b"", None
+        return held
+
+    def _sniff(self, data: bytes) -> bytes:
+        for coding, magic in _MAGIC.items():
+            if data.startswith(magic):
+                self.coding, self._sniffing = coding, None
+                return data
+        if any(magic.startswith(data) for magic in _MAGIC.values()):
+            self._sniffing = data
+            return b""
+        self._sniffing = None
+        return data
+
+    def _decode(self, data: bytes) -> Iterator[bytes]:
+        self._in_bytes += len(data)
+        try:
+            while data:
+                codec = self._codec = self._codec or _CODECS[self.coding or ""]()
+                for piece in codec.decode(data):
+                    self._out_bytes += len(piece)
+                    if self._out_bytes > max(BOMB_BYTES, BOMB_RATIO * self._in_bytes):
+                        raise UndecodableError("the body inflates beyond reason")
+                    yield piece
+                data = codec.left or b""
+                if codec.left is not None:
+                    self._codec = None  # gzip members and zstd frames may follow one another
+        except KeyError:
+            raise UndecodableError(f"the coding {self.coding!r} is not known") from None
+        except _FAILURES as error:
+            raise UndecodableError(f"not {self.coding}: {error}") from error
+
+
+def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
+    """A whole body, decoded. Raises `UndecodableError`, also for one that is longer than `limit_bytes`."""
+    decoder = Decoder(coding)
+    pieces: list[bytes] = []
+    size = 0
+    for piece in decoder.feed(data):
+        size += len(piece)
+        if size > limit_bytes:
+            raise UndecodableError(f"the decoded body is over {limit_bytes} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -1,0 +1,141 @@
+"""What the log is made of: sessions, exchanges, events. Frozen, no behaviour.
+
+The fields of each struct are the columns of its table, in order (`recorder.schema`). Times are integers in
+nanoseconds: `*_ns` of a session or exchange is wall time since the epoch, `t_ns` of an event is monotonic time since
+the exchange began.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+
+Kind = Literal[
+    "request",  # pos 0: the request head as JSON; then, with type "body", its body in parts
+    "response",  # the response head as JSON
+    "frame",  # one SSE block with its terminator
+    "comment",  # an SSE block that carries no field: comment lines, stray blank lines
+    "part",  # a piece of an SSE block over `recorder.sse.FRAME_LIMIT`
+    "tail",  # what stood unterminated when the stream ended
+    "body",  # a piece of a body that is not SSE, or could not be decoded
+    "reads",  # [[t_ns, wire bytes], …]: the reads from the upstream, as compact JSON
+    "gap",  # what was received but not kept, counted, as JSON
+    "end",  # how it ended, with counts and digests, as JSON
+    "note",  # anything said about the exchange later
+]
+
+BODY_KINDS: frozenset[Kind] = frozenset({"frame", "comment", "part", "tail", "body"})
+"""Kinds whose `raw`, in order of `pos`, concatenate to the decoded response body."""
+
+Outcome = Literal[
+    "eof",  # the body ended as HTTP says a body ends
+    "client_disconnect",
+    "upstream_reset",
+    "upstream_unreachable",
+    "truncated",
+    "timeout",
+    "recorder_shutdown",
+    "recorder_crash",
+]
+"""How the transport of an exchange ended."""
+
+Status = Literal[
+    "completed",
+    "incomplete",
+    "failed",
+    "error_status",
+    "client_disconnect",
+    "upstream_reset",
+    "upstream_unreachable",
+    "truncated",
+    "timeout",
+    "recorder_shutdown",
+    "recorder_crash",
+]
+"""How an exchange ended, its meaning included: `status` of the `end` event."""
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A named group of exchanges: one agent run, one test, one `recorder run`."""
+
+    session_id: str  # UUIDv7, hyphenated
+    created_ns: int
+    name: str
+    source: str  # the grouping rule that found the name
+    labels: str  # a JSON object
+    origin: Literal["live", "import", "synthetic"]
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One HTTP request and the response it got, streamed or not."""
+
+    session_id: str
+    exchange_id: str  # UUIDv7, hyphenated
+    started_ns: int
+    recorder_id: str
+    provider: str  # the upstream's name: openai, anthropic, gemini, or the user's own
+    api: str  # the dialect's name: openai-responses, openai-chat, anthropic, gemini, other
+    method: str
+    target: str  # path and redacted query, as the client sent them
+    client: str | None = None
+    client_version: str | None = None
+    thread_id: str | None = None
+    turn_id: str | None = None
+    attempt: int | None = None
+    resumes_response_id: str | None = None
+    resumes_after: int | None = None
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One row of the log: a frame, or a step in the life of an exchange."""
+
+    session_id: str
+    exchange_id: str
+    pos: int  # 0, 1, 2 … without a hole
+    kind: Kind
+    t_ns: int  # arrival of the frame's last byte, since the exchange began
+    type: str | None
+    sequence_number: int | None
+    item_id: str | None
+    output_index: int | None
+    raw: bytes
+    data_start: int | None  # where in `raw` the JSON payload stands, if it is one `data:` line
+    data_length: int | None
+    hash: bytes  # SHA-256, see `link`
+
+
+def root(session_id: str, exchange_id: str) -> bytes:
+    """The hash that the first event of an exchange is chained to."""
+    return sha256(f"{session_id}/{exchange_id}".encode()).digest()
+
+
+_header = msgspec.json.Encoder().encode
+
+
+def link(
+    previous: bytes,
+    pos: int,
+    kind: str,
+    t_ns: int,
+    type: str | None,
+    sequence_number: int | None,
+    item_id: str | None,
+    output_index: int | None,
+    raw: bytes,
+    data_start: int | None,
+    data_length: int | None,
+) -> bytes:
+    """The hash of an event: SHA-256 over the previous hash, the row's fields as a JSON array, and `raw`."""
+    fields = (pos, kind, t_ns, type, sequence_number, item_id, output_index, data_start, data_length)
+    return sha256(previous + _header(fields) + raw).digest()
+
+
+def uuid7(now_ns: int, entropy: bytes) -> str:
+    """A UUIDv7 (RFC 9562 section 5.7) of a wall time and ten random bytes, both given by the caller."""
+    value = (now_ns // 1_000_000 & (1 << 48) - 1) << 80 | int.from_bytes(entropy[:10], "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

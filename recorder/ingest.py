@@ -1,0 +1,244 @@
+"""Journal → Capture → store: the only way into the log, and the only writer of it.
+
+One ingester per journal, a process of its own beside the proxy (`python -m recorder.ingest`): a slow, locked, full or
+absent database only makes the journal longer. Its place in the journal is committed in the same transaction as the
+events, so a crash at any point resumes exactly there; what was committed twice is refused as a repeat by the log
+itself. Recovery of a recorder that was killed is this same code, started again.
+
+What the place means: every exchange that is still open began at it or after it. `Capture` holds state that cannot be
+written down (a decompressor's, a digest's), so an open exchange is told again from its beginning. So that one long
+stream does not keep the whole journal, its records are carried over into a file of their own when the place falls
+`CARRY_SEGMENTS` behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from recorder.assembly import Assembler, Batch
+from recorder.errors import StoreConflictError, StoreError
+from recorder.grouping import Grouping
+from recorder.heads import RequestHead
+from recorder.records import HEADER, MAGIC, START, Position, Record, encode, parse
+from recorder.segments import JournalReader, segment_name, segment_numbers, try_lock
+from recorder.store import Store
+
+log = logging.getLogger(__name__)
+
+BATCH_BYTES = 4 * 2**20  # of journal a commit: beyond that larger commits are no faster
+QUIET_S, BUSY_S = 0.025, 0.25  # between commits: events are visible soon, but interleaved streams share one commit
+QUIET_BYTES = 64 * 1024  # a batch under this is quiet
+RETRY_S = 0.1  # how often a refused commit is tried again
+COMPLAIN_S = 10.0  # how often to say that it still is
+CARRY_SEGMENTS = 4  # how far behind the place may fall: 64 MiB, a few seconds of work to tell again
+
+Pause = Callable[[float], bool]
+"""Wait so many seconds, or less; returns whether the ingester should stop."""
+
+T = TypeVar("T")
+
+
+class _Stopped(Exception):
+    """Asked to stop while the database refuses. Nothing is lost: the journal still has it."""
+
+
+class Ingester:
+    """Reads one recorder's journal into the store. Used from one thread."""
+
+    def __init__(self, store: Store, directory: Path, pause: Pause) -> None:
+        self._store, self._directory, self._pause = store, directory, pause
+        self._recorder_id = directory.name
+        self._assembler = Assembler(self._recorder_id, self._find_session)
+        offset = store.offset(self._recorder_id)
+        self._place = self._told = Position(*offset) if offset else START
+        self._reader = JournalReader(directory, self._place)
+        for record in read_carried(directory, self._place):
+            self._assembler.tell(record, self._place)
+
+    def step(self, *, writer_is_dead: bool = False) -> int:
+        """Ingest and commit what stands in the journal now, up to `BATCH_BYTES`. Returns how many bytes that was."""
+        records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
+        for sentence in self._reader.torn:
+            log.warning("%s", sentence)
+        self._reader.torn.clear()
+        size = 0
+        for record in records:
+            length = HEADER.size + len(record.payload)
+            size += length
+            self._assembler.tell(record, record.position._replace(offset=record.position.offset - length))
+            self._told = record.position
+        if records:
+            self._commit()
+        return size
+
+    def run(self) -> None:
+        """Ingest until `pause` says to stop, then once more to the end of what stands there."""
+        try:
+            while not self._pause(self._interval(self.step())):
+                pass
+            self.drain()
+        except _Stopped:
+            log.warning("stopped while the database refused; %s is ingested at the next start", self._directory)
+
+    def drain(self) -> None:
+        """Ingest to the end of what stands in the journal now."""
+        while self.step():
+            pass
+
+    def finish(self) -> None:
+        """The recorder is dead: ingest all it left, end what is open with `recorder_crash`, remove the journal."""
+        try:
+            while self.step(writer_is_dead=True):
+                pass
+            self._assembler.end_all()
+            self._commit()
+            self._retry(lambda: self._in_transaction(lambda: self._store.forget_offset(self._recorder_id)))
+        except _Stopped:
+            log.warning("stopped while the database refused; %s is ingested at the next start", self._directory)
+            return
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @staticmethod
+    def _interval(size: int) -> float:
+        if size >= BATCH_BYTES // 2:
+            return 0.0
+        return QUIET_S if size < QUIET_BYTES else BUSY_S
+
+    def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
+        """The session a request is in already, or the one its grouping names."""
+        found = self._retry(lambda: self._store.session_of_exchange(head.exchange_id))
+        if found is not None or grouping.name is None:
+            return found
+        name, source = grouping.name, grouping.source
+        for session in self._assembler.batch.sessions:
+            if (session.name, session.source) == (name, source):
+                return session.session_id
+        if source == "previous_response_id":
+            self._commit()  # that response may stand in this batch
+            found = self._retry(lambda: self._store.session_of_response(name))
+        return found or self._retry(lambda: self._store.session_named(name, source))
+
+    # -- the store, which may refuse
+
+    def _commit(self) -> None:
+        batch, self._assembler.batch = self._assembler.batch, Batch()
+        place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
+        if self._told.segment - place.segment > CARRY_SEGMENTS:
+            self._carry()
+            place = self._told
+        try:
+            self._write(batch, place)
+        except StoreConflictError:
+            self._write_apart(batch)
+            self._write(Batch(), place)
+        self._place = place
+        self._drop_before(place)
+
+    def _write(self, batch: Batch, place: Position | None) -> None:
+        def write() -> None:
+            for session in batch.sessions:
+                self._store.add_session(session)
+            for exchange in batch.exchanges:
+                self._store.add_exchange(exchange)
+            self._store.append(batch.events)
+            if place is not None:
+                self._store.set_offset(self._recorder_id, *place)
+
+        self._retry(lambda: self._in_transaction(write))
+
+    def _write_apart(self, batch: Batch) -> None:
+        """One exchange contradicts the log: write the others, and say which it is."""
+        numbers = {exchange.head.exchange_id: number for number, exchange in self._assembler.open.items()}
+        for exchange_id in dict.fromkeys(event.exchange_id for event in batch.events):
+            try:
+                self._write(batch.of(exchange_id), None)
+            except StoreConflictError as error:
+                log.error("exchange %s: %s", exchange_id, error)
+                if exchange_id in numbers:
+                    self._assembler.reject(numbers[exchange_id], str(error))
+
+    def _in_transaction(self, write: Callable[[], None]) -> None:
+        with self._store.transaction():
+            write()
+
+    def _retry(self, attempt: Callable[[], T]) -> T:
+        """Try until the store does it. Only a conflict is final: a full disk is cleaned up, a lock is let go."""
+        complained_s = float("-inf")
+        while True:
+            try:
+                return attempt()
+            except StoreConflictError:
+                raise
+            except StoreError as error:
+                now_s = time.monotonic()
+                if now_s - complained_s > COMPLAIN_S:
+                    log.warning("the database refuses, the journal keeps what passes: %s", error)
+                    complained_s = now_s
+                if self._pause(RETRY_S):
+                    raise _Stopped from error
+
+    # -- the journal behind the place
+
+    def _carry(self) -> None:
+        """Copy the records of open exchanges into a file that stands for all of the journal before `_told`."""
+        path = carried_path(self._directory, self._told)
+        partial = path.with_suffix(".partial")
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.writelines(encode(self._records_of_open_exchanges()))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+        for exchange in self._assembler.open.values():
+            exchange.start = self._told
+
+    def _records_of_open_exchanges(self) -> Iterator[Record]:
+        for record in read_carried(self._directory, self._place):
+            if record.exchange in self._assembler.open:
+                yield record
+        reader = JournalReader(self._directory, self._place)
+        while records := reader.read(BATCH_BYTES):
+            for record in records:
+                if record.position > self._told:
+                    return
+                if record.exchange in self._assembler.open:
+                    yield record
+
+    def _drop_before(self, place: Position) -> None:
+        for number in segment_numbers(self._directory):
+            if number < place.segment:
+                (self._directory / segment_name(number)).unlink(missing_ok=True)
+        for path in self._directory.glob("carried-*"):
+            if path != carried_path(self._directory, place):
+                path.unlink(missing_ok=True)
+
+
+def carried_path(directory: Path, place: Position) -> Path:
+    """Where the records from before `place` of exchanges that were open there are carried over to."""
+    return directory / f"carried-{place.segment:06d}-{place.offset:010d}"
+
+
+def read_carried(directory: Path, place: Position) -> Iterator[Record]:
+    """The records of that file, if there is one."""
+    try:
+        data = carried_path(directory, place).read_bytes()
+    except FileNotFoundError:
+        return
+    yield from parse(data[len(MAGIC) :], place)
+
+
+def recover(store: Store, root: Path, pause: Pause) -> int:
+    """Ingest what recorders that are dead left in their journals. Returns how many there were."""
+    found = 0
+    for directory in sorted(root.iterdir()) if root.exists() else []:
+        lock = try_lock(directory) if directory.is_dir() else None
+        if lock is not None:
+            found += 1
+            Ingester(store, directory, pause).finish()
+            os.close(lock)
+    return found

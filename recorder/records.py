@@ -1,0 +1,100 @@
+"""The records of a journal as bytes: format only, no file.
+
+A segment is `MAGIC`, then records one after another: a header (`HEADER`, little-endian) and its payload. Payloads are
+JSON for what there is one of, bytes as they were on the wire for bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+MAGIC = b"rec-jnl\x01"  # the last byte is the version of the format
+HEADER = Struct("<IIIBq")  # payload length, CRC-32 of all that follows it, exchange, mark, t_ns
+_CHECKED = Struct("<IBq")
+
+RECORD_LIMIT = 64 * 2**20  # no read from a socket is near it; a longer length in a header is damage
+
+
+class Mark(IntEnum):
+    """The kinds of record, in the order in which an exchange writes them."""
+
+    REQUEST = 1  # JSON: ids, wall time, request head
+    REQUEST_BODY = 2  # bytes, as on the wire
+    REQUEST_END = 3  # JSON: {"complete": bool}
+    RESPONSE = 4  # JSON: response head
+    CHUNK = 5  # bytes, as one read from the upstream gave them
+    GAP = 6  # JSON: see `Gap`
+    END = 7  # JSON: {"outcome", "error"}
+
+
+DATA_MARKS = frozenset({Mark.REQUEST_BODY, Mark.CHUNK})
+
+
+class Record(NamedTuple):
+    """One record as read back; `position` is where the next one begins."""
+
+    exchange: int
+    mark: int
+    t_ns: int
+    payload: bytes
+    position: Position
+
+
+class Position(NamedTuple):
+    """A place in a journal: a segment's number and a byte offset in it."""
+
+    segment: int
+    offset: int
+
+
+START = Position(0, 0)
+
+
+class Gap(msgspec.Struct):
+    """What was received and not kept, as the payload of a `GAP` record."""
+
+    mark: int  # REQUEST_BODY or CHUNK
+    chunks: int
+    size_bytes: int
+    sha256: str
+    from_ns: int
+    to_ns: int
+    reason: str
+
+
+def parse(data: bytes, start: Position) -> Iterator[Record]:
+    """The whole, undamaged records at the beginning of `data`, which stood at `start`."""
+    segment, base = start
+    offset, end = 0, len(data)
+    while offset + HEADER.size <= end:
+        length, checksum, exchange, mark, t_ns = HEADER.unpack_from(data, offset)
+        body = offset + HEADER.size
+        if length > RECORD_LIMIT or body + length > end:
+            return
+        payload = data[body : body + length]
+        if _checksum(exchange, mark, t_ns, payload) != checksum:
+            return
+        offset = body + length
+        yield Record(exchange, mark, t_ns, payload, Position(segment, base + offset))
+
+
+def encode(records: Iterable[Record]) -> Iterator[bytes]:
+    """Records as the bytes of a segment, for whoever writes a segment of their own."""
+    yield MAGIC
+    for exchange, mark, t_ns, payload, _ in records:
+        yield from record_bytes(exchange, mark, t_ns, payload)
+
+
+def record_bytes(exchange: int, mark: int, t_ns: int, payload: bytes) -> list[bytes]:
+    """A record as its header and its payload, not yet joined."""
+    return [HEADER.pack(len(payload), _checksum(exchange, mark, t_ns, payload), exchange, mark, t_ns), payload]
+
+
+def _checksum(exchange: int, mark: int, t_ns: int, payload: bytes) -> int:
+    return crc32(payload, crc32(_CHECKED.pack(exchange, mark, t_ns)))

@@ -1,0 +1,252 @@
+"""`recorder.journal`, `recorder.segments`: what was written is read back, whatever happened in between."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.errors import RecorderError
+from recorder.journal import Journal
+from recorder.records import HEADER, MAGIC, Gap, Mark, Position, Record, encode, parse
+from recorder.segments import JournalReader, segment_name, segment_numbers, try_lock
+
+Told = tuple[int, int, int, bytes]
+
+
+def read_all(directory: Path, *, limit_bytes: int = 1 << 20, dead: bool = True) -> list[Told]:
+    reader = JournalReader(directory)
+    found: list[Told] = []
+    while records := reader.read(limit_bytes, writer_is_dead=dead):
+        found += [(record.exchange, record.mark, record.t_ns, record.payload) for record in records]
+    return found
+
+
+class Disk:
+    """A disk that refuses some writes: a real `writev` behind a switch."""
+
+    def __init__(self) -> None:
+        self.room: int | None = None  # bytes that still fit; None is no bound
+
+    def writev(self, fd: int, buffers: list[bytes]) -> int:
+        if self.room is None:
+            return os.writev(fd, buffers)
+        data = b"".join(buffers)[: self.room]
+        if not data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= len(data)
+        return os.write(fd, data)
+
+
+def gaps(told: list[Told]) -> list[Gap]:
+    return [msgspec.json.decode(payload, type=Gap) for _, mark, _, payload in told if mark == Mark.GAP]
+
+
+def test_records_come_back_in_order_across_segments(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r", segment_bytes=1000)
+    exchanges = [journal.exchange() for _ in range(3)]
+    expected: list[Told] = []
+    for t_ns in range(200):
+        exchange = exchanges[t_ns % 3]
+        payload = bytes([t_ns]) * t_ns
+        exchange.write(Mark.CHUNK, t_ns, payload)
+        expected.append((exchange.number, Mark.CHUNK, t_ns, payload))
+    journal.close()
+    assert len(segment_numbers(tmp_path / "r")) > 10
+    assert read_all(tmp_path / "r") == expected
+    assert read_all(tmp_path / "r", limit_bytes=50) == expected, "a record longer than the limit is read whole"
+
+
+def test_a_reader_follows_a_writer_and_resumes_where_it_stood(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r", segment_bytes=300)
+    exchange = journal.exchange()
+    reader = JournalReader(tmp_path / "r")
+    seen: list[bytes] = []
+    for number in range(50):
+        exchange.write(Mark.CHUNK, number, b"%d" % number * 10)
+        seen += [record.payload for record in reader.read(1 << 20)]
+        reader = JournalReader(tmp_path / "r", reader.position)
+    assert seen == [b"%d" % number * 10 for number in range(50)]
+    journal.close()
+
+
+def test_a_torn_tail_is_dropped_and_said(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r")
+    exchange = journal.exchange()
+    exchange.write(Mark.CHUNK, 1, b"whole")
+    exchange.write(Mark.CHUNK, 2, b"torn")
+    journal.close()
+    path = tmp_path / "r" / segment_name(1)
+    whole = path.read_bytes()
+    for cut in range(1, HEADER.size + len(b"torn")):
+        path.write_bytes(whole[:-cut])
+        reader = JournalReader(tmp_path / "r")
+        assert [record.payload for record in reader.read(1 << 20, writer_is_dead=True)] == [b"whole"]
+        assert reader.read(1 << 20, writer_is_dead=True) == []
+        assert "torn off" in reader.torn[0]
+
+
+def test_the_tail_of_a_live_segment_is_waited_for(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r")
+    journal.exchange().write(Mark.CHUNK, 1, b"payload")
+    path = tmp_path / "r" / segment_name(1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3])
+    reader = JournalReader(tmp_path / "r")
+    assert reader.read(1 << 20) == []
+    assert reader.torn == []
+    path.write_bytes(whole)
+    assert [record.payload for record in reader.read(1 << 20)] == [b"payload"]
+    journal.close()
+
+
+@given(st.binary(min_size=1, max_size=40), st.data())
+def test_any_damage_ends_the_reading_before_it(payload: bytes, data: st.DataObject) -> None:
+    told = [Record(1, Mark.CHUNK, t_ns, payload, Position(1, 0)) for t_ns in range(4)]
+    segment = b"".join(encode(told))
+    at = data.draw(st.integers(len(MAGIC), len(segment) - 1))
+    damaged = bytearray(segment)
+    damaged[at] ^= 1 << data.draw(st.integers(0, 7))
+    sound = (at - len(MAGIC)) // (HEADER.size + len(payload))
+    found = list(parse(bytes(damaged[len(MAGIC) :]), Position(1, len(MAGIC))))
+    assert [record.t_ns for record in found] == list(range(sound))
+
+
+def test_a_chunk_over_the_bound_becomes_one_counted_gap(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r", limit_bytes=2000)
+    exchange = journal.exchange()
+    chunks = [bytes([number]) * 100 for number in range(40)]
+    for number, chunk in enumerate(chunks):
+        exchange.write(Mark.CHUNK, number, chunk)
+    exchange.end(99, b"{}")
+    journal.close()
+    told = read_all(tmp_path / "r")
+    kept = [payload for _, mark, _, payload in told if mark == Mark.CHUNK]
+    assert kept == chunks[: len(kept)]
+    assert 0 < len(kept) < 40
+    [gap] = gaps(told)
+    lost = chunks[len(kept) :]
+    assert (gap.chunks, gap.size_bytes) == (len(lost), 100 * len(lost))
+    assert gap.sha256 == sha256(b"".join(lost)).hexdigest()
+    assert (gap.from_ns, gap.to_ns) == (len(kept), 39)
+    assert told[-1][1] == Mark.END
+
+
+def test_recording_goes_on_after_the_gap_when_segments_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.journal.REMEASURE_NS", 0)
+    journal = Journal(tmp_path, "r", limit_bytes=2000, segment_bytes=500)
+    exchange = journal.exchange()
+    for number in range(30):
+        exchange.write(Mark.CHUNK, number, b"x" * 100)
+    before = read_all(tmp_path / "r")
+    for segment in segment_numbers(tmp_path / "r")[:-1]:
+        (tmp_path / "r" / segment_name(segment)).unlink()
+    exchange.write(Mark.CHUNK, 30, b"again")
+    journal.close()
+    after = read_all(tmp_path / "r")
+    assert len([told for told in before if told[1] == Mark.CHUNK]) + gaps(after)[0].chunks == 30
+    assert after[-1] == (exchange.number, Mark.CHUNK, 30, b"again")
+
+
+@pytest.mark.parametrize("room", [0, 1, 10, 30, 100])
+def test_a_failing_write_never_raises_and_leaves_no_torn_record(tmp_path: Path, room: int) -> None:
+    disk = Disk()
+    journal = Journal(tmp_path, "r", writev=disk.writev)
+    exchange = journal.exchange()
+    exchange.write(Mark.REQUEST, 0, b"{}")
+    disk.room = room
+    for t_ns in range(5):
+        exchange.write(Mark.CHUNK, t_ns, b"lost" * 30)
+    disk.room = None
+    exchange.write(Mark.CHUNK, 5, b"kept")
+    exchange.end(6, b"{}")
+    journal.close()
+    told = read_all(tmp_path / "r")
+    assert [mark for _, mark, _, _ in told] == [Mark.REQUEST, Mark.GAP, Mark.CHUNK, Mark.END]
+    assert (gaps(told)[0].chunks, gaps(told)[0].reason) == (5, os.strerror(errno.ENOSPC))
+
+
+def test_the_end_of_an_exchange_is_written_when_there_is_room_again(tmp_path: Path) -> None:
+    disk = Disk()
+    journal = Journal(tmp_path, "r", writev=disk.writev)
+    first, second = journal.exchange(), journal.exchange()
+    first.write(Mark.REQUEST, 0, b"{}")
+    disk.room = 0
+    first.write(Mark.CHUNK, 1, b"lost")
+    first.end(2, b"{}")
+    disk.room = None
+    second.write(Mark.REQUEST, 3, b"{}")
+    second.end(4, b"{}")
+    journal.close()
+    told = read_all(tmp_path / "r")
+    assert [mark for number, mark, _, _ in told if number == first.number] == [Mark.REQUEST, Mark.GAP, Mark.END]
+
+
+def test_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Journal(tmp_path / "j", "r").close()
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "j").rglob("*")}
+    assert modes == {"r": 0o700, "lock": 0o600, segment_name(1): 0o600}
+    assert stat.S_IMODE((tmp_path / "j").stat().st_mode) == 0o700
+
+
+def test_the_lock_tells_a_live_recorder_from_a_dead_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r")
+    assert try_lock(tmp_path / "r") is None
+    journal.close()
+    lock = try_lock(tmp_path / "r")
+    assert lock is not None
+    os.close(lock)
+
+
+def test_a_killed_writer_leaves_every_finished_write(tmp_path: Path) -> None:
+    script = (
+        "import sys, os, signal; from pathlib import Path\n"
+        "from recorder.journal import Journal; from recorder.records import Mark\n"
+        "exchange = Journal(Path(sys.argv[1]), 'r').exchange()\n"
+        "[exchange.write(Mark.CHUNK, n, b'%d' % n) for n in range(1000)]\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert [payload for *_, payload in read_all(tmp_path / "r")] == [b"%d" % number for number in range(1000)]
+    lock = try_lock(tmp_path / "r")
+    assert lock is not None
+    os.close(lock)
+
+
+def a_file(path: Path) -> None:
+    path.write_text("in the way")
+
+
+def a_taken_directory(path: Path) -> None:
+    (path / "r").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("obstacle", [a_file, a_taken_directory])
+def test_a_directory_that_cannot_be_written_is_one_clear_sentence(
+    tmp_path: Path, obstacle: Callable[[Path], None]
+) -> None:
+    obstacle(tmp_path / "journal")
+    with pytest.raises(RecorderError, match=r"cannot be written: .*\.$"):
+        Journal(tmp_path / "journal", "r")
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / segment_name(1)).write_bytes(b"something else")
+    with pytest.raises(RecorderError, match="not a journal segment"):
+        JournalReader(tmp_path).read(100)
