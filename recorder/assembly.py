@@ -71,9 +71,11 @@ class Assembler:
         if record.exchange in self._rejected:
             return
         try:
-            self.batch.events += _MEANING[record.mark](self, record, start)
+            events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
             self.reject(record.exchange, f"a record of it makes no sense to this version of recorder ({error!r})")
+        else:
+            self.batch.events += events
 
     def reject(self, number: int, reason: str) -> None:
         """Hear no more of an exchange."""

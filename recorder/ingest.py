@@ -55,7 +55,7 @@ class Ingester:
         self._store, self._directory, self._pause = store, directory, pause
         self._recorder_id = directory.name
         self._assembler = Assembler(self._recorder_id, self._find_session)
-        offset = store.offset(self._recorder_id)
+        offset = self._in_transaction(lambda: store.offset(self._recorder_id))
         self._place = self._told = Position(*offset) if offset else START
         self._reader = JournalReader(directory, self._place)
         for record in read_carried(directory, self._place):
@@ -98,7 +98,7 @@ class Ingester:
                 pass
             self._assembler.end_all()
             self._commit()
-            self._retry(lambda: self._in_transaction(lambda: self._store.forget_offset(self._recorder_id)))
+            self._in_transaction(lambda: self._store.forget_offset(self._recorder_id))
         except _Stopped:
             log.warning("stopped while the database refused; %s is ingested at the next start", self._directory)
             return
@@ -112,17 +112,20 @@ class Ingester:
 
     def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
         """The session a request is in already, or the one its grouping names."""
-        found = self._retry(lambda: self._store.session_of_exchange(head.exchange_id))
-        if found is not None or grouping.name is None:
-            return found
-        name, source = grouping.name, grouping.source
-        for session in self._assembler.batch.sessions:
-            if (session.name, session.source) == (name, source):
-                return session.session_id
-        if source == "previous_response_id":
+        if grouping.source == "previous_response_id":
             self._commit()  # that response may stand in this batch
-            found = self._retry(lambda: self._store.session_of_response(name))
-        return found or self._retry(lambda: self._store.session_named(name, source))
+        for session in self._assembler.batch.sessions:
+            if (session.name, session.source) == (grouping.name, grouping.source):
+                return session.session_id
+        return self._in_transaction(lambda: self._session_in_store(head.exchange_id, grouping))
+
+    def _session_in_store(self, exchange_id: str, grouping: Grouping) -> str | None:
+        found = self._store.session_of_exchange(exchange_id)
+        if found is None and grouping.name is not None:
+            if grouping.source == "previous_response_id":
+                found = self._store.session_of_response(grouping.name)
+            found = found or self._store.session_named(grouping.name, grouping.source)
+        return found
 
     # -- the store, which may refuse
 
@@ -150,7 +153,7 @@ class Ingester:
             if place is not None:
                 self._store.set_offset(self._recorder_id, *place)
 
-        self._retry(lambda: self._in_transaction(write))
+        self._in_transaction(write)
 
     def _write_apart(self, batch: Batch) -> None:
         """One exchange contradicts the log: write the others, and say which it is."""
@@ -163,16 +166,13 @@ class Ingester:
                 if exchange_id in numbers:
                     self._assembler.reject(numbers[exchange_id], str(error))
 
-    def _in_transaction(self, write: Callable[[], None]) -> None:
-        with self._store.transaction():
-            write()
-
-    def _retry(self, attempt: Callable[[], T]) -> T:
-        """Try until the store does it. Only a conflict is final: a full disk is cleaned up, a lock is let go."""
+    def _in_transaction(self, work: Callable[[], T]) -> T:
+        """Do it until the store does. Only a conflict is final: a full disk is cleaned up, a lock is let go."""
         complained_s = float("-inf")
         while True:
             try:
-                return attempt()
+                with self._store.transaction():
+                    return work()
             except StoreConflictError:
                 raise
             except StoreError as error:

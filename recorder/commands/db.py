@@ -1,0 +1,53 @@
+"""`recorder db`: where the database is, and keeping it."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from recorder.commands.database import chosen_url, database_option, journal_root
+from recorder.commands.output import echo
+from recorder.ingest import recover
+from recorder.location import database_path
+from recorder.store import Store
+
+
+@click.group()
+def command() -> None:
+    """Keep the database."""
+
+
+@command.command()
+@database_option
+def path(database: str | None) -> None:
+    """Print where the database is.
+
+    \b
+    sqlite3 -readonly "$(recorder db path)" "select name from sessions"
+    """
+    click.echo(database_path(chosen_url(database)))
+
+
+@command.command()
+@database_option
+def upgrade(database: str | None) -> None:
+    """Create the database, or bring it up to the version of this program."""
+    url = chosen_url(database)
+    with Store(url):
+        echo(f"{database_path(url)} is up to date.")
+
+
+@command.command("recover")
+@database_option
+def recover_command(database: str | None) -> None:
+    """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself."""
+    url = chosen_url(database)
+    with Store(url) as store:
+        found = recover(store, journal_root(url), _wait)
+    echo(f"{found} journal{'s' if found != 1 else ''} recovered." if found else "There is nothing to recover.")
+
+
+def _wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False

@@ -1,0 +1,133 @@
+"""`recorder demo`: the main job from end to end, against a built-in upstream, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import click
+import httpx
+import msgspec
+from sqlalchemy import URL
+
+from recorder import server
+from recorder.commands import recorder
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.output import echo
+from recorder.commands.recording import recording
+from recorder.demo.server import start
+from recorder.events import BODY_KINDS
+from recorder.location import database_path
+from recorder.log import Log
+from recorder.routing import Upstream
+
+QUESTION = "What is the weather like in Paris and in Oslo?"
+SHOWN = 14  # events of the first exchange
+
+TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
+GEMINI = {"contents": [{"role": "user", "parts": [{"text": "What is a stream?"}]}]}
+CHAT = {"model": "gpt-demo", "stream": True, "stream_options": {"include_usage": True}}
+ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
+
+
+class Call(NamedTuple):
+    """What a client asks, and how it says who it is."""
+
+    path: str
+    body: dict[str, Any]
+
+
+@click.command()
+@database_option
+def command(database: str | None) -> None:
+    """Record, list and replay a session against a built-in upstream: no key, no network, under 15 seconds.
+
+    \b
+    recorder demo
+    recorder demo --db /tmp/demo.db
+    """
+    url = chosen_url(database)
+    name = time.strftime("demo-%Y%m%d-%H%M%S")
+    echo(f"Recording session {name} to {database_path(url)}:")
+    received = server.run(_record(url, name))
+    _run("sessions", "--limit", "3", url=url)
+    _run("events", name, "--exchange", "1", "--limit", str(SHOWN), url=url)
+    _run("replay", name, "--exchange", "2", "--format", "text", url=url)
+    click.echo()
+    _compare(asyncio.run(_recorded(url, name)), received)
+    echo(f"Go on: recorder events {name} | recorder replay {name} --speed 4 --format jsonl | recorder serve")
+
+
+def _run(*arguments: str, url: URL) -> None:
+    """Run a command as a user would, and say which."""
+    echo(f"\n$ recorder {shlex.join(arguments)}")
+    recorder.main([*arguments, "--db", str(database_path(url))], prog_name="recorder", standalone_mode=False)
+    sys.stdout.flush()
+
+
+async def _record(url: URL, name: str) -> list[bytes]:
+    """A session of several exchanges through the real proxy; returns the bodies that the client received, in order."""
+    async with await start() as upstream:
+        upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
+        async with recording(url, upstreams) as proxy:
+            front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
+            await front.start()
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}/s/{name}", timeout=30) as client:
+                bodies = await _converse(client)
+            await front.stop()
+    return bodies
+
+
+async def _converse(client: httpx.AsyncClient) -> list[bytes]:
+    question = [{"role": "user", "content": QUESTION}]
+    request = {"model": "gpt-demo", "stream": True, "tools": TOOLS}
+    first = await _ask(client, Call("/v1/responses", {**request, "input": question}))
+    answered = [*question, *_tool_results(first)]
+    second = await _ask(client, Call("/v1/responses", {**request, "input": answered}))
+    messages = [{"role": "user", "content": "What is a stream?"}]
+    others = (
+        Call("/v1/chat/completions", {**CHAT, "messages": messages}),
+        Call("/v1/messages", {**ANTHROPIC, "messages": messages}),
+        Call("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        started = [tasks.create_task(_ask(client, call)) for call in others]
+    return [first, second, *(task.result() for task in started)]
+
+
+async def _ask(client: httpx.AsyncClient, call: Call) -> bytes:
+    began = time.monotonic()
+    async with client.stream("POST", call.path, json=call.body) as response:
+        body = b"".join([chunk async for chunk in response.aiter_raw()])
+    echo(f"  POST {call.path}  {response.status_code}  {len(body):,} bytes in {time.monotonic() - began:.1f} s")
+    return body
+
+
+def _tool_results(stream: bytes) -> list[dict[str, Any]]:
+    """The function calls of a response, each with its result: what an agent sends next."""
+    last = stream.rstrip().rpartition(b"data: ")[2]
+    calls = [item for item in msgspec.json.decode(last)["response"]["output"] if item["type"] == "function_call"]
+    results = [{"type": "function_call_output", "call_id": call["call_id"], "output": "18 °C, clear"} for call in calls]
+    return [*calls, *results]
+
+
+async def _recorded(url: URL, name: str) -> list[bytes]:
+    async with await Log.open(url) as log:
+        session = await log.session(name)
+        return [
+            b"".join([event.raw async for event in log.events(session.session_id, each.exchange_id, kinds=BODY_KINDS)])
+            for each in await log.exchanges(session.session_id)
+        ]
+
+
+def _compare(recorded: Sequence[bytes], received: Sequence[bytes]) -> None:
+    same = sorted(recorded) == sorted(received)
+    size = sum(map(len, received))
+    verdict = "byte for byte what the client received" if same else "NOT what the client received"
+    echo(f"\n{len(recorded)} responses, {size:,} bytes: the log holds {verdict}.")
+    if not same:
+        raise SystemExit(1)

@@ -1,0 +1,71 @@
+"""The ingester as a process of its own: `python -m recorder.commands.ingester URL DIRECTORY`.
+
+It ingests what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the recorder's end of
+a pipe: when that closes, the recorder has ended, and what is left in the journal is all there will be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from recorder.errors import StoreBusyError
+from recorder.ingest import RETRY_S, Ingester, recover
+from recorder.location import database_url
+from recorder.segments import try_lock
+from recorder.store import Store
+
+NICENESS = 5  # the proxy comes first: what waits here waits on disk
+
+
+class Pause:
+    """Waits on the pipe, so that the end of the recorder is known at once."""
+
+    def __init__(self) -> None:
+        self._asked_to_stop = self._recorder_ended = False
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_asked_to_stop", True))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
+
+    def __call__(self, seconds: float) -> bool:
+        if not self._recorder_ended:
+            readable, _, _ = select.select([sys.stdin], [], [], seconds)
+            self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
+        return self._asked_to_stop or self._recorder_ended
+
+
+def main(url: str, directory: Path) -> None:
+    """Follow one journal to its end."""
+    logging.basicConfig(stream=sys.stderr, format="recorder: %(message)s", level=logging.WARNING)
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    pause = Pause()
+    store = _open(url, pause)
+    if store is None:
+        return
+    with store:
+        recover(store, directory.parent, pause)
+        ingester = Ingester(store, directory, pause)
+        ingester.run()
+        lock = try_lock(directory) if directory.exists() else None
+        if lock is not None:
+            ingester.finish()
+            os.close(lock)
+
+
+def _open(url: str, pause: Callable[[float], bool]) -> Store | None:
+    while True:
+        try:
+            return Store(database_url(url))
+        except StoreBusyError:
+            if pause(RETRY_S):
+                return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

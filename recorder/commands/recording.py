@@ -1,0 +1,114 @@
+"""A recorder at work: the proxy, its journal, and the ingester process beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Collection, Iterable
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from recorder.commands.database import journal_root
+from recorder.errors import StoreBusyError
+from recorder.journal import Journal
+from recorder.location import database_path
+from recorder.proxy import BODY_LIMIT_BYTES, Proxy
+from recorder.routing import Routes, Upstream
+from recorder.store import Store
+from recorder.transports.recording import RecordingTransport, new_id
+from recorder.transports.upstream import UpstreamTransport
+
+log = logging.getLogger(__name__)
+
+RESTART_S = 1.0  # before an ingester that died is started again: a reason to die lasts at times
+DRAIN_S = 2.5  # for the ingester to commit what is left at the end; what it cannot, the next start does
+
+
+@contextlib.asynccontextmanager
+async def recording(
+    url: URL,
+    upstreams: Iterable[Upstream] = (),
+    *,
+    hosts: Collection[str] = (),
+    body_limit_bytes: int = BODY_LIMIT_BYTES,
+) -> AsyncIterator[Proxy]:
+    """The ASGI app that records into the database at `url`. What it was told is committed when the block is left.
+
+    Raises `StoreError` if the database cannot be used; one that is merely locked will be used later.
+    """
+    try:
+        Store(url).close()
+    except StoreBusyError:
+        log.warning("the database is locked by another process: the journal keeps what passes until it is free")
+    journal = Journal(journal_root(url), new_id())
+    transport = UpstreamTransport()
+    proxy = Proxy(
+        RecordingTransport(transport, journal),  # type: ignore[arg-type]  # a transport by shape, of no HTTP library
+        Routes(upstreams),
+        hosts=hosts,
+        body_limit_bytes=body_limit_bytes,
+    )
+    async with _ingesting(url, journal.directory):
+        try:
+            yield proxy
+        finally:
+            await transport.aclose()
+            journal.close()
+
+
+@contextlib.asynccontextmanager
+async def _ingesting(url: URL, directory: Path) -> AsyncIterator[None]:
+    """The ingester process, started again whenever it dies; at the end it drains the journal."""
+    ingester = _Ingester(url, directory)
+    failure: Exception | None = None  # of the block: it leaves as it is, not as a group of one
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(ingester.keep_running())
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        finally:
+            await ingester.close()
+    if failure is not None:
+        raise failure
+
+
+class _Ingester:
+    def __init__(self, url: URL, directory: Path) -> None:
+        self._arguments = (url.render_as_string(hide_password=False), str(directory))
+        self._process: asyncio.subprocess.Process | None = None
+        self._closing = asyncio.Event()
+
+    async def keep_running(self) -> None:
+        while not self._closing.is_set():
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "recorder.commands.ingester", *self._arguments), stdin=asyncio.subprocess.PIPE
+            )
+            code = await self._process.wait()
+            if not self._closing.is_set():
+                log.error("the ingester ended with code %s and is started again; the journal keeps what passes", code)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), RESTART_S)
+
+    async def close(self) -> None:
+        """The journal is complete: let the ingester read it to its end."""
+        self._closing.set()
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), DRAIN_S)
+        except TimeoutError:
+            log.warning("the database refuses still: the next start of recorder ingests what is left in the journal")
+            process.terminate()
+            await process.wait()
+
+
+def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream]) -> list[str]:
+    """What a person wants to know when a recorder starts."""
+    lines = [f"Recording to {database_path(url)}", f"Listening on {proxy_url}"]
+    return [*lines, *(f"  {name} → {base}" for name, base in upstreams)]

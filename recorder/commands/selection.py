@@ -1,0 +1,28 @@
+"""Which exchanges of which session a command is about."""
+
+from __future__ import annotations
+
+from recorder.errors import NotFoundError, UsageError
+from recorder.events import Exchange, Session
+from recorder.log import Log
+
+EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
+
+
+async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:
+    """A session and its exchanges with their numbers, in order of their start; or the one that `exchange` names."""
+    found = await log.session(session)
+    numbered = list(enumerate(await log.exchanges(found.session_id), 1))
+    if exchange is None:
+        return found, numbered
+    matches = [(number, each) for number, each in numbered if exchange in (str(number), each.exchange_id)]
+    matches = matches or [(n, each) for n, each in numbered if len(exchange) >= 4 and _names(exchange, each)]
+    if not matches:
+        raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has 1 to {len(numbered)}.")
+    if len(matches) > 1:
+        raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
+    return found, matches
+
+
+def _names(prefix: str, exchange: Exchange) -> bool:
+    return exchange.exchange_id.startswith(prefix)

@@ -1,0 +1,75 @@
+"""`recorder serve`: record what passes, until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from recorder import server
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.output import echo
+from recorder.commands.recording import describe, recording
+from recorder.errors import RecorderError
+from recorder.proxy import BODY_LIMIT_BYTES
+from recorder.routing import Routes, Upstream, parse_upstream
+
+
+def _upstreams(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Upstream]:
+    try:
+        return [parse_upstream(value) for value in values]
+    except RecorderError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True, help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; a loopback one.")
+@click.option(
+    "--upstream",
+    "upstreams",
+    metavar="NAME=URL",
+    multiple=True,
+    callback=_upstreams,
+    help="Where an API is: openai=, anthropic= and gemini= replace the public ones; another NAME is reachable as "
+    "/NAME/…. Can be given many times.",
+)
+@click.option("--allow-host", "hosts", metavar="NAME", multiple=True, help="A further name for this machine in Host.")
+@click.option(
+    "--max-body",
+    metavar="MIB",
+    type=click.IntRange(min=1, max=64),
+    default=BODY_LIMIT_BYTES // 2**20,
+    show_default=True,
+    help="The largest request body that is let through.",
+)
+@database_option
+def command(
+    database: str | None, port: int, host: str, upstreams: list[Upstream], hosts: tuple[str, ...], max_body: int
+) -> None:
+    """Record: a proxy between clients and streaming APIs.
+
+    Every byte goes through untouched and is on disk before the client has it. Give a session a name with a path,
+    `/s/NAME/v1`, or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end.
+
+    \b
+    recorder serve
+    recorder serve --port 9000 --upstream openai=https://openrouter.ai/api/v1
+    recorder serve --upstream local=http://127.0.0.1:11434/v1    # as http://127.0.0.1:8787/local
+    """
+    logging.basicConfig(stream=sys.stderr, format="recorder: %(message)s", level=logging.WARNING)
+    server.run(_serve(database, port, host, upstreams, hosts, max_body))
+
+
+async def _serve(
+    database: str | None, port: int, host: str, upstreams: list[Upstream], hosts: tuple[str, ...], max_body: int
+) -> None:
+    url = chosen_url(database)
+
+    def ready(bound_port: int) -> None:
+        for line in describe(url, f"http://{host}:{bound_port}", Routes(upstreams).upstreams):
+            echo(line)
+
+    async with recording(url, upstreams, hosts=hosts, body_limit_bytes=max_body * 2**20) as proxy:
+        await server.serve(proxy, host, port, on_ready=ready, on_drain=proxy.shutdown)

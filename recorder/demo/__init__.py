@@ -1,0 +1,13 @@
+"""The demo upstream: a built-in server that speaks the four wire formats, without key or network.
+
+    server       HTTP/1.1 on loopback: parse, pace, send; knows no wire format
+    app          which path is answered by whom
+    scripts      what is said, whatever the wire format
+    openai_responses, openai_chat, anthropic, gemini
+                 how it is said on the wire
+    load         streams of a given rate and size, for benchmarks
+
+Which script is played is chosen by the last user text: "weather" calls two functions, "search" searches the web,
+"refuse" refuses, "fail" breaks in mid-stream, "rate limit", "bad request" and "unauthorized" are refused at once;
+anything else is reasoning and text. A request that carries tool results gets an answer that uses them.
+"""

@@ -1,0 +1,215 @@
+"""The Anthropic Messages API: `POST /v1/messages`, streamed or not, and `/v1/messages/count_tokens`.
+
+Every event is `event: <type>`, `data: <json>` and a blank line; before its last brace the JSON is padded with spaces,
+which hide how long a delta is. (WIRE_FORMATS section 3.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from recorder.demo.dice import Dice
+from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.reply import Headers, Reply, timed, whole
+from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+
+_REFUSALS = {  # status: type, message
+    400: ("invalid_request_error", "The request was refused because it asked to be."),
+    401: ("authentication_error", "invalid x-api-key"),
+    404: ("not_found_error", "Not found"),
+    429: ("rate_limit_error", "This request would exceed your organization’s rate limit of 3 requests per minute."),
+    529: ("overloaded_error", "Overloaded"),
+}
+_PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+def headers(dice: Dice, content_type: str) -> Headers:
+    """What stands above every answer."""
+    return (
+        ("content-type", content_type),
+        ("cache-control", "no-cache"),
+        ("anthropic-ratelimit-requests-limit", "4000"),
+        ("anthropic-ratelimit-requests-remaining", "3999"),
+        ("anthropic-organization-id", "00000000-0000-4000-8000-000000000000"),
+        ("request-id", dice.name("req_011", 21)),
+        ("server", "cloudflare"),
+        ("cf-ray", dice.hex("", 16) + "-ZRH"),
+    )
+
+
+def refuse(dice: Dice, status: int, message: str | None = None) -> Reply:
+    """An error answer; with 429 it says when to come again."""
+    above = headers(dice, "application/json")
+    kind, standard = _REFUSALS[status]
+    error = {"type": kind, "message": message or standard}
+    body = compact({"type": "error", "error": error, "request_id": dict(above)["request-id"]}).encode()
+    extra = (("retry-after", "2"), ("x-should-retry", "true")) if status == 429 else ()
+    return whole(body, above + extra, status)
+
+
+def asked(body: Json) -> Asked:
+    """`messages`; results are the `tool_result` blocks of the last one."""
+    users = [message for message in listed(body.get("messages")) if message.get("role") == "user"]
+    content = users[-1].get("content") if users else ""
+    results = [block for block in listed(content) if block.get("type") == "tool_result"]
+    return Asked(last_text(content), ["\n".join(texts(block.get("content"))) for block in results])
+
+
+DIALECT = Dialect(asked, refuse)
+
+
+def create(play: Play) -> Reply:
+    """A message."""
+    turn = Turn(play)
+    if play.body.get("stream"):
+        return Reply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(turn.frames))
+    if turn.failed:
+        return refuse(play.dice, 529)
+    body = compact(turn.message()).encode()
+    return whole(body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.frames))
+
+
+def count_tokens(play: Play) -> Reply:
+    """How many tokens the request is."""
+    body = compact({"input_tokens": play.usage.input}).encode()
+    return whole(body, headers(play.dice, "application/json"))
+
+
+class Turn:
+    """One message as it comes about: its frames with the pauses before them, and its content blocks."""
+
+    def __init__(self, play: Play) -> None:
+        self.dice = play.dice
+        self.usage = play.usage
+        self.frames: list[tuple[float, bytes]] = []
+        self.content: list[Json] = []
+        self.stop: Json = {"stop_reason": "end_turn", "stop_sequence": None}
+        self.searches = 0
+        self.failed = False
+        self.thinks = (play.body.get("thinking") or {}).get("type") != "disabled"
+        self.head = {"model": play.required("model"), "id": self.dice.name("msg_01", 22), "type": "message"}
+        self._perform(play)
+
+    def _perform(self, play: Play) -> None:
+        ending: Json = {"stop_reason": None, "stop_sequence": None}
+        usage = {**_input_usage(self.usage), "output_tokens": 1, "service_tier": "standard"}
+        message = {**self.head, "role": "assistant", "content": [], **ending, "usage": usage}
+        self.emit("first", "message_start", message=message)
+        for part in play.script.parts:
+            _PARTS[type(part)](self, part)
+        if not self.failed:
+            self.emit("none", "message_delta", delta=self.stop, usage=self.total())
+            self.emit("none", "message_stop")
+
+    def emit(self, pause: str | float, type: str, **fields: Any) -> None:
+        pause_s = self.dice.pause(pause) if isinstance(pause, str) else pause
+        data = compact({"type": type, **fields})
+        self.frames.append((pause_s, f"event: {type}\ndata: {data[:-1]}{self.dice.padding()}}}\n\n".encode()))
+
+    def block(self, empty: Json, deltas: list[tuple[float, Json]], full: Json) -> None:
+        """A content block that begins `empty` and has become `full`."""
+        index = len(self.content)
+        self.emit("think" if index else "token", "content_block_start", index=index, content_block=empty)
+        if not index:
+            self.frames.append((0.0, _PING))
+        for pause_s, delta in deltas:
+            self.emit(pause_s, "content_block_delta", index=index, delta=delta)
+        self.emit("none", "content_block_stop", index=index)
+        self.content.append({**empty, **full})
+
+    def spoken(self, kind: str, field: str, text: str) -> list[tuple[float, Json]]:
+        """`text` as deltas of that kind."""
+        return [(pause_s, {"type": kind, field: delta}) for pause_s, delta in self.dice.deltas(text, most=3)]
+
+    def total(self) -> Json:
+        """The usage at the end: cumulative, it overrides what `message_start` said."""
+        details = {"output_tokens_details": {"thinking_tokens": self.usage.reasoning}}
+        searched = {"server_tool_use": {"web_search_requests": self.searches}} if self.searches else {}
+        counts = {k: v for k, v in _input_usage(self.usage).items() if k != "cache_creation"}
+        return {**counts, "output_tokens": self.usage.output, **details, **searched}
+
+    def message(self) -> Json:
+        """The same, not streamed."""
+        usage = {**_input_usage(self.usage), **self.total(), "service_tier": "standard"}
+        return {**self.head, "role": "assistant", "content": self.content, **self.stop, "usage": usage}
+
+
+def _think(turn: Turn, part: Think) -> None:
+    if not turn.thinks:
+        return
+    text, signature = "\n\n".join(part.summaries), turn.dice.base64(280)
+    deltas = turn.spoken("thinking_delta", "thinking", text)
+    deltas.append((0.0, {"type": "signature_delta", "signature": signature}))
+    turn.block(
+        {"type": "thinking", "thinking": "", "signature": ""}, deltas, {"thinking": text, "signature": signature}
+    )
+
+
+def _say(turn: Turn, part: Say) -> None:
+    cited = [_citation(turn.dice, source) for source in part.sources]
+    deltas = turn.spoken("text_delta", "text", part.text)
+    deltas += [(0.0, {"type": "citations_delta", "citation": citation}) for citation in cited]
+    empty: Json = {"citations": []} if cited else {}
+    full: Json = {"citations": cited} if cited else {}
+    turn.block({**empty, "type": "text", "text": ""}, deltas, {**full, "text": part.text})
+
+
+def _citation(dice: Dice, source: Source) -> Json:
+    place = {"cited_text": source.cited, "url": source.url, "title": source.title}
+    return {"type": "web_search_result_location", **place, "encrypted_index": dice.base64(90)}
+
+
+def _refuse(turn: Turn, part: Refuse) -> None:
+    _say(turn, Say(part.text))
+    details = {"type": "refusal", "category": None, "explanation": None}
+    turn.stop = {"stop_reason": "refusal", "stop_sequence": None, "stop_details": details}
+
+
+def _input(turn: Turn, arguments: Json) -> list[tuple[float, Json]]:
+    first: Json = {"type": "input_json_delta", "partial_json": ""}
+    return [(0.0, first), *turn.spoken("input_json_delta", "partial_json", compact(arguments))]
+
+
+def _call(turn: Turn, part: Call) -> None:
+    empty = {"type": "tool_use", "id": turn.dice.name("toolu_01", 22), "name": part.name, "input": {}}
+    turn.block(empty, _input(turn, part.arguments), {"input": part.arguments})
+    turn.stop = {"stop_reason": "tool_use", "stop_sequence": None}
+
+
+def _search(turn: Turn, part: Search) -> None:
+    turn.searches += 1
+    call = {"type": "server_tool_use", "id": turn.dice.name("srvtoolu_01", 22), "name": "web_search", "input": {}}
+    turn.block(call, _input(turn, {"query": part.query}), {"input": {"query": part.query}})
+    found = [_result(turn.dice, source) for source in part.sources]
+    turn.block({"type": "web_search_tool_result", "tool_use_id": call["id"], "content": found}, [], {})
+
+
+def _result(dice: Dice, source: Source) -> Json:
+    page = {"title": source.title, "url": source.url, "page_age": None}
+    return {"type": "web_search_result", **page, "encrypted_content": dice.base64(240)}
+
+
+def _fail(turn: Turn, part: Fail) -> None:
+    turn.failed = True
+    turn.emit("think", "error", error={"type": "overloaded_error", "message": "Overloaded"})
+
+
+_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+    Think: _think,
+    Say: _say,
+    Refuse: _refuse,
+    Call: _call,
+    Search: _search,
+    Fail: _fail,
+}
+
+
+def _input_usage(usage: Usage) -> Json:
+    """`input_tokens` is what was neither read from the cache nor written to it."""
+    return {
+        "input_tokens": usage.input - usage.cached,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+    }

@@ -1,0 +1,70 @@
+"""Which request is answered by whom. A row of `ROUTES` is all that a path needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from recorder.demo import anthropic, gemini, models, openai_chat, openai_responses
+from recorder.demo.background import Background
+from recorder.demo.dice import Dice
+from recorder.demo.openai_errors import refuse
+from recorder.demo.play import Dialect, Play
+from recorder.demo.reply import Reply, Request, whole
+from recorder.demo.scripts import choose, usage
+
+
+class Route(NamedTuple):
+    """A group in `path`, if there is one, is the name that the path gives."""
+
+    method: str
+    path: re.Pattern[str]
+    dialect: Dialect
+    answer: Callable[[Play], Reply]
+
+
+def _route(method: str, path: str, dialect: Dialect, answer: Callable[[Play], Reply]) -> Route:
+    return Route(method, re.compile(path), dialect, answer)
+
+
+ROUTES = (
+    _route("POST", r"/v1/responses", openai_responses.DIALECT, openai_responses.create),
+    _route("GET", r"/v1/responses/(\w+)", openai_responses.DIALECT, openai_responses.retrieve),
+    _route("POST", r"/v1/responses/(\w+)/cancel", openai_responses.DIALECT, openai_responses.cancel),
+    _route("POST", r"/v1/chat/completions", openai_chat.DIALECT, openai_chat.create),
+    _route("POST", r"/v1/messages", anthropic.DIALECT, anthropic.create),
+    _route("POST", r"/v1/messages/count_tokens", anthropic.DIALECT, anthropic.count_tokens),
+    _route("POST", r"/v1(?:beta)?/models/([^/:]+):streamGenerateContent", gemini.DIALECT, gemini.stream),
+    _route("POST", r"/v1(?:beta)?/models/([^/:]+):generateContent", gemini.DIALECT, gemini.generate),
+    _route("GET", r"/v1(?:beta)?/models", openai_responses.DIALECT, models.answer),
+)
+
+
+class App:
+    """Every request to its route. Requests are numbered, and the number is the seed of all chance in the reply."""
+
+    def __init__(self, clock: Callable[[], float], pace: float) -> None:
+        self._background = Background(clock, pace)
+        self._count = 0
+
+    def reply(self, request: Request) -> Reply:
+        self._count += 1
+        dice = Dice(self._count)
+        if request.header("upgrade").lower() == "websocket":
+            return whole(b"", (), 426)
+        for route in ROUTES:
+            match = route.path.fullmatch(request.path)
+            if match and route.method == request.method:
+                return self._answer(route, request, match[1] if match.re.groups else "", dice)
+        return refuse(dice, 404, f"Invalid URL ({request.method} {request.path})")
+
+    def _answer(self, route: Route, request: Request, name: str, dice: Dice) -> Reply:
+        try:
+            body = request.json() if request.body else {}
+            script = choose(*route.dialect.asked(body))
+            if script.status != 200:
+                return route.dialect.refuse(dice, script.status, None)
+            return route.answer(Play(request, name, body, script, usage(script, request.body), dice, self._background))
+        except (ValueError, TypeError, AttributeError) as error:  # a body that is not what its API takes
+            return route.dialect.refuse(dice, 400, str(error))

@@ -1,0 +1,201 @@
+"""Gemini: `models/{model}:streamGenerateContent` and `:generateContent`, under `/v1` and `/v1beta`.
+
+With `alt=sse` a stream is `data: <json>` and a blank line, both ended by CRLF, without an event name and without a
+mark at its end; otherwise it is one JSON array. Every chunk has the usage so far. (WIRE_FORMATS section 4.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from recorder.demo.dice import Dice, tokens
+from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed
+from recorder.demo.reply import Headers, Reply, timed, whole
+from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Think
+
+_REFUSALS = {  # status: its name, message
+    400: ("INVALID_ARGUMENT", "The request was refused because it asked to be."),
+    401: ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
+    404: ("NOT_FOUND", "There is nothing of that name here."),
+    429: ("RESOURCE_EXHAUSTED", "You exceeded your current quota. Please retry in 2s."),
+    503: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
+}
+_TOKENS_A_CHUNK = 12
+
+
+def headers(dice: Dice, content_type: str) -> Headers:
+    """What stands above every answer; `vary` comes three times."""
+    return (
+        ("content-type", content_type),
+        ("vary", "Origin"),
+        ("vary", "X-Origin"),
+        ("vary", "Referer"),
+        ("server", "scaffolding on HTTPServer2"),
+        ("x-xss-protection", "0"),
+        ("x-frame-options", "SAMEORIGIN"),
+        ("x-content-type-options", "nosniff"),
+        ("server-timing", f"gfet4t7; dur={int(1_000 * dice.pause('first'))}"),
+    )
+
+
+def _error(status: int, message: str | None = None) -> Json:
+    name, standard = _REFUSALS[status]
+    return {"error": {"code": status, "message": message or standard, "status": name}}
+
+
+def refuse(dice: Dice, status: int, message: str | None = None) -> Reply:
+    """An error answer; with 429 it says when to come again, in the header and, as Google does, in the details."""
+    value = _error(status, message)
+    extra: Headers = ()
+    if status == 429:
+        value["error"]["details"] = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2s"}]
+        extra = (("retry-after", "2"),)
+    return whole(_pretty(value).encode(), headers(dice, "application/json; charset=UTF-8") + extra, status)
+
+
+def asked(body: Json) -> Asked:
+    """`contents`; results are the `functionResponse` parts of the last one."""
+    contents = listed(body.get("contents"))
+    users = [content for content in contents if content.get("role", "user") != "model"]
+    parts = listed(users[-1].get("parts")) if users else []
+    results = [part["functionResponse"].get("response") for part in parts if "functionResponse" in part]
+    return Asked(last_text(parts), [compact(result) for result in results])
+
+
+DIALECT = Dialect(asked, refuse)
+
+
+def stream(play: Play) -> Reply:
+    """A stream of chunks: SSE or a JSON array."""
+    turn = Turn(play)
+    if play.request.query.get("alt") == "sse":
+        above = headers(play.dice, "text/event-stream")
+        return Reply(200, above, timed(_sse(turn)))
+    return Reply(200, headers(play.dice, "application/json; charset=UTF-8"), timed(_array(turn.chunks)))
+
+
+def generate(play: Play) -> Reply:
+    """The same, not streamed: the parts of all chunks in the last one."""
+    turn = Turn(play)
+    if turn.failed:
+        return refuse(play.dice, 503)
+    *_, (_, response) = turn.chunks
+    if "candidates" in response:
+        parts = [part for _, chunk in turn.chunks for part in chunk["candidates"][0]["content"]["parts"]]
+        response["candidates"][0]["content"]["parts"] = _joined(parts)
+    at_s = sum(pause for pause, _ in turn.chunks)
+    return whole(_pretty(response).encode(), headers(play.dice, "application/json; charset=UTF-8"), at_s=at_s)
+
+
+def _pretty(value: Json) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _sse(turn: Turn) -> Iterator[tuple[float, bytes]]:
+    for pause_s, chunk in turn.chunks:
+        data = json.dumps(chunk, separators=(",", ": "), ensure_ascii=False)
+        yield pause_s, f"data: {data}\r\n\r\n".encode()
+    if turn.failed:  # over many lines and without `data:`, as the real one breaks off
+        yield turn.dice.pause("think"), _pretty(_error(503)).encode()
+
+
+def _array(chunks: Iterable[tuple[float, Json]]) -> Iterator[tuple[float, bytes]]:
+    before = "["
+    for pause_s, chunk in chunks:
+        yield pause_s, (before + _pretty(chunk)).encode()
+        before = ",\r\n"
+    yield 0.0, b"]\n"
+
+
+def _joined(parts: list[Json]) -> list[Json]:
+    """Neighbouring texts of one kind as one part."""
+    joined: list[Json] = []
+    for part in parts:
+        kind = part.keys() - {"thoughtSignature"}
+        if joined and "text" in part and joined[-1].keys() == kind:
+            joined[-1] = {**part, "text": joined[-1]["text"] + part["text"]}
+        else:
+            joined.append(part)
+    return joined
+
+
+class Turn:
+    """One answer as it comes about: its chunks with the pauses before them."""
+
+    def __init__(self, play: Play) -> None:
+        self.dice = play.dice
+        self.usage = play.usage
+        self.failed = False
+        self.grounding: Json = {}
+        self.chunks: list[tuple[float, Json]] = []
+        self._foot = {"modelVersion": play.name, "responseId": self.dice.name("", 22)}
+        self._written = 0
+        for part in play.script.parts:
+            _PARTS[type(part)](self, part)
+        if not self.failed and "promptFeedback" not in self.chunks[-1][1]:
+            signed = {"text": "", "thoughtSignature": self.dice.base64(240)}
+            self.part("token", signed, finishReason="STOP", **self.grounding)
+
+    def part(self, pause: str | float, part: Json, written: str = "", **more: Any) -> None:
+        """A chunk of one part; `written` is what of it counts as output."""
+        self._written += len(tokens(written))
+        content = {"parts": [part], "role": "model"}
+        self.chunk(pause, candidates=[{"content": content, **more, "index": 0}])
+
+    def chunk(self, pause: str | float, **fields: Any) -> None:
+        pause = pause if self.chunks else "first"
+        pause_s = self.dice.pause(pause) if isinstance(pause, str) else pause
+        self.chunks.append((pause_s, {**fields, "usageMetadata": self._usage(), **self._foot}))
+
+    def _usage(self) -> Json:
+        """The counts so far; those that are zero are left out."""
+        thoughts, prompt = self.usage.reasoning, self.usage.input
+        counts = {
+            "promptTokenCount": prompt,
+            "cachedContentTokenCount": self.usage.cached,
+            "candidatesTokenCount": self._written,
+            "thoughtsTokenCount": thoughts,
+            "totalTokenCount": prompt + thoughts + self._written,
+        }
+        details = {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": prompt}]}
+        return {name: count for name, count in counts.items() if count} | details
+
+
+def _think(turn: Turn, part: Think) -> None:
+    for summary in part.summaries:
+        turn.part("think", {"text": f"{summary}\n\n\n", "thought": True})
+
+
+def _say(turn: Turn, part: Say) -> None:
+    for pause_s, delta in turn.dice.deltas(part.text, most=_TOKENS_A_CHUNK):
+        turn.part(pause_s, {"text": delta}, delta)
+
+
+def _refuse(turn: Turn, part: Refuse) -> None:
+    turn.chunk("first", promptFeedback={"blockReason": "PROHIBITED_CONTENT"})
+
+
+def _call(turn: Turn, part: Call) -> None:
+    call = {"name": part.name, "args": part.arguments, "id": turn.dice.name("", 8)}
+    turn.part("think", {"functionCall": call, "thoughtSignature": turn.dice.base64(240)}, compact(call))
+
+
+def _search(turn: Turn, part: Search) -> None:
+    sources = [{"web": {"uri": source.url, "title": source.title}} for source in part.sources]
+    turn.grounding = {"groundingMetadata": {"webSearchQueries": [part.query], "groundingChunks": sources}}
+
+
+def _fail(turn: Turn, part: Fail) -> None:
+    turn.failed = True
+
+
+_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+    Think: _think,
+    Say: _say,
+    Refuse: _refuse,
+    Call: _call,
+    Search: _search,
+    Fail: _fail,
+}

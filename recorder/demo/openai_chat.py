@@ -1,0 +1,190 @@
+"""Chat Completions: `POST /v1/chat/completions`, streamed or not.
+
+A stream is `data: <chunk>` and a blank line, and `data: [DONE]` at its end; usage comes in a chunk of its own if it was
+asked for. Models that are not OpenAI's own show their reasoning as `reasoning_content`. (WIRE_FORMATS section 2.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from recorder.demo.openai_errors import headers, refuse
+from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.reply import Reply, timed, whole
+from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+
+_HIDES_REASONING = ("gpt", "o1", "o3", "o4")  # how the names of OpenAI's own models begin
+
+
+def asked(body: Json) -> Asked:
+    """`messages`; results are the messages of the role `tool` at their end."""
+    messages = listed(body.get("messages"))
+    results: list[str] = []
+    while messages and messages[-1].get("role") == "tool":
+        results.insert(0, "\n".join(texts(messages.pop().get("content"))))
+    users = [message for message in messages if message.get("role") == "user"]
+    return Asked(last_text(users[-1].get("content")) if users else "", results)
+
+
+DIALECT = Dialect(asked, refuse)
+
+
+def create(play: Play) -> Reply:
+    """A completion of one choice."""
+    turn = Turn(play)
+    if play.body.get("stream"):
+        frames = ((pause, f"data: {data}\n\n".encode()) for pause, data in turn.frames())
+        return Reply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(frames))
+    if turn.failure:
+        return refuse(play.dice, 500)
+    body = compact(turn.completion()).encode()
+    return whole(body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.deltas))
+
+
+class Turn:
+    """One completion as it comes about: deltas with the pauses before them, and the message they add up to."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.dice = play.dice
+        self.deltas: list[tuple[float, Json]] = []
+        self.message: Json = {"role": "assistant", "content": None, "refusal": None}
+        self.calls: list[Json] = []
+        self.failure: str | None = None
+        self.shows_reasoning = not play.required("model").startswith(_HIDES_REASONING)
+        self._silent_s = 0.0
+        self._head = {"id": self.dice.name("chatcmpl-", 29), "created": self.dice.created, "model": play.body["model"]}
+        self._options = play.body.get("stream_options") or {}
+        self.delta("first", {"role": "assistant", "content": "", "refusal": None})
+        for part in play.script.parts:
+            _PARTS[type(part)](self, part)
+
+    def delta(self, pause: str | float, delta: Json) -> None:
+        pause_s = self.dice.pause(pause) if isinstance(pause, str) else pause
+        self.deltas.append((self._silent_s + pause_s, delta))
+        self._silent_s = 0.0
+
+    def wait(self, pause: str) -> None:
+        """Let time pass before the next delta: what the model does now, this wire format does not show."""
+        self._silent_s += self.dice.pause(pause)
+
+    def speak(self, field: str, text: str) -> None:
+        """`text` as deltas of `field`."""
+        self.message[field] = (self.message.get(field) or "") + text
+        for pause_s, delta in self.dice.deltas(text):
+            self.delta(pause_s, {field: delta})
+
+    @property
+    def finish_reason(self) -> str:
+        return "tool_calls" if self.calls else "stop"
+
+    def frames(self) -> Iterator[tuple[float, str]]:
+        """The stream: pauses and what stands after `data: `."""
+        for pause_s, delta in self.deltas:
+            yield pause_s, self._chunk([self._choice(delta, None)])
+        if self.failure:
+            error = {"message": self.failure, "type": "server_error", "param": None, "code": "server_error"}
+            yield self.dice.pause("think"), compact({"error": error})
+            return
+        yield 0.0, self._chunk([self._choice({}, self.finish_reason)])
+        if self._options.get("include_usage"):
+            yield 0.0, self._chunk([], _usage(self.play.usage))
+        yield 0.0, "[DONE]"
+
+    def _choice(self, delta: Json, finish_reason: str | None) -> Json:
+        return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+
+    def _chunk(self, choices: list[Json], usage: Json | None = None) -> str:
+        counted = {"usage": usage} if self._options.get("include_usage") else {}
+        hidden = {"obfuscation": self.dice.obfuscation(_text(choices))} if self._obfuscated else {}
+        return compact({**self._envelope("chat.completion.chunk"), "choices": choices, **counted, **hidden})
+
+    @property
+    def _obfuscated(self) -> bool:
+        return bool(self._options.get("include_obfuscation", not self.shows_reasoning))
+
+    def _envelope(self, kind: str) -> Json:
+        return {
+            "id": self._head["id"],
+            "object": kind,
+            **self._head,
+            "service_tier": "default",
+            "system_fingerprint": "fp_demo",
+        }
+
+    def completion(self) -> Json:
+        """The same, not streamed."""
+        message = {**self.message, **({"tool_calls": self.calls} if self.calls else {})}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish_reason}
+        return {**self._envelope("chat.completion"), "choices": [choice], "usage": _usage(self.play.usage)}
+
+
+def _text(choices: list[Json]) -> str:
+    return next((value for choice in choices for value in choice["delta"].values() if isinstance(value, str)), "")
+
+
+def _think(turn: Turn, part: Think) -> None:
+    if turn.shows_reasoning:
+        turn.speak("reasoning_content", "\n\n".join(part.summaries))
+    turn.wait("think")
+
+
+def _say(turn: Turn, part: Say) -> None:
+    turn.speak("content", part.text)
+    if part.sources:
+        turn.message["annotations"] = [_citation(part.text, source) for source in part.sources]
+        turn.delta("none", {"annotations": turn.message["annotations"]})
+
+
+def _citation(text: str, source: Source) -> Json:
+    start = text.index(source.cited)
+    place = {"end_index": start + len(source.cited), "start_index": start, "title": source.title, "url": source.url}
+    return {"type": "url_citation", "url_citation": place}
+
+
+def _refuse(turn: Turn, part: Refuse) -> None:
+    turn.speak("refusal", part.text)
+
+
+def _call(turn: Turn, part: Call) -> None:
+    index = len(turn.calls)
+    arguments = compact(part.arguments)
+    call = {"id": turn.dice.name("call_"), "type": "function", "function": {"name": part.name, "arguments": arguments}}
+    turn.calls.append(call)
+    turn.delta("token", {"tool_calls": [{"index": index, **call, "function": {"name": part.name, "arguments": ""}}]})
+    for pause_s, delta in turn.dice.deltas(arguments):
+        turn.delta(pause_s, {"tool_calls": [{"index": index, "function": {"arguments": delta}}]})
+
+
+def _search(turn: Turn, part: Search) -> None:
+    turn.wait("search")
+
+
+def _fail(turn: Turn, part: Fail) -> None:
+    turn.failure = part.message
+
+
+_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+    Think: _think,
+    Say: _say,
+    Refuse: _refuse,
+    Call: _call,
+    Search: _search,
+    Fail: _fail,
+}
+
+
+def _usage(usage: Usage) -> Json:
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

@@ -1,0 +1,264 @@
+"""The OpenAI Responses API: `POST /v1/responses`, streamed or not, and background responses by id.
+
+Every event is `event: <type>`, `data: <json>` and a blank line. After its `type` the fields of an event stand in
+alphabetical order; deltas carry `obfuscation`; `sequence_number` counts from 0. (WIRE_FORMATS section 1.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+from recorder.demo import load
+from recorder.demo.background import HeldEvent
+from recorder.demo.openai_errors import headers, refuse
+from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.reply import Reply, timed, whole
+from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+
+_ECHOED: Json = {  # fields of the request that the response repeats, with what stands there if they are absent
+    "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "parallel_tool_calls": True,
+    "previous_response_id": None, "prompt_cache_key": None, "safety_identifier": None, "service_tier": "default",
+    "store": True, "temperature": 1.0, "text": {"format": {"type": "text"}, "verbosity": "medium"},
+    "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": 1.0, "truncation": "disabled", "user": None,
+    "metadata": {},
+}  # fmt: skip
+
+
+def asked(body: Json) -> Asked:
+    """`input` is a text or a list of items; results are the `*_output` items after the last message."""
+    if isinstance(body.get("input"), str):
+        return Asked(body["input"], ())
+    items = listed(body.get("input"))
+    results: list[str] = []
+    for item in reversed(items):
+        if "role" in item:
+            break
+        if str(item.get("type")).endswith("_output"):
+            results.insert(0, "\n".join(texts(item.get("output"))))
+    users = [item for item in items if item.get("role") == "user"]
+    return Asked(last_text(users[-1].get("content")) if users else "", results)
+
+
+DIALECT = Dialect(asked, refuse)
+
+
+def create(play: Play) -> Reply:
+    """A new response: streamed, in one piece, or in the background."""
+    stream = bool(play.body.get("stream"))
+    if play.required("model") == load.MODEL:
+        return load.reply(play.body.get("metadata") or {}, play.dice, headers(play.dice, _SSE))
+    turn = Turn(play)
+    if play.body.get("background"):
+        held = play.background.hold(turn.head["id"], turn.held())
+        return _stream_of(play, held.steps(), held.started) if stream else _json(play, held.latest())
+    if stream:
+        return _stream_of(play, timed((pause, frame(event)) for pause, event in turn.events))
+    if turn.events[-1][1]["type"] == "response.failed":
+        return refuse(play.dice, 500)
+    return _json(play, turn.events[-1][1]["response"], sum(pause for pause, _ in turn.events))
+
+
+def retrieve(play: Play) -> Reply:
+    """A background response as it stands, or its stream from `starting_after` on."""
+    held = play.background.find(play.name)
+    if held is None:
+        return refuse(play.dice, 404, f"Response with id '{play.name}' not found.")
+    if play.request.query.get("stream") != "true":
+        return _json(play, held.latest())
+    return _stream_of(play, held.steps(int(play.request.query.get("starting_after", -1))), held.started)
+
+
+def cancel(play: Play) -> Reply:
+    """Stop a background response."""
+    held = play.background.find(play.name)
+    if held is None:
+        return refuse(play.dice, 404, f"Response with id '{play.name}' not found.")
+    return _json(play, held.cancel())
+
+
+_SSE = "text/event-stream; charset=utf-8"
+
+
+def _stream_of(play: Play, steps: Any, started: float | None = None) -> Reply:
+    return Reply(200, headers(play.dice, _SSE), steps, started=started)
+
+
+def _json(play: Play, value: Json, at_s: float = 0.0) -> Reply:
+    return whole(compact(value).encode(), headers(play.dice, "application/json"), at_s=at_s)
+
+
+def frame(event: Json) -> bytes:
+    """One event on the wire."""
+    return f"event: {event['type']}\ndata: {compact(event)}\n\n".encode()
+
+
+class Turn:
+    """One response as it comes about: its events with the pauses before them, and its output items."""
+
+    def __init__(self, play: Play) -> None:
+        self.dice = play.dice
+        self.body = play.body
+        self.events: list[tuple[float, Json]] = []
+        self.output: list[Json] = []
+        self.head = _head(play)
+        self._obfuscated = (play.body.get("stream_options") or {}).get("include_obfuscation", True)
+        self._perform(play)
+
+    def _perform(self, play: Play) -> None:
+        queued = "queued" if self.head["background"] else "in_progress"
+        self.emit("first", "response.created", response={**self.head, "status": queued})
+        if self.head["background"]:
+            self.emit("none", "response.queued", response={**self.head, "status": queued})
+        self.emit("none", "response.in_progress", response=self.head)
+        failure = next((part for part in play.script.parts if isinstance(part, Fail)), None)
+        if failure:
+            self._fail(failure)
+            return
+        for part in play.script.parts:
+            _PARTS[type(part)](self, part)
+        ended = {"status": "completed", "completed_at": self.dice.created + 3, "usage": _usage(play.usage)}
+        self.emit("none", "response.completed", response={**self.head, **ended, "output": self.output})
+
+    def _fail(self, part: Fail) -> None:
+        error = {"type": "server_error", "code": "server_error", "message": part.message, "param": None}
+        self.emit("think", "error", error=error)
+        failed = {"status": "failed", "error": {"code": "server_error", "message": part.message}}
+        self.emit("none", "response.failed", response={**self.head, **failed})
+
+    def emit(self, pause: str | float, type: str, **fields: Any) -> None:
+        pause_s = self.dice.pause(pause) if isinstance(pause, str) else pause
+        ordered = sorted({**fields, "sequence_number": len(self.events)}.items())
+        self.events.append((pause_s, {"type": type, **dict(ordered)}))
+
+    def open(self, item: Json) -> Json:
+        """Announce an item; what events of it have in common."""
+        index = len(self.output)
+        self.output.append(item)
+        self.emit("think" if index else "token", "response.output_item.added", item=item, output_index=index)
+        return {"item_id": item["id"], "output_index": index}
+
+    def close(self, **changes: Any) -> None:
+        """The last item is done."""
+        self.output[-1] = {**self.output[-1], **changes}
+        index = len(self.output) - 1
+        self.emit("none", "response.output_item.done", item=self.output[-1], output_index=index)
+
+    def deltas(self, family: str, text: str, done: str, **where: Any) -> None:
+        """`text` as deltas, then whole in the field `done`."""
+        for pause_s, delta in self.dice.deltas(text):
+            hidden = {"obfuscation": self.dice.obfuscation(delta)} if self._obfuscated else {}
+            self.emit(pause_s, f"{family}.delta", delta=delta, **hidden, **where)
+        self.emit("none", f"{family}.done", **{done: text}, **where)
+
+    def held(self) -> list[HeldEvent]:
+        """The events as a background response keeps them."""
+        times = accumulate(pause for pause, _ in self.events)
+        return [HeldEvent(at_s, event, frame(event)) for at_s, (_, event) in zip(times, self.events, strict=True)]
+
+
+def _think(turn: Turn, part: Think) -> None:
+    secret = "reasoning.encrypted_content" in (turn.body.get("include") or ())
+
+    def hidden() -> Json:  # another one in `added` than in `done`: only the last is final
+        return {"encrypted_content": turn.dice.base64(360)} if secret else {}
+
+    where = turn.open({"id": turn.dice.hex("rs_"), "type": "reasoning", **hidden(), "summary": []})
+    summaries = [{"type": "summary_text", "text": text} for text in part.summaries]
+    for index, summary in enumerate(summaries):
+        here = {**where, "summary_index": index}
+        turn.emit("none", "response.reasoning_summary_part.added", part={**summary, "text": ""}, **here)
+        turn.deltas("response.reasoning_summary_text", summary["text"], "text", **here)
+        turn.emit("none", "response.reasoning_summary_part.done", part=summary, **here)
+    turn.close(summary=summaries, **hidden())
+
+
+def _message(turn: Turn, empty: Json, speak: Callable[[Json], Json]) -> None:
+    """A message of one part, which begins `empty` and becomes what `speak` makes of it."""
+    item = {"id": turn.dice.hex("msg_"), "type": "message", "status": "in_progress", "content": []}
+    where = {**turn.open({**item, "phase": "final_answer", "role": "assistant"}), "content_index": 0}
+    turn.emit("none", "response.content_part.added", part=empty, **where)
+    part = {**empty, **speak(where)}
+    turn.emit("none", "response.content_part.done", part=part, **where)
+    turn.close(status="completed", content=[part])
+
+
+def _say(turn: Turn, part: Say) -> None:
+    def speak(where: Json) -> Json:
+        turn.deltas("response.output_text", part.text, "text", logprobs=[], **where)
+        notes = [_citation(part.text, source) for source in part.sources]
+        for index, note in enumerate(notes):
+            turn.emit("none", "response.output_text.annotation.added", annotation=note, annotation_index=index, **where)
+        return {"annotations": notes, "text": part.text}
+
+    _message(turn, {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}, speak)
+
+
+def _citation(text: str, source: Source) -> Json:
+    start = text.index(source.cited)
+    end = start + len(source.cited)
+    return {"type": "url_citation", "end_index": end, "start_index": start, "title": source.title, "url": source.url}
+
+
+def _refuse(turn: Turn, part: Refuse) -> None:
+    def speak(where: Json) -> Json:
+        turn.deltas("response.refusal", part.text, "refusal", **where)
+        return {"refusal": part.text}
+
+    _message(turn, {"type": "refusal", "refusal": ""}, speak)
+
+
+def _call(turn: Turn, part: Call) -> None:
+    item = {"id": turn.dice.hex("fc_"), "type": "function_call", "status": "in_progress", "arguments": ""}
+    where = turn.open({**item, "call_id": turn.dice.name("call_"), "name": part.name})
+    arguments = compact(part.arguments)
+    turn.deltas("response.function_call_arguments", arguments, "arguments", **where)
+    turn.close(status="completed", arguments=arguments)
+
+
+def _search(turn: Turn, part: Search) -> None:
+    action = {"type": "search"}
+    item = {"id": turn.dice.hex("ws_"), "type": "web_search_call", "status": "in_progress", "action": action}
+    where = turn.open(item)
+    for pause, state in (("none", "in_progress"), ("none", "searching"), ("search", "completed")):
+        turn.emit(pause, f"response.web_search_call.{state}", **where)
+    turn.close(status="completed", action={**action, "queries": [part.query], "query": part.query})
+
+
+_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+    Think: _think,
+    Say: _say,
+    Refuse: _refuse,
+    Call: _call,
+    Search: _search,
+}
+
+
+def _head(play: Play) -> Json:
+    reasoning = {"effort": "medium", "summary": "auto", **(play.body.get("reasoning") or {})}
+    return {
+        "id": play.dice.hex("resp_"),
+        "object": "response",
+        "created_at": play.dice.created,
+        "status": "in_progress",
+        "background": bool(play.body.get("background")),
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+        "model": play.body["model"],
+        "output": [],
+        "reasoning": reasoning,
+        "usage": None,
+        **{name: play.body.get(name, default) for name, default in _ECHOED.items()},
+    }
+
+
+def _usage(usage: Usage) -> Json:
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cache_write_tokens": 0, "cached_tokens": usage.cached},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.input + usage.output,
+    }

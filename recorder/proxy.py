@@ -1,0 +1,273 @@
+"""The proxy: an ASGI app that sends each request through a transport and each chunk of the response straight back.
+
+Rules of this file:
+
+* Bytes are passed on as they come, and only when the client takes them: nothing is parsed, joined, kept or timed out.
+* Of the heads, only what concerns one connection is changed: hop-by-hop headers, Host, and our own session header.
+* What it does not know: what is recorded, or whether anything is. A slow or failing store is the transport's affair;
+  here there is nothing to do.
+* A response that broke off is never ended properly: the client must see that it is not whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any, Protocol
+
+import httpx
+import msgspec
+
+from recorder.admission import Refusal, refusal, too_large
+from recorder.errors import UpstreamError, UsageError
+from recorder.routing import SESSION_HEADER, Origin, Route, Routes
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, Anthropic and Gemini 32 and 20 MB)
+UPLOAD_CHUNKS = 2  # waiting between client and upstream; the server makes them of 64 KiB, then stops reading
+
+HEALTH = "/_recorder/healthz"
+OWN_PREFIX = "/_recorder/"
+
+HOP_BY_HOP = frozenset(
+    {
+        *(b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
+        *(b"proxy-authenticate", b"proxy-authorization", b"proxy-connection"),
+    }
+)
+_NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
+_BODILESS = frozenset({204, 304})
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class Status(int):
+    """A status code that brings its own reason phrase, for a server that can send it."""
+
+    reason: bytes
+
+    def __new__(cls, code: int, reason: bytes) -> Status:
+        status = super().__new__(cls, code)
+        status.reason = reason
+        return status
+
+
+class Transport(Protocol):
+    """What requests are sent through: `httpx.AsyncBaseTransport` and its like."""
+
+    async def handle_async_request(self, request: Any) -> Any: ...
+
+
+class ClientGoneError(Exception):
+    """The client has closed its connection."""
+
+
+class BodyTooLargeError(Exception):
+    """The request body went over its limit while it was sent."""
+
+
+class Proxy:
+    """The ASGI app. `shutdown` ends what is still open."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        routes: Routes,
+        *,
+        hosts: Collection[str] = (),
+        body_limit_bytes: int = BODY_LIMIT_BYTES,
+    ) -> None:
+        """`hosts` are names for this machine, besides the loopback ones, that a request may have in `Host`."""
+        self._transport, self._routes = transport, routes
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._body_limit_bytes = body_limit_bytes
+        self._open: dict[asyncio.Task[Any], httpx.Request] = {}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        answer = self._own_answer(scope)
+        if answer is not None:
+            await _respond(send, *answer)
+            return
+        try:
+            route = self._routes.route(_target(scope), scope["headers"])
+        except UsageError as error:
+            await _respond(send, *_error(Refusal(400, "bad_request", str(error))))
+            return
+        client = _Client(receive, self._body_limit_bytes)
+        request = _request(scope, route, client)
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = request
+        try:
+            await self._exchange(request, route, client, _Response(scope, send))
+        except asyncio.CancelledError:
+            if request.extensions.get("outcome") != "recorder_shutdown":
+                raise
+        finally:
+            del self._open[task]
+
+    def shutdown(self) -> None:
+        """End every open exchange, incomplete, with the outcome `recorder_shutdown`."""
+        for task, request in self._open.items():
+            request.extensions["outcome"] = "recorder_shutdown"
+            task.cancel()
+
+    async def _exchange(self, request: httpx.Request, route: Route, client: _Client, response: _Response) -> None:
+        """Forward, and listen to the client meanwhile: whichever ends first ends the other."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                listener = tasks.create_task(client.listen())
+                await self._forward(request, route, response)
+                listener.cancel()
+        except* ClientGoneError:  # client leaves: `_forward` was cancelled and has closed the upstream
+            log.debug("%s %s: the client left", request.method, route.upstream.name)
+        except* BodyTooLargeError:
+            if not response.started:
+                await _respond(response.send, *_error(too_large(self._body_limit_bytes)))
+
+    async def _forward(self, request: httpx.Request, route: Route, response: _Response) -> None:
+        """The way of a request up and of each chunk down."""
+        try:
+            upstream = await self._transport.handle_async_request(request)
+        except UsageError as error:
+            await _respond(response.send, *_error(Refusal(400, "bad_request", str(error))))
+            return
+        except UpstreamError as error:
+            log.warning("%s to upstream %r failed: %s", request.method, route.upstream.name, error)
+            await _respond(response.send, *_unreachable(route, error))
+            return
+        try:
+            await response.start(upstream)
+            async for chunk in upstream.stream:
+                await response.send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await response.send({"type": "http.response.body", "body": b"", "more_body": False})
+        except UpstreamError as error:  # upstream breaks: as no last chunk is sent, the server cuts the client off
+            log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
+        finally:
+            await upstream.stream.aclose()
+
+    def _own_answer(self, scope: Message) -> tuple[int, bytes, Headers] | None:
+        """What we answer ourselves: refusals, and our own pages."""
+        headers = dict(scope["headers"])
+        hosts = Counter(name for name, _ in scope["headers"])[b"host"]
+        refused = refusal(scope["method"], headers, hosts, self._hosts, self._body_limit_bytes)
+        if refused is not None:
+            return _error(refused)
+        if scope["path"] == HEALTH:
+            return 200, b'{"status":"ok"}', []
+        if scope["path"].startswith(OWN_PREFIX):
+            return _error(Refusal(404, "not_found", "The recorder has no such page."))
+        return None
+
+
+class _Client(httpx.AsyncByteStream):
+    """The client's side of an exchange: its request body, and whether it is still there."""
+
+    def __init__(self, receive: Receive, limit_bytes: int) -> None:
+        self._receive, self._limit_bytes = receive, limit_bytes
+        self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue(UPLOAD_CHUNKS)
+
+    async def listen(self) -> None:
+        """Take in what the client sends, as fast as the upstream takes it, until the client leaves."""
+        size, more = 0, True
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            size += len(message["body"])
+            if size > self._limit_bytes:
+                raise BodyTooLargeError
+            if message["body"]:
+                await self._chunks.put(message["body"])
+            if more and not message["more_body"]:
+                more = False
+                await self._chunks.put(None)
+
+    def __aiter__(self) -> _Client:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._chunks.get()
+        if chunk is None:
+            self._chunks.put_nowait(None)
+            raise StopAsyncIteration
+        return chunk
+
+
+class _Response:
+    """The response on its way to the client."""
+
+    def __init__(self, scope: Message, send: Send) -> None:
+        self._scope = scope
+        self.send = send
+        self.started = False
+
+    async def start(self, upstream: httpx.Response) -> None:
+        self.started = True
+        if upstream.status_code in _BODILESS:
+            self._scope["method"] = "HEAD"  # else uvicorn waits for the body that Content-Length speaks of
+        reason = upstream.extensions.get("reason_phrase", b"")
+        await self.send(
+            {
+                "type": "http.response.start",
+                "status": Status(upstream.status_code, reason),
+                "headers": _end_to_end(upstream.headers.raw, HOP_BY_HOP),
+            }
+        )
+
+
+def _request(scope: Message, route: Route, client: _Client) -> httpx.Request:
+    """The request as it goes to the upstream."""
+    came: Headers = scope["headers"]
+    url = httpx.URL(route.url)
+    headers = [(b"host", url.netloc), *_end_to_end(came, _NOT_FORWARDED)]
+    if any(name == b"transfer-encoding" for name, _ in came):
+        headers.append((b"transfer-encoding", b"chunked"))
+    base = len(url.scheme) + len("://") + len(url.netloc)
+    origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
+    extensions = {"recorder": origin, "target": route.url[base:].encode("ascii")}
+    return httpx.Request(scope["method"], url, headers=headers, stream=client, extensions=extensions)
+
+
+def _target(scope: Message) -> str:
+    path: bytes = scope["raw_path"]
+    query: bytes = scope["query_string"]
+    return (path + b"?" + query if query else path).decode("latin-1")
+
+
+def _end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
+    """Headers that go further than one connection, in their order."""
+    lower = [(name.lower(), name, value) for name, value in headers]
+    nominated = {
+        token.strip().lower() for key, _, value in lower if key == b"connection" for token in value.split(b",")
+    }
+    return [(name, value) for key, name, value in lower if key not in dropped and key not in nominated]
+
+
+async def _respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    """An answer of our own, whole."""
+    fields = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _error(refused: Refusal) -> tuple[int, bytes, Headers]:
+    """An error in the form that the APIs give theirs. The rest of the request is not read: the connection closes."""
+    error = {"message": refused.message, "type": refused.type, "code": refused.type}
+    return refused.status, msgspec.json.encode({"error": error}), [(b"connection", b"close")]
+
+
+def _unreachable(route: Route, error: UpstreamError) -> tuple[int, bytes, Headers]:
+    name, base = route.upstream
+    message = f"recorder: upstream {name!r} ({base}) could not be reached: {error}."
+    if error.outcome != "upstream_unreachable":
+        message = f"recorder: upstream {name!r} ({base}) failed: {error}."
+    return _error(Refusal(502, error.outcome, message))

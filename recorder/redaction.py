@@ -1,0 +1,157 @@
+"""What may be kept of headers and URLs: names always, values only where they are known to be harmless.
+
+Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
+is a secret until this file says otherwise, and what is on the never-list is one whatever else says so. Never raises.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from urllib.parse import unquote
+
+from recorder import grouping
+
+REDACTED = "REDACTED"
+
+NEVER = re.compile(
+    r"authori[sz]ation|cookie|token|secret|passw|credential|signature"
+    r"|api[-_]?key"  # x-api-key, api-key, x-goog-api-key, xi-api-key
+    r"|openai-organization|openai-project|account[-_]id"
+)
+"""Header names, in lower case, whose values are never kept."""
+
+COUNTS = re.compile(r"(?:x|anthropic)-ratelimit-[a-z-]*tokens[a-z_-]*")
+"""The only names with `token` in them that are kept: how many are left, as in x-ratelimit-remaining-tokens."""
+
+KEPT = re.compile(
+    r"""
+    # of HTTP
+    accept(-[a-z]+)? | age | allow | alt-svc | cache-control | connection | content-(encoding|language|length|type)
+    | date | etag | expect | expires | host | if-(none-)?match | keep-alive | last-modified | pragma | range
+    | retry-after(-ms)? | sec-websocket-version | server | server-timing | te | trailer | transfer-encoding | upgrade
+    | vary | via | x-accel-buffering | x-content-type-options
+    # which request it was
+    | (x-|x-client-|x-ms-|x-ms-client-|x-goog-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray
+    | traceparent | tracestate
+    # of providers and gateways
+    | anthropic-(beta|version) | openai-(beta|model|processing-ms|version) | x-goog-api-client | x-ms-region
+    | x-envoy-upstream-service-time | x-should-retry
+    | (x|anthropic)-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
+    # of clients
+    | originator | version | x-app | x-stainless-[a-z-]+ | x-recorder-session | x-openai-subagent
+    | x-codex-(parent-thread-id|window-id|beta-features) | x-claude-code-parent-agent-id
+    """,
+    re.VERBOSE,
+)
+"""Header names, in lower case, whose values are kept, besides those that grouping looks at."""
+
+Header = tuple[bytes, bytes]
+
+
+def headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
+    """Every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
+    kept: list[tuple[str, str]] = []
+    for name_bytes, value_bytes in raw:
+        name, value = name_bytes.decode("latin-1"), value_bytes.decode("latin-1")
+        harmless = _PARTS.get(name.lower(), _all if keeps(name) else _nothing)(value)
+        kept.append((name, f"{REDACTED} ({len(value_bytes)} bytes)" if harmless is None else harmless))
+    return kept
+
+
+@lru_cache(maxsize=1024)
+def keeps(name: str) -> bool:
+    """Whether the value of a header of that name, in any case, is kept."""
+    name = name.lower()
+    if NEVER.search(name) and not COUNTS.fullmatch(name):
+        return False
+    return name in grouping.HEADERS or KEPT.fullmatch(name) is not None
+
+
+def _all(value: str) -> str | None:
+    return value
+
+
+def _nothing(value: str) -> str | None:
+    return None
+
+
+_METADATA = re.compile(
+    r"(session|thread|turn|root_turn|parent_turn|parent_thread|forked_from_thread|window)_id"
+    r"|request_kind|turn_trigger|thread_source|subagent_kind"
+)
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+def _ids(value: str) -> str | None:
+    """The ids in x-codex-turn-metadata. Its `workspaces` name git remotes, and those may carry credentials."""
+    try:
+        metadata = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(metadata, dict):
+        return None
+    ids = {
+        name: value
+        for name, value in metadata.items()
+        if _METADATA.fullmatch(name) and isinstance(value, str) and _ID.fullmatch(value)
+    }
+    return json.dumps(ids, separators=(",", ":"))
+
+
+_PARTS: Mapping[str, Callable[[str], str | None]] = {
+    "x-codex-turn-metadata": _ids,
+    "location": lambda value: url(value),
+    "content-location": lambda value: url(value),
+}
+"""Headers of which a part is kept."""
+
+PARAMETERS = re.compile(
+    r"alt|stream|starting_after|include(\[\])?|include_obfuscation|api-version|beta|after|before|limit|order|pageSize"
+)
+"""Query parameters whose values are kept."""
+
+_NAME = re.compile(r"[A-Za-z_%][\w.\[\]%-]{0,39}")  # what is no name may be a value without one
+_HARMLESS = re.compile(r"[\w.,:~+/ \[\]-]{0,200}")  # nothing that could hide a further parameter
+
+# The second form is a password with an unencoded slash: what stands after the colon is no port.
+_AUTHORITY = re.compile(
+    r"(\s*(?:[A-Za-z][A-Za-z0-9+.-]*:(?=[/\\]))?[/\\]*)"
+    r"(?:[^/\\?#]*@|[^/\\?#@\[]*:(?![0-9]*(?:[/\\?#]|$))[^?#]*@)?"
+)
+_EMBEDDED_USERINFO = re.compile(r"([/\\]{2})[^/\\?#]*@")
+_MISPLACED = re.compile(r"([;&][^/;&=]*=)[^/;&]*")  # the `?` forgotten: /v1/models/x:generateContent&key=…
+_ENCODED_QUERY = re.compile(r"(%3[Ff]).*", re.DOTALL)  # the `?` taken for part of the path
+
+
+def target(raw: str) -> str:
+    """A request target as it may be kept: the path, and the query with the values of known parameters only.
+
+    Order, repeats and percent-encoding of what is kept are unchanged.
+    """
+    return _path_and_query(raw) if raw.startswith("/") else url(raw)
+
+
+def url(raw: str) -> str:
+    """A whole URL as it may stand in a log line or an error message: as `target`, and without user and password."""
+    match = _AUTHORITY.match(raw)
+    return match[1] + _path_and_query(raw[match.end() :]) if match else REDACTED
+
+
+def _path_and_query(raw: str) -> str:
+    rest, hash_sign, fragment = raw.partition("#")
+    path, question_mark, query = rest.partition("?")
+    path = _EMBEDDED_USERINFO.sub(r"\1", path)
+    path = _ENCODED_QUERY.sub(rf"\1{REDACTED}", _MISPLACED.sub(rf"\1{REDACTED}", path))
+    query = "".join(map(_parameter, re.split("([&;])", query)))
+    return path + question_mark + query + hash_sign + (REDACTED if fragment else "")
+
+
+def _parameter(given: str) -> str:
+    """One parameter of a query, or the sign between two. Some servers separate by `;`, so a value never holds one."""
+    name, _, value = given.partition("=")
+    if given in ("", "&", ";") or (PARAMETERS.fullmatch(unquote(name)) and _HARMLESS.fullmatch(unquote(value))):
+        return given
+    return f"{name}={REDACTED}" if _NAME.fullmatch(name) and value.strip("=") else REDACTED

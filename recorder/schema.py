@@ -1,0 +1,196 @@
+"""The log as tables: what its columns, keys, view and guards are. No engine, no connection.
+
+Rules of this file:
+
+* The columns of a table of the log are the fields of its struct in `recorder.events`, in order.
+* `session_id` comes first in every key: a session is the unit of distribution, and nothing is unique across sessions.
+* Types are uuid, text, bigint and bytea on PostgreSQL, TEXT, INTEGER and BLOB in STRICT tables on SQLite.
+* The guards only prove what the writer already does (`INSERT … ON CONFLICT DO NOTHING`, positions in order): on an
+  engine without triggers the log is the same.
+
+`migrations/` builds this schema step by step and never imports it; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    Uuid,
+    event,
+    text,
+)
+
+ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
+TEXT = Text()
+INTEGER = BigInteger().with_variant(Integer(), "sqlite")
+BYTES = LargeBinary()
+
+metadata = MetaData()
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("created_ns", INTEGER, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("source", TEXT, nullable=False),
+    Column("labels", TEXT, nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Index("sessions_name", "name"),
+    sqlite_strict=True,
+)
+
+exchanges = Table(
+    "exchanges",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("exchange_id", ID, primary_key=True),
+    Column("started_ns", INTEGER, nullable=False),
+    Column("recorder_id", TEXT, nullable=False),
+    Column("provider", TEXT, nullable=False),
+    Column("api", TEXT, nullable=False),
+    Column("method", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("client", TEXT),
+    Column("client_version", TEXT),
+    Column("thread_id", TEXT),
+    Column("turn_id", TEXT),
+    Column("attempt", INTEGER),
+    Column("resumes_response_id", TEXT),
+    Column("resumes_after", INTEGER),
+    ForeignKeyConstraint(["session_id"], ["sessions.session_id"]),
+    Index("exchanges_exchange_id", "exchange_id"),
+    sqlite_strict=True,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("exchange_id", ID, primary_key=True),
+    Column("pos", INTEGER, primary_key=True),
+    Column("kind", TEXT, nullable=False),
+    Column("t_ns", INTEGER, nullable=False),
+    Column("type", TEXT),
+    Column("sequence_number", INTEGER),
+    Column("item_id", TEXT),
+    Column("output_index", INTEGER),
+    Column("raw", BYTES, nullable=False),
+    Column("data_start", INTEGER),
+    Column("data_length", INTEGER),
+    Column("hash", BYTES, nullable=False),
+    ForeignKeyConstraint(["session_id", "exchange_id"], ["exchanges.session_id", "exchanges.exchange_id"]),
+    sqlite_strict=True,
+)
+
+# One entry for each exchange that is over: how it ended, without a look at its other events.
+Index(
+    "events_end",
+    events.c.session_id,
+    events.c.exchange_id,
+    sqlite_where=text("kind = 'end'"),
+    postgresql_where=text("kind = 'end'"),
+)
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("purged_ns", INTEGER, nullable=False),
+    Column("reason", TEXT, nullable=False),
+    Column("counts", TEXT, nullable=False),  # a JSON object: what was purged
+    Column("last_hash", BYTES),
+    sqlite_strict=True,
+)
+
+# How far each journal is in the log. The one table whose rows change.
+ingest_offsets = Table(
+    "ingest_offsets",
+    metadata,
+    Column("recorder_id", TEXT, primary_key=True),
+    Column("segment", INTEGER, nullable=False),
+    Column("offset", INTEGER, nullable=False),
+    sqlite_strict=True,
+)
+
+LOG = (sessions, exchanges, events, tombstones)
+
+VIEWS = [
+    # The JSON payload of a frame as text, for queries in SQL.
+    "CREATE VIEW event_payloads AS SELECT session_id, exchange_id, pos, type, "
+    "CAST(substr(raw, data_start + 1, data_length) AS TEXT) AS payload FROM events WHERE data_start IS NOT NULL",
+]
+
+
+def _no_change(table: Table, verb: str) -> str:
+    return (
+        f"CREATE TRIGGER {table.name}_no_{verb.lower()} BEFORE {verb} ON {table.name} BEGIN "
+        "SELECT RAISE(ABORT, 'the log is append-only: its rows are never changed and never deleted'); END"
+    )
+
+
+def _where_key(columns: list[str]) -> str:
+    return " AND ".join(f"{column} = NEW.{column}" for column in columns)
+
+
+def _refuse(table: Table) -> str:
+    """What to do with a row whose key is taken, or that brings a rowid: an identical row is skipped, else refused.
+
+    A `BEFORE INSERT` guard must do it. `INSERT OR REPLACE` deletes, without a word to the delete trigger, whatever
+    row has the key or the rowid of the new one.
+    """
+    key = _where_key([column.name for column in table.primary_key])
+    same = " AND ".join(f"{column.name} IS NEW.{column.name}" for column in table.c if not column.primary_key)
+    return (
+        f"SELECT RAISE(IGNORE) FROM {table.name} WHERE {key} AND {same}; "
+        "SELECT RAISE(ABORT, 'the log is append-only: other content stands at that key') "
+        f"FROM {table.name} WHERE {key}; "
+        "SELECT RAISE(ABORT, 'the log numbers its own rows: a rowid cannot be chosen') WHERE NEW.rowid >= 0;"
+    )
+
+
+def _insert_guard(table: Table) -> str:
+    key = _where_key([column.name for column in table.primary_key])
+    return (
+        f"CREATE TRIGGER {table.name}_insert BEFORE INSERT ON {table.name} "
+        f"WHEN NEW.rowid >= 0 OR EXISTS (SELECT 1 FROM {table.name} WHERE {key}) BEGIN {_refuse(table)} END"
+    )
+
+
+def _events_guard() -> str:
+    """The usual row passes after two seeks: the end of its exchange in the primary key, and in `events_end`.
+
+    That is a fifth of the cost of an insert. Only a row that fails there is looked at closely.
+    """
+    exchange = _where_key(["session_id", "exchange_id"])
+    next_pos = f"coalesce((SELECT max(pos) + 1 FROM events WHERE {exchange}), 0)"
+    ended = f"EXISTS (SELECT 1 FROM events WHERE {exchange} AND kind = 'end')"
+    return (
+        "CREATE TRIGGER events_insert BEFORE INSERT ON events "
+        f"WHEN NEW.rowid >= 0 OR NEW.pos <> {next_pos} OR NEW.kind <> 'note' AND {ended} BEGIN {_refuse(events)} "
+        f"SELECT RAISE(ABORT, 'the log has no holes: a position would be skipped') WHERE NEW.pos <> {next_pos}; "
+        "SELECT RAISE(ABORT, 'the exchange has ended: only a note may follow'); END"
+    )
+
+
+TRIGGERS = [
+    *(_no_change(table, verb) for table in LOG for verb in ("UPDATE", "DELETE")),
+    *(_insert_guard(table) for table in LOG if table is not events),
+    _events_guard(),
+]
+
+
+@event.listens_for(metadata, "after_create")
+def _create_views_and_triggers(_: MetaData, connection: Connection, **_options: object) -> None:
+    if connection.dialect.name == "sqlite":
+        for statement in (*VIEWS, *TRIGGERS):
+            connection.exec_driver_sql(statement)

@@ -1,0 +1,214 @@
+"""The store: the one way that rows enter the log.
+
+Rules of this file:
+
+* Synchronous, for one thread: the ingester is a process of its own, and a driver-level `executemany` of a statement
+  compiled once is as fast as `sqlite3` itself.
+* Only `INSERT … ON CONFLICT DO NOTHING` and `SELECT` touch the log. Writing the same again changes nothing, so whoever
+  does not know whether a commit happened repeats the transaction.
+* The write lock is held for the transaction, and for the checkpoint that may follow it, and never otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from sqlalchemy import Connection, CursorResult, Table, bindparam, delete, func, select
+from sqlalchemy.dialects import sqlite as dialect
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.sql import Executable
+
+from recorder import migrate
+from recorder.errors import StoreBusyError
+from recorder.events import BODY_KINDS, Event, Exchange, Session
+from recorder.location import database_path, database_url, default_url
+from recorder.schema import LOG, events, exchanges, ingest_offsets, sessions
+from recorder.sqlite import BUSY_TIMEOUT_S, WRITER, translated, write_lock, writer_engine
+
+__all__ = ["Store", "database_path", "database_url", "default_url"]
+
+WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
+RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
+FIRST_EVENTS = 8  # a response says its id in one of the first events of its exchange
+
+_key = attrgetter("session_id", "exchange_id", "pos")
+
+
+def _insert(table: Table) -> str:
+    statement = insert(table).on_conflict_do_nothing(index_elements=list(table.primary_key))
+    return str(statement.compile(dialect=dialect.dialect()))
+
+
+_INSERTS = {table.name: _insert(table) for table in LOG}
+
+_SESSION_NAMED = (
+    select(sessions.c.session_id)
+    .where(sessions.c.name == bindparam("name"), sessions.c.source == bindparam("source"))
+    .order_by(sessions.c.created_ns.desc(), sessions.c.session_id.desc())
+    .limit(1)
+)
+
+_SESSION_OF_EXCHANGE = select(exchanges.c.session_id).where(exchanges.c.exchange_id == bindparam("exchange_id"))
+
+_recent = (
+    select(exchanges.c.session_id, exchanges.c.exchange_id)
+    .order_by(exchanges.c.exchange_id.desc())
+    .limit(RECENT_EXCHANGES)
+    .subquery()
+)
+_SESSION_OF_RESPONSE = (
+    select(_recent.c.session_id)
+    .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
+    .where(events.c.pos <= FIRST_EVENTS, events.c.kind.in_(sorted(BODY_KINDS)))
+    .where(func.instr(events.c.raw, bindparam("quoted_id")) > 0)
+    .order_by(_recent.c.exchange_id.desc())
+    .limit(1)
+)
+
+_SET_OFFSET = insert(ingest_offsets)
+_SET_OFFSET = _SET_OFFSET.on_conflict_do_update(
+    index_elements=[ingest_offsets.c.recorder_id],
+    set_={"segment": _SET_OFFSET.excluded.segment, "offset": _SET_OFFSET.excluded.offset},
+)
+_OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
+
+
+class Store:
+    """The database, open for writing. Creates it, or brings it to the newest schema."""
+
+    def __init__(self, url: Any, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
+        self.url = database_url(url)
+        self.path = database_path(self.url)
+        self._busy_timeout_s = busy_timeout_s
+        migrate.upgrade(self.url, busy_timeout_s)
+        with translated(self.path):
+            self._connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
+        self._checkpoint_at = WAL_BYTES
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is committed at its end, durably, or not at all if it raises.
+
+        Raises `StoreBusyError` when another program writes for too long or the disk is full: nothing is written then,
+        and the same transaction may be repeated.
+        """
+        with write_lock(self.path, self._busy_timeout_s):
+            with translated(self.path), self._connection.begin():
+                yield
+                self._assert_open()
+            if self._wal_bytes() > self._checkpoint_at:
+                self._checkpoint()
+
+    def session_named(self, name: str, source: str) -> str | None:
+        """The id of the newest session with that name, found by that rule."""
+        found: str | None = self._execute(_SESSION_NAMED, name=name, source=source).scalar()
+        return found
+
+    def session_of_exchange(self, exchange_id: str) -> str | None:
+        """The id of the session that an exchange is in, if it is in the log already."""
+        found: str | None = self._execute(_SESSION_OF_EXCHANGE, exchange_id=exchange_id).scalar()
+        return found
+
+    def session_of_response(self, response_id: str) -> str | None:
+        """The id of the session in which one of the last exchanges had that response id."""
+        quoted_id = msgspec.json.encode(response_id)
+        found: str | None = self._execute(_SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
+        return found
+
+    def add_session(self, session: Session) -> None:
+        """Raises `StoreConflictError` if that id has other content."""
+        self._add(sessions, [session])
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """Raises `StoreConflictError` if that id has other content, or its session is not there."""
+        self._add(exchanges, [exchange])
+
+    def append(self, events_: Sequence[Event]) -> None:
+        """Append events of any number of exchanges, in any order. Rows that stand already are skipped.
+
+        Raises `StoreConflictError` if other content stands at a position, or one would be skipped.
+        """
+        self._add(events, sorted(events_, key=_key))
+
+    def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
+        """How far the journal of a recorder is in the log, from the next commit on."""
+        self._execute(_SET_OFFSET, recorder_id=recorder_id, segment=segment, offset=offset)
+
+    def offset(self, recorder_id: str) -> tuple[int, int] | None:
+        """Segment and offset up to which the journal of a recorder is in the log."""
+        row = self._execute(_OFFSET.where(ingest_offsets.c.recorder_id == recorder_id)).one_or_none()
+        return None if row is None else (row.segment, row.offset)
+
+    def forget_offset(self, recorder_id: str) -> None:
+        """The journal of that recorder is gone."""
+        self._execute(delete(ingest_offsets).where(ingest_offsets.c.recorder_id == recorder_id))
+
+    def checkpoint(self) -> None:
+        """Move the WAL into the database file and empty it, as far as no reader needs it. For idle moments."""
+        with write_lock(self.path, self._busy_timeout_s):
+            self._checkpoint()
+
+    def close(self) -> None:
+        """Let go of the database, its WAL empty if no reader is in the way."""
+        if self._connection.closed:
+            return
+        with write_lock(self.path, self._busy_timeout_s):
+            self._checkpoint()
+            self._connection.close()
+
+    def _add(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
+        self._require_transaction()
+        if rows:
+            with translated(self.path):
+                values = [msgspec.structs.astuple(row) for row in rows]
+                self._connection.exec_driver_sql(_INSERTS[table.name], values)
+
+    def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
+        self._require_transaction()
+        with translated(self.path):
+            return self._connection.execute(statement, values)
+
+    def _require_transaction(self) -> None:
+        """SQLAlchemy would begin one unasked: without the write lock, and without an end."""
+        if not self._connection.in_transaction():
+            raise RuntimeError("A store is read and written inside `with store.transaction():` only.")
+
+    def _assert_open(self) -> None:
+        """On a full disk SQLite rolls back on its own: what came after that must not be committed without it."""
+        driver: Any = self._connection.connection.driver_connection
+        if not driver.in_transaction:
+            raise StoreBusyError(f"The database {self.path} gave up the transaction: nothing of it was written.")
+
+    def _wal_bytes(self) -> int:
+        try:
+            return Path(f"{self.path}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _checkpoint(self) -> None:
+        """Without waiting for readers: with one in the way this is a PASSIVE checkpoint, without one it also empties
+        the file, so that its size says what there is to do. After a vain attempt the next is `WAL_BYTES` later.
+        """
+        driver: Any = self._connection.connection.driver_connection
+        with translated(self.path):
+            driver.execute("PRAGMA busy_timeout = 0")
+            try:
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                driver.execute(f"PRAGMA busy_timeout = {round(self._busy_timeout_s * 1000)}")
+        self._checkpoint_at = self._wal_bytes() + WAL_BYTES

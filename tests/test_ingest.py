@@ -1,0 +1,350 @@
+"""`recorder.ingest`, `recorder.assembly`: what the journal holds comes into the log, once, whatever happens between."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from recorder import ingest
+from recorder.capture import EndRecord
+from recorder.errors import StoreBusyError
+from recorder.events import BODY_KINDS, uuid7
+from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.ingest import Ingester, recover
+from recorder.journal import Journal, JournalExchange
+from recorder.records import Mark
+from recorder.segments import segment_numbers
+from recorder.store import Store
+
+SSE = [("Content-Type", "text/event-stream")]
+COMPLETED = b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
+
+
+def never(seconds: float) -> bool:
+    return False
+
+
+def at_once(seconds: float) -> bool:
+    return True
+
+
+class Exchange:
+    """One exchange as the proxy journals it, step by step."""
+
+    def __init__(self, journal: Journal, body: bytes = b"{}", **head: Any) -> None:
+        self.id = uuid7(time.time_ns(), os.urandom(10))
+        self._tape: JournalExchange = journal.exchange()
+        self.received = b""
+        fields: dict[str, Any] = {
+            "exchange_id": self.id,
+            "session_id": uuid7(time.time_ns(), os.urandom(10)),
+            "started_ns": time.time_ns(),
+            "method": "POST",
+            "target": "/v1/responses",
+            "upstream": "openai",
+            "headers": [("user-agent", "OpenAI/Python 3.52.0")],
+        }
+        self._write(Mark.REQUEST, msgspec.json.encode(RequestHead(**{**fields, **head})))
+        if body:
+            self._write(Mark.REQUEST_BODY, body)
+        self._write(Mark.REQUEST_END, msgspec.json.encode(RequestEnd(True)))
+        self._write(Mark.RESPONSE, msgspec.json.encode(ResponseHead(200, "OK", SSE)))
+
+    def chunk(self, data: bytes) -> Exchange:
+        self.received += data
+        self._write(Mark.CHUNK, data)
+        return self
+
+    def end(self) -> Exchange:
+        self._tape.end(time.monotonic_ns(), msgspec.json.encode(ExchangeEnd("eof")))
+        return self
+
+    def _write(self, mark: Mark, payload: bytes) -> None:
+        self._tape.write(mark, time.monotonic_ns(), payload)
+
+
+def stream(seed: int, count: int = 30) -> list[bytes]:
+    """Chunks that cut frames anywhere."""
+    noise = random.Random(seed)
+    frames = [b'data: {"type":"x","n":%d,"pad":"%s"}\n\n' % (n, b"p" * noise.randrange(300)) for n in range(count)]
+    data = b"".join(frames) + COMPLETED
+    cuts = sorted(noise.randrange(len(data)) for _ in range(count))
+    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "recorder.db"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "recorder.db.journal"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    with Store(path, busy_timeout_s=0.05) as store:
+        yield store
+
+
+@pytest.fixture
+def journal(root: Path) -> Iterator[Journal]:
+    journal = Journal(root, "recorder-1", segment_bytes=2000)
+    yield journal
+    journal.close()
+
+
+def query(path: Path, sql: str, *parameters: object) -> list[Any]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(sql, parameters).fetchall()
+    finally:
+        connection.close()
+
+
+def body(path: Path, exchange_id: str) -> bytes:
+    rows = query(path, "SELECT kind, raw FROM events WHERE exchange_id = ? ORDER BY pos", exchange_id)
+    return b"".join(raw for kind, raw in rows if kind in BODY_KINDS)
+
+
+def ending(path: Path, exchange_id: str) -> EndRecord:
+    [(raw,)] = query(path, "SELECT raw FROM events WHERE exchange_id = ? AND kind = 'end'", exchange_id)
+    return msgspec.json.decode(raw, type=EndRecord)
+
+
+def rows(path: Path) -> list[Any]:
+    return query(path, "SELECT * FROM events ORDER BY session_id, exchange_id, pos")
+
+
+def test_interleaved_exchanges_are_put_together_again(store: Store, journal: Journal, path: Path) -> None:
+    exchanges = [Exchange(journal) for _ in range(4)]
+    for chunks in zip(*(stream(seed) for seed in range(4)), strict=True):
+        for exchange, chunk in zip(exchanges, chunks, strict=True):
+            exchange.chunk(chunk)
+    for exchange in exchanges:
+        exchange.end()
+    Ingester(store, journal.directory, never).drain()
+    for seed, exchange in enumerate(exchanges):
+        assert body(path, exchange.id) == exchange.received == b"".join(stream(seed))
+        assert ending(path, exchange.id).status == "completed"
+
+
+def test_an_exchange_can_be_read_while_it_streams(store: Store, journal: Journal, path: Path) -> None:
+    exchange = Exchange(journal).chunk(b"data: 1\n\ndata: 2")
+    ingester = Ingester(store, journal.directory, never)
+    ingester.drain()
+    assert body(path, exchange.id) == b"data: 1\n\n"
+    exchange.chunk(b"\n\n")
+    ingester.drain()
+    assert body(path, exchange.id) == b"data: 1\n\ndata: 2\n\n"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_ingester_that_died_anywhere_is_resumed_with_the_same_result(tmp_path: Path, seed: int) -> None:
+    """Every step is taken by a new ingester, as after a crash; a journal told once is the measure."""
+    noise = random.Random(seed)
+    stores = [Store(tmp_path / name) for name in ("once.db", "often.db")]
+    journal = Journal(tmp_path / "journal", "r", segment_bytes=1500)
+    left = [(Exchange(journal), stream(seed * 10 + n)) for n in range(3)]
+    watched = []
+    while left:
+        at = noise.randrange(len(left))
+        exchange, chunks = left[at]
+        if chunks:
+            exchange.chunk(chunks.pop(0))
+        else:
+            exchange.end()
+            del left[at]
+        watched.append(exchange)
+        if noise.random() < 0.2:
+            keep_segments(Ingester(stores[1], journal.directory, never)).drain()
+    for store in stores:
+        keep_segments(Ingester(store, journal.directory, never)).drain()
+        store.close()
+    journal.close()
+    assert rows(tmp_path / "once.db") == rows(tmp_path / "often.db")
+    for exchange in watched:
+        assert body(tmp_path / "often.db", exchange.id) == exchange.received
+
+
+def keep_segments(ingester: Ingester) -> Ingester:
+    """For two stores that read the same journal."""
+    ingester._drop_before = lambda place: None  # type: ignore[method-assign]
+    return ingester
+
+
+def test_what_was_committed_but_not_acknowledged_is_told_again_without_a_trace(
+    store: Store, journal: Journal, path: Path
+) -> None:
+    for seed in range(3):
+        exchange = Exchange(journal)
+        for chunk in stream(seed):
+            exchange.chunk(chunk)
+        exchange.end()
+    keep_segments(Ingester(store, journal.directory, never)).drain()
+    before = rows(path)
+    with store.transaction():
+        store.forget_offset("recorder-1")
+    keep_segments(Ingester(store, journal.directory, never)).drain()
+    assert rows(path) == before
+
+
+def test_segments_are_deleted_once_they_are_in_the_log(store: Store, journal: Journal) -> None:
+    exchange = Exchange(journal)
+    for chunk in stream(1):
+        exchange.chunk(chunk)
+    exchange.end()
+    assert len(segment_numbers(journal.directory)) > 2
+    Ingester(store, journal.directory, never).drain()
+    assert len(segment_numbers(journal.directory)) == 1
+
+
+def test_a_long_stream_does_not_keep_the_whole_journal(store: Store, journal: Journal, path: Path) -> None:
+    long = Exchange(journal).chunk(b"data: beginning\n\nda")
+    for round in range(30):
+        short = Exchange(journal)
+        for chunk in stream(round):
+            short.chunk(chunk)
+        short.end()
+        ingester = Ingester(store, journal.directory, never)
+        ingester.drain()
+        long.chunk(b"ta: %d\n\nda" % round)
+        assert len(segment_numbers(journal.directory)) <= ingest.CARRY_SEGMENTS + 8
+        assert len(list(journal.directory.glob("carried-*"))) <= 1
+    assert list(journal.directory.glob("carried-*"))
+    long.chunk(b"ta: end\n\n" + COMPLETED).end()
+    Ingester(store, journal.directory, never).drain()
+    assert body(path, long.id) == long.received
+    assert ending(path, long.id).lossless
+    assert not list(journal.directory.glob("carried-*"))
+
+
+def test_a_dead_recorder_is_recovered_and_its_exchanges_are_ended(store: Store, root: Path, path: Path) -> None:
+    journal = Journal(root, "dead")
+    ended = Exchange(journal).chunk(COMPLETED).end()
+    open_ = Exchange(journal).chunk(b"data: 1\n\ndata: torn")
+    without_response = Exchange(journal)
+    journal.close()
+    assert recover(store, root, never) == 1
+    assert ending(path, ended.id).status == "completed"
+    assert ending(path, open_.id).status == "recorder_crash"
+    assert ending(path, without_response.id).status == "recorder_crash"
+    assert body(path, open_.id) == b"data: 1\n\ndata: torn"
+    assert list(root.iterdir()) == []
+    assert query(path, "SELECT count(*) FROM ingest_offsets") == [(0,)]
+
+
+def test_a_live_recorder_is_not_recovered(store: Store, journal: Journal, root: Path) -> None:
+    Exchange(journal)
+    assert recover(store, root, never) == 0
+    assert journal.directory.exists()
+
+
+def test_a_locked_database_is_waited_for(store: Store, journal: Journal, path: Path) -> None:
+    exchange = Exchange(journal).chunk(COMPLETED).end()
+    ingester = Ingester(store, journal.directory, never)
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
+    release.start()
+    ingester.drain()
+    release.join()
+    holder.close()
+    assert body(path, exchange.id) == exchange.received
+
+
+def test_an_ingester_that_must_stop_at_a_locked_database_loses_nothing(
+    store: Store, journal: Journal, path: Path
+) -> None:
+    exchange = Exchange(journal).chunk(COMPLETED).end()
+    ingester = Ingester(store, journal.directory, at_once)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    ingester.run()
+    with pytest.raises(StoreBusyError), store.transaction():
+        pass
+    holder.close()
+    Ingester(store, journal.directory, never).drain()
+    assert body(path, exchange.id) == exchange.received
+
+
+def test_an_exchange_that_contradicts_the_log_costs_no_other(
+    store: Store, journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Exchange(journal).chunk(COMPLETED).end()
+    Ingester(store, journal.directory, never).drain()
+    before = rows(path)
+    liar = Exchange(journal, b'{"other": 1}', exchange_id=first.id).chunk(b"data: other\n\n").end()
+    other = Exchange(journal).chunk(COMPLETED).end()
+    Ingester(store, journal.directory, never).drain()
+    assert [row for row in rows(path) if row[1] == first.id] == before
+    assert body(path, other.id) == other.received
+    assert liar.id != first.id
+    assert first.id in caplog.text
+
+
+def test_a_gap_in_the_journal_is_a_gap_in_the_log(store: Store, root: Path, path: Path) -> None:
+    journal = Journal(root, "r", limit_bytes=3000)
+    exchange = Exchange(journal)
+    for number in range(60):
+        exchange.chunk(b"data: %060d\n\n" % number)
+    exchange.end()
+    journal.close()
+    recover(store, root, never)
+    end = ending(path, exchange.id)
+    kept = body(path, exchange.id)
+    assert exchange.received.startswith(kept)
+    assert end.gap_bytes == len(exchange.received) - len(kept)
+    assert end.wire_bytes == len(exchange.received)
+    assert not end.lossless
+    [(gap,)] = query(path, "SELECT raw FROM events WHERE kind = 'gap'")
+    assert json.loads(gap)["reason"] == "the journal is at its bound"
+
+
+def names(path: Path) -> list[tuple[str, str, int]]:
+    return query(
+        path,
+        "SELECT name, source, count(*) FROM sessions JOIN exchanges USING (session_id) GROUP BY session_id ORDER BY 1",
+    )
+
+
+def test_exchanges_of_one_name_share_a_session_over_commits_and_recorders(store: Store, root: Path, path: Path) -> None:
+    for number in range(2):
+        journal = Journal(root, f"r{number}")
+        for _ in range(2):
+            Exchange(journal, session="refactoring", session_source="path").end()
+        journal.close()
+        recover(store, root, never)
+    assert names(path) == [("refactoring", "path", 4)]
+
+
+def test_a_response_that_continues_another_joins_its_session(store: Store, journal: Journal, path: Path) -> None:
+    created = b'data: {"type":"response.created","response":{"id":"resp_1"}}\n\n'
+    first = Exchange(journal).chunk(created + COMPLETED).end()
+    Exchange(journal, b'{"previous_response_id":"resp_1"}').chunk(created.replace(b"_1", b"_2") + COMPLETED).end()
+    ingester = Ingester(store, journal.directory, never)
+    ingester.drain()
+    Exchange(journal, b'{"previous_response_id":"resp_2"}').chunk(COMPLETED).end()
+    Exchange(journal).chunk(COMPLETED).end()
+    ingester.drain()
+    [(session_id,)] = query(path, "SELECT session_id FROM exchanges WHERE exchange_id = ?", first.id)
+    assert query(path, "SELECT count(*) FROM exchanges WHERE session_id = ?", session_id) == [(3,)]
+    assert len(names(path)) == 2
+
+
+def test_a_session_without_a_name_is_called_after_its_client(store: Store, journal: Journal, path: Path) -> None:
+    Exchange(journal).end()
+    Ingester(store, journal.directory, never).drain()
+    [(name, source, count)] = names(path)
+    assert (name.startswith("openai-python-"), source, count) == (True, "new", 1)
