@@ -167,7 +167,7 @@ class _Request:
             found = _inside(header.encode(), rest) if rest else header
         if found is None or rule.pattern is None:
             return found
-        match = re.fullmatch(rule.pattern, found) 
+        match = re.fullmatch(rule.pattern, found) if len(found) <= MATCH_LIMIT else None
         return match[1] if match else None
 
     @cached_property

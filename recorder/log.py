@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from sqlalchemy import Row, Select, and_, bindparam, case, func, select
+from sqlalchemy import URL, Row, Select, and_, bindparam, case, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder import migrate
@@ -126,7 +126,7 @@ class Log:
         self._engine = engine
 
     @classmethod
-    async def open(cls, url: Any) -> Self:
+    async def open(cls, url: str | Path | URL) -> Self:
         """Raises `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
         path = database_path(database_url(url))
         if not path.exists():
@@ -167,6 +167,7 @@ class Log:
 
         Raises `NotFoundError` if none does, `UsageError` if it is the beginning of several ids.
         """
+        ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         if ref == LATEST:
             found = await self._newest(limit=1)
         else:
@@ -191,10 +192,10 @@ class Log:
         page = _page(kinds)
         while True:
             rows = await self._all(page, session_id=session_id, exchange_id=exchange_id, after=after)
-            if not rows:
-                return
             for row in rows:
                 yield Event(*row)
+            if len(rows) < PAGE_ROWS and sum(len(row.raw) for row in rows) < PAGE_BYTES:
+                return
             after = rows[-1].pos
 
     async def _beginning_with(self, prefix: str) -> list[Session]:

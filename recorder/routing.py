@@ -47,7 +47,7 @@ _BY_PATH = (
     (re.compile(r"(?:/v1)?/messages(?:/|$)"), "anthropic"),
     (re.compile(r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)"), "gemini"),
     (re.compile(r"(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"), "gemini"),
-    (re.compile(r"(?:/v1)?/(?!models|files|batches)"), "openai"),
+    (re.compile(r"(?!(?:/v1)?/(?:models|files|batches)(?:/|$))"), "openai"),  # those three all the APIs have
 )
 _BY_HEADER = (
     (b"anthropic-version", "anthropic"),

@@ -12,20 +12,20 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from sqlalchemy import Connection, CursorResult, Table, bindparam, delete, func, select
+from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, func, select
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.sql import Executable
 
 from recorder import migrate
-from recorder.errors import StoreBusyError
+from recorder.errors import StoreError
 from recorder.events import BODY_KINDS, Event, Exchange, Session
 from recorder.location import database_path, database_url, default_url
 from recorder.schema import LOG, events, exchanges, ingest_offsets, sessions
@@ -82,7 +82,7 @@ _OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
 class Store:
     """The database, open for writing. Creates it, or brings it to the newest schema."""
 
-    def __init__(self, url: Any, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def __init__(self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
         self.url = database_url(url)
         self.path = database_path(self.url)
@@ -91,6 +91,7 @@ class Store:
         with translated(self.path):
             self._connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
         self._checkpoint_at = WAL_BYTES
+        self._failure: StoreError | None = None  # of a statement of this transaction
 
     def __enter__(self) -> Self:
         return self
@@ -108,11 +109,14 @@ class Store:
         and the same transaction may be repeated.
         """
         with write_lock(self.path, self._busy_timeout_s):
+            self._failure = None
             with translated(self.path), self._connection.begin():
                 yield
-                self._assert_open()
+                if self._failure is not None:
+                    raise self._failure
             if self._wal_bytes() > self._checkpoint_at:
-                self._checkpoint()
+                with suppress(StoreError):  # what was committed stays so, whatever hinders the checkpoint
+                    self._checkpoint()
 
     def session_named(self, name: str, source: str) -> str | None:
         """The id of the newest session with that name, found by that rule."""
@@ -164,35 +168,39 @@ class Store:
             self._checkpoint()
 
     def close(self) -> None:
-        """Let go of the database, its WAL empty if no reader is in the way."""
+        """Let go of the database, its WAL empty if nothing is in the way."""
         if self._connection.closed:
             return
-        with write_lock(self.path, self._busy_timeout_s):
-            self._checkpoint()
+        try:
+            with suppress(StoreError):
+                self.checkpoint()
+        finally:
             self._connection.close()
 
     def _add(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
-        self._require_transaction()
-        if rows:
-            with translated(self.path):
+        with self._statement():
+            if rows:
                 values = [msgspec.structs.astuple(row) for row in rows]
                 self._connection.exec_driver_sql(_INSERTS[table.name], values)
 
     def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
-        self._require_transaction()
-        with translated(self.path):
+        with self._statement():
             return self._connection.execute(statement, values)
 
-    def _require_transaction(self) -> None:
-        """SQLAlchemy would begin one unasked: without the write lock, and without an end."""
-        if not self._connection.in_transaction():
-            raise RuntimeError("A store is read and written inside `with store.transaction():` only.")
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """A transaction in which a statement failed is not committed, even if the caller goes on.
 
-    def _assert_open(self) -> None:
-        """On a full disk SQLite rolls back on its own: what came after that must not be committed without it."""
-        driver: Any = self._connection.connection.driver_connection
-        if not driver.in_transaction:
-            raise StoreBusyError(f"The database {self.path} gave up the transaction: nothing of it was written.")
+        On a full disk SQLite undoes the statement or the whole transaction, and takes the next small row gladly.
+        """
+        if not self._connection.in_transaction():  # SQLAlchemy would begin one: without the write lock, without an end
+            raise RuntimeError("A store is read and written inside `with store.transaction():` only.")
+        try:
+            with translated(self.path):
+                yield
+        except StoreError as error:
+            self._failure = error
+            raise
 
     def _wal_bytes(self) -> int:
         try:
@@ -205,10 +213,10 @@ class Store:
         the file, so that its size says what there is to do. After a vain attempt the next is `WAL_BYTES` later.
         """
         driver: Any = self._connection.connection.driver_connection
-        with translated(self.path):
-            driver.execute("PRAGMA busy_timeout = 0")
-            try:
+        try:
+            with translated(self.path):
+                driver.execute("PRAGMA busy_timeout = 0")
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                driver.execute(f"PRAGMA busy_timeout = {round(self._busy_timeout_s * 1000)}")
-        self._checkpoint_at = self._wal_bytes() + WAL_BYTES
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {round(self._busy_timeout_s * 1000)}")
+            self._checkpoint_at = self._wal_bytes() + WAL_BYTES

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "recorder"
 # Top to bottom: a module imports only from those above its own.
 PURE = (
     *("errors", "sse", "events", "heads", "records", "dialects", "decoding", "capture"),
-    *("redaction", "grouping", "routing", "assembly"),
+    *("grouping", "redaction", "routing", "assembly"),
 )
 ADAPTERS = {
     "journal": ("segments", "journal"),

@@ -14,22 +14,18 @@ from typing import Any
 import click
 
 from recorder import __version__
-from recorder.commands.settings import defaults
+from recorder.commands.settings import by_parameter, defaults
+from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
-
-VERBS = {
-    "serve": "Record: a proxy between clients and streaming APIs.",
-    "sessions": "List what was recorded.",
-    "events": "Show the raw events of a session.",
-    "replay": "Play a session to stdout at its original timing.",
-    "demo": "Record, list and replay against a built-in upstream: no key, no network.",
-    "env": "Print the settings that point a client here.",
-    "db": "Keep the database: path, upgrade, recover.",
-}
 
 
 class Verbs(click.Group):
     """Loads a verb when it is called: `recorder sessions` need not wait for the proxy to be imported."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        return super().make_context(info_name, args, parent, default_map=defaults(), **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -39,6 +35,8 @@ class Verbs(click.Group):
             return None
         module = importlib.import_module(f"recorder.commands.{cmd_name}")
         command: click.Command = module.command
+        if ctx.default_map is not None and cmd_name in ctx.default_map:
+            ctx.default_map[cmd_name] = by_parameter(cmd_name, command, ctx.default_map[cmd_name])
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -48,8 +46,7 @@ class Verbs(click.Group):
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER"})
 @click.version_option(__version__, prog_name="recorder")
-@click.pass_context
-def recorder(ctx: click.Context) -> None:
+def recorder() -> None:
     """Record stream sessions byte for byte, and replay them at their original timing.
 
     Put `recorder serve` between a client and a streaming API (OpenAI Responses and Chat Completions, Anthropic
@@ -60,7 +57,6 @@ def recorder(ctx: click.Context) -> None:
     recorder sessions
     recorder replay latest
     """
-    ctx.default_map = defaults()
 
 
 def main(args: list[str] | None = None) -> Any:

@@ -46,7 +46,7 @@ async def recording(
     journal = Journal(journal_root(url), new_id())
     transport = UpstreamTransport()
     proxy = Proxy(
-        RecordingTransport(transport, journal),  # type: ignore[arg-type]  # a transport by shape, of no HTTP library
+        RecordingTransport(transport, journal),
         Routes(upstreams),
         hosts=hosts,
         body_limit_bytes=body_limit_bytes,

@@ -8,6 +8,7 @@ aiohttp writes whole URLs into it.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from typing import Any
@@ -20,6 +21,7 @@ from aiohttp import (
     ClientConnectorSSLError,
     ClientError,
     ClientHandlerType,
+    ClientPayloadError,
     ClientRequest,
     ClientResponse,
     ClientResponseError,
@@ -101,14 +103,31 @@ class UpstreamTransport(httpx.AsyncBaseTransport):
 
 
 class _Response(ClientResponse):
-    """A response that remembers the connection it came on, which knows how it was lost."""
+    """A response that remembers the connection it came on, which knows how it was lost.
+
+    It also ends its body with the connection, if nothing else does: aiohttp leaves a reader waiting for ever when the
+    chunked coding of a body makes no sense.
+    """
 
     handler: ResponseHandler
 
     async def start(self, connection: Connection) -> ClientResponse:
         assert connection.protocol is not None
         self.handler = connection.protocol
-        return await super().start(connection)
+        await super().start(connection)
+        if (closed := self.handler.closed) is not None:
+            closed.add_done_callback(self._on_closed)
+        return self
+
+    def close(self) -> None:
+        if (closed := self.handler.closed) is not None:
+            closed.remove_done_callback(self._on_closed)
+        super().close()
+
+    def _on_closed(self, closed: asyncio.Future[None]) -> None:
+        closed.exception()  # known from the handler; not asked for, it would be reported as lost
+        if not self.content.is_eof() and self.content.exception() is None:
+            self.content.set_exception(ClientPayloadError())
 
 
 class _Body(httpx.AsyncByteStream):

@@ -1,0 +1,32 @@
+"""How Alembic reaches the database: on the connection that `recorder.migrate` hands it, or by a URL of its own.
+
+On the command line the URL is `-x db=URL-OR-PATH`, else `RECORDER_DB`, else the default database.
+"""
+
+import os
+
+from alembic import context
+from sqlalchemy import Connection
+
+from recorder import migrate, schema
+from recorder.location import database_url, default_url
+
+
+def run(connection: Connection) -> None:
+    context.configure(
+        connection=connection,
+        target_metadata=schema.metadata,
+        version_table=migrate.VERSION_TABLE,
+        transactional_ddl=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given = context.config.attributes.get("connection")
+if given is not None:
+    run(given)
+else:
+    database = context.get_x_argument(as_dictionary=True).get("db") or os.environ.get("RECORDER_DB")
+    with migrate.opened(database_url(database) if database else default_url()) as connection:
+        run(connection)

@@ -1,0 +1,345 @@
+"""`recorder.commands`: what a user types, what comes out, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.capture import Capture, GapRecord
+from recorder.commands import recorder
+from recorder.commands.env import CLIENTS
+from recorder.commands.output import safe_text, seconds
+from recorder.commands.verbs import VERBS
+from recorder.dialects import by_name
+from recorder.events import Exchange, Session, uuid7
+from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.journal import Journal
+from recorder.records import Mark
+from recorder.store import Store
+from tests.corpus import ROOT
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202ereversed\u2066"
+FRAMES = [
+    b'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n',
+    b'data: {"type":"response.output_text.delta","sequence_number":1,"delta":"Hello","output_index":0}\n\n',
+    b': keep-alive "quoted"\n\n',
+    b'data: {"type":"response.output_text.delta","sequence_number":2,"delta":", \xc3\xa9t\xc3\xa9"}\n\n',
+    b'data: {"type":"response.completed","sequence_number":3}\n\n',
+]
+
+
+class Ran(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+
+def run(*arguments: object, **environment: str) -> Ran:
+    """A command as a process of its own, as a user starts it."""
+    command = [sys.executable, "-m", "recorder", *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, env={"PATH": "/usr/bin:/bin", **environment}, cwd="/", timeout=30
+    )
+    return Ran(done.returncode, done.stdout, done.stderr.decode())
+
+
+class Recorded:
+    """A database with sessions made by the capture that makes all of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._clock = 1_700_000_000_000_000_000
+
+    def session(self, name: str, *bodies: list[bytes], gap: bool = False, ended: bool = True) -> str:
+        session_id = self._id()
+        with Store(self.path) as store, store.transaction():
+            store.add_session(Session(session_id, self._clock, name, "path", "{}", "live"))
+            for body in bodies:
+                self._exchange(store, session_id, body, gap, ended)
+        return session_id
+
+    def _exchange(self, store: Store, session_id: str, body: list[bytes], gap: bool, ended: bool) -> None:
+        exchange_id = self._id()
+        head = RequestHead(exchange_id, session_id, self._clock, "POST", "/v1/responses", "openai", [])
+        api = "openai-responses"
+        store.add_exchange(
+            Exchange(session_id, exchange_id, self._clock, "r", "openai", api, "POST", "/v1/responses", "curl")
+        )
+        capture = Capture(session_id, exchange_id, by_name(api), 0)
+        events = capture.request(head, b'{"stream":true}', wire=b'{"stream":true}')
+        events += capture.response(1_000_000, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
+        for number, chunk in enumerate(body):
+            events += capture.chunk((10 + number * 20) * 1_000_000, chunk)
+        if gap:
+            events += capture.gap(GapRecord("response", 1, 5, "", 0, 0, "the journal is at its bound"))
+        if ended:
+            events += capture.end(500_000_000, ExchangeEnd("eof"))
+        store.append(events)
+
+    def _id(self) -> str:
+        self._clock += 1_000_000_000
+        return uuid7(self._clock, self._clock.to_bytes(10, "little"))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    made = Recorded(tmp_path_factory.mktemp("recorded") / "recorder.db")
+    made.session("first", FRAMES)
+    made.session("hostile", [b"data: " + HOSTILE.encode() + b"\xff\n\n"])
+    made.session("gappy", FRAMES[:2], gap=True)
+    made.session("streaming", FRAMES[:2], ended=False)
+    made.session("two", FRAMES, FRAMES[:1])
+    return made
+
+
+@pytest.fixture
+def on(recorded: Recorded) -> Callable[..., Ran]:
+    return lambda verb, *arguments: run(verb, *arguments, "--db", recorded.path)
+
+
+def test_sessions_are_listed_newest_first(on: Callable[..., Ran]) -> None:
+    rows = json.loads(on("sessions", "--json").out)
+    assert [row["name"] for row in rows] == ["two", "streaming", "gappy", "hostile", "first"]
+    assert (rows[0]["exchanges"], rows[0]["status"], rows[1]["status"], rows[1]["open"]) == (2, "incomplete", "open", 1)
+    assert rows[-1]["bytes"] == len(b"".join(FRAMES))
+    assert [json.loads(line)["name"] for line in on("sessions", "--jsonl", "--limit", 2).text.splitlines()] == [
+        "two",
+        "streaming",
+    ]
+    table = on("sessions")
+    assert (table.code, table.err) == (0, "")
+    assert table.text.splitlines()[0].split()[:2] == ["session", "name"]
+    assert len(table.text.splitlines()) == 6
+
+
+def test_a_session_is_found_by_id_prefix_name_and_latest(on: Callable[..., Ran], recorded: Recorded) -> None:
+    session_id = json.loads(on("sessions", "--json", "--limit", 1).out)[0]["session_id"]
+    outputs = {on("events", ref, "--json").out for ref in (session_id, session_id[:-4], "two", "latest")}
+    assert len(outputs) == 1
+
+
+def test_raw_events_are_the_body(on: Callable[..., Ran]) -> None:
+    assert on("events", "first", "--raw").out == b"".join(FRAMES)
+    assert on("replay", "first", "--speed", "max").out == b"".join(FRAMES)
+    assert on("replay", "two", "--speed", "max").out == b"".join([*FRAMES, FRAMES[0]])
+
+
+def test_events_have_the_columns_of_the_log(on: Callable[..., Ran]) -> None:
+    events = json.loads(on("events", "first", "--json").out)
+    assert tuple(events[0]) == EVENT_COLUMNS
+    assert [event["pos"] for event in events] == list(range(len(events)))
+    assert [event["sequence_number"] for event in events if event["kind"] == "frame"] == [0, 1, 2, 3]
+    assert on("events", "first", "--jsonl", "--limit", 2).text.count("\n") == 2
+    assert on("events", "first").text.splitlines()[0].split()[:4] == ["exchange", "pos", "t_ms", "kind"]
+
+
+EVENT_COLUMNS = (
+    *("session_id", "exchange_id", "pos", "kind", "t_ns", "type", "sequence_number", "item_id", "output_index"),
+    *("raw", "data_start", "data_length", "hash"),
+)
+
+
+def test_bytes_that_are_no_text_are_base64_in_json(on: Callable[..., Ran]) -> None:
+    [frame] = [event for event in json.loads(on("events", "hostile", "--json").out) if event["kind"] == "frame"]
+    assert list(frame["raw"]) == ["base64"]
+
+
+def test_one_exchange_can_be_chosen(on: Callable[..., Ran]) -> None:
+    ids = list(dict.fromkeys(event["exchange_id"] for event in json.loads(on("events", "two", "--json").out)))
+    assert on("events", "two", "--exchange", 2, "--raw").out == FRAMES[0]
+    assert on("events", "two", "--exchange", ids[0], "--raw").out == b"".join(FRAMES)
+    assert on("replay", "two", "--exchange", ids[1][:-6], "--speed", "max").out == FRAMES[0]
+
+
+def test_replay_speaks_three_formats(on: Callable[..., Ran]) -> None:
+    rows = [json.loads(line) for line in on("replay", "first", "--speed", "max", "--format", "jsonl").text.splitlines()]
+    assert [row["sequence_number"] for row in rows] == [0, 1, None, 2, 3]
+    assert rows[1]["data"]["delta"] == "Hello"
+    assert rows[2]["data"] == FRAMES[2].decode()
+    assert on("replay", "first", "--speed", "max", "--format", "text").text == "Hello, été"
+
+
+def test_replay_refuses_a_session_with_gaps(on: Callable[..., Ran]) -> None:
+    refused = on("replay", "gappy", "--speed", "max")
+    assert (refused.code, refused.out) == (1, b"")
+    assert "--allow-gaps" in refused.err
+    assert on("replay", "gappy", "--speed", "max", "--allow-gaps").out == b"".join(FRAMES[:2])
+
+
+def test_a_stream_that_is_still_open_plays_as_far_as_it_is(on: Callable[..., Ran]) -> None:
+    assert on("replay", "streaming", "--speed", "max").out == b"".join(FRAMES[:2])
+
+
+@pytest.mark.parametrize("arguments", [("events", "hostile"), ("events", "hostile", "--follow", "--limit", 4)])
+def test_recorded_text_cannot_take_over_a_terminal(on: Callable[..., Ran], arguments: tuple[str, ...]) -> None:
+    shown = on(*arguments).text
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    assert "\\x1b" in shown
+
+
+@given(st.text())
+def test_safe_text_has_no_control_characters(text: str) -> None:
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", safe_text(text))
+    safe_text(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"), [(None, ""), (0, "0.000 s"), (1_234_500_000, "1.234 s"), (125_000_000_000, "2 min 5 s")]
+)
+def test_spans_of_time_are_readable(ns: int | None, shown: str) -> None:
+    assert seconds(ns) == shown
+
+
+WRONG = [
+    (["events", "nosuch"], 3, "There is no session 'nosuch'"),
+    (["events", "latest", "--exchange", "9"], 3, "has no exchange 9"),
+    (["events", "latest", "--raw", "--json"], 2, "choose one"),
+    (["events", "latest", "--follow", "--json"], 2, "use --jsonl"),
+    (["replay", "latest", "--speed", "0"], 2, "give a number over 0, or max"),
+    (["replay", "latest", "--speed", "nan"], 2, "give a number over 0, or max"),
+    (["replay"], 2, "Missing argument 'SESSION'"),
+    (["sessions", "--limit", "0"], 2, "--limit"),
+    (["nonsense"], 2, "No such command"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), WRONG)
+def test_wrong_use_is_answered_with_one_sentence(
+    recorded: Recorded, arguments: list[str], code: int, sentence: str
+) -> None:
+    ran = run(*arguments, RECORDER_DB=str(recorded.path))
+    assert (ran.code, ran.out) == (code, b"")
+    assert sentence in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_an_ambiguous_prefix_names_the_candidates(on: Callable[..., Ran]) -> None:
+    ids = [row["session_id"] for row in json.loads(on("sessions", "--json").out)]
+    ran = on("events", ids[0][:4])
+    assert ran.code == 2
+    assert any(session_id in ran.err for session_id in ids)
+
+
+def test_nothing_recorded_is_exit_code_three(tmp_path: Path) -> None:
+    missing = run("sessions", "--db", tmp_path / "none.db")
+    assert (missing.code, "nothing has been recorded there" in missing.err) == (3, True)
+    Store(tmp_path / "empty.db").close()
+    empty = run("sessions", "--db", tmp_path / "empty.db")
+    assert (empty.code, "Nothing is recorded yet" in empty.err) == (3, True)
+    assert run("sessions", "--json", "--db", tmp_path / "empty.db").out == b"[]\n"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(recorded: Recorded) -> None:
+    command = f"{sys.executable} -m recorder events first --raw --db {recorded.path} | head -c 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True)
+    assert done.stderr == b""
+
+
+def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "recorder.db"
+    assert run("db", "path", "--db", path).text == f"{path}\n"
+    assert not path.exists()
+    assert run("db", "upgrade", "--db", path).code == 0
+    assert path.exists()
+    assert "nothing to recover" in run("db", "recover", "--db", path).err
+    journal = Journal(Path(f"{path}.journal"), "killed")
+    head = RequestHead(uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "GET", "/v1/models", "openai", [])
+    journal.exchange().write(Mark.REQUEST, 1, msgspec.json.encode(head))
+    journal.close()
+    assert "1 journal recovered" in run("db", "recover", "--db", path).err
+    assert json.loads(run("sessions", "--json", "--db", path).out)[0]["status"] == "recorder_crash"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_env_is_what_a_shell_can_evaluate(client: str) -> None:
+    printed = run("env", client, "--url", "http://127.0.0.1:9000/", "--session", "a b/c")
+    assert (printed.code, printed.err) == (0, "")
+    words = [word for line in printed.text.splitlines() for word in shlex.split(line)]
+    assert words[0] in ("export", "alias")
+    assert "http://127.0.0.1:9000/s/a%20b%2Fc" in printed.text
+    subprocess.run(["bash", "-ec", printed.text], check=True)
+
+
+def test_env_of_codex_is_valid_toml() -> None:
+    alias = shlex.split(run("env", "codex").text)[1].removeprefix("codex=")
+    overrides = [word for word in shlex.split(alias) if "=" in word and word != "codex"]
+    provider = overrides[1].partition("=")[2]
+    assert tomllib.loads(f"x = {provider}")["x"] == {
+        "name": "recorder",
+        "base_url": "http://127.0.0.1:8787/v1",
+        "wire_api": "responses",
+        "env_key": "OPENAI_API_KEY",
+    }
+
+
+def test_settings_come_from_flag_then_environment_then_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "recorder.toml").write_text('db = "from-file.db"\n[serve]\nport = 9001\nmax-body = 3\n')
+
+    def taken(verb: str, *arguments: str) -> dict[str, Any]:
+        with recorder.make_context("recorder", [verb, *arguments]) as context:
+            command = recorder.get_command(context, verb)
+            assert command is not None
+            with command.make_context(verb, list(arguments), parent=context) as made:
+                return made.params
+
+    assert taken("serve")["port"] == 9001
+    assert taken("serve")["max_body"] == 3
+    assert taken("serve", "--port", "1")["port"] == 1
+    assert taken("sessions")["database"] == "from-file.db"
+    monkeypatch.setenv("RECORDER_DB", "from-environment.db")
+    monkeypatch.setenv("RECORDER_SERVE_PORT", "9002")
+    assert taken("sessions")["database"] == "from-environment.db"
+    assert taken("serve")["port"] == 9002
+    assert taken("sessions", "--db", "from-flag.db")["database"] == "from-flag.db"
+
+
+def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
+    (tmp_path / "recorder").mkdir()
+    (tmp_path / "recorder" / "recorder.toml").write_text("[serve]\nprot = 1")
+    ran = run("serve", XDG_CONFIG_HOME=str(tmp_path))
+    assert (ran.code, "`recorder serve` has no option --prot" in ran.err) == (2, True)
+
+
+def test_a_broken_settings_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "recorder").mkdir()
+    (tmp_path / "recorder" / "recorder.toml").write_text("port = = 1")
+    ran = run("sessions", XDG_CONFIG_HOME=str(tmp_path))
+    assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
+
+
+def test_every_verb_is_listed_and_has_an_example() -> None:
+    context = click.Context(recorder)
+    for verb, summary in VERBS.items():
+        command = recorder.get_command(context, verb)
+        assert command is not None
+        assert summary in run("--help").text.replace("\n            ", " ")
+        helps = [command.help or ""]
+        if isinstance(command, click.Group):
+            helps = [sub.help or "" for sub in command.commands.values() if sub.name != "upgrade"]
+        assert any("\b" in text or f"recorder {verb}" in text for text in helps), f"{verb} has no example"
+
+
+def test_the_launcher_is_the_command() -> None:
+    done = subprocess.run([sys.executable, ROOT / "cli.py", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("recorder, version")

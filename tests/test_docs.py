@@ -1,0 +1,119 @@
+"""What README and docs/ show is run: commands, settings, queries."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import socket
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import get_args
+
+import click
+import pytest
+
+from recorder.commands import recorder
+from recorder.demo.server import DemoServer, start
+from recorder.events import Kind, Status
+from recorder.location import database_url
+from recorder.schema import metadata
+from recorder.store import Store
+from tests.corpus import ROOT
+
+README = (ROOT / "README.md").read_text()
+LOG = (ROOT / "docs" / "log.md").read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def command_lines() -> list[str]:
+    """Every `recorder …` in the shell blocks, those in `$(…)` included."""
+    text = "\n".join(blocks(README, "sh"))
+    return re.findall(r"(?:^|\$\()(recorder [^\n)#&>]*)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", command_lines())
+def test_every_command_shown_is_one(line: str) -> None:
+    group: click.Group = recorder
+    arguments = shlex.split(line)[1:]
+    with group.make_context("recorder", list(arguments)) as context:
+        while isinstance(group, click.Group):
+            name, command, arguments = group.resolve_command(context, arguments)
+            assert command is not None
+            if not isinstance(command, click.Group):
+                command.make_context(name, list(arguments), parent=context).close()
+                return
+            group = command
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[DemoServer]:
+    async with await start(pace=0) as server:
+        yield server
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_path: Path) -> None:
+    """The lines of "Record, look, replay" as they stand, on a free port, against the built-in upstream."""
+    install, *lines = next(block for block in blocks(README, "sh") if "recorder serve &" in block).splitlines()
+    assert install.split()[-1] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
+    assert len(lines) <= 15
+    port = str(free_port())
+    (tmp_path / "recorder.toml").write_text(
+        f'db = "{tmp_path}/recorder.db"\n[serve]\nport = {port}\nupstream = ["openai={upstream.base_url}"]\n'
+    )
+    script = "\n".join(lines).replace("8787", port).replace("curl -N", "curl -sN --retry 20 --retry-connrefused")
+    script = script.replace("recorder serve &", "recorder serve 2> serve.log &")
+    script = script.replace("\nrecorder sessions", " > received.sse\nsleep 1\nrecorder sessions", 1)
+    script += "\nkill $!; wait $!; cmp body.sse received.sse && echo the same"
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-c", script),
+        cwd=tmp_path,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "OPENAI_API_KEY": "sk-none"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert out.decode().rstrip().endswith("the same"), err.decode()
+    assert "openai-responses" in out.decode()
+    assert (tmp_path / "body.sse").stat().st_size > 1000
+
+
+def test_the_settings_shown_are_settings() -> None:
+    [shown] = blocks(README, "toml")
+    settings = tomllib.loads(shown)
+    with click.Context(recorder) as context:
+        serve = recorder.get_command(context, "serve")
+    assert serve is not None
+    assert set(settings["serve"]) <= {option.lstrip("-") for param in serve.params for option in param.opts}
+
+
+@pytest.mark.parametrize("sql", [*blocks(LOG, "sql"), re.findall(r'"(select .*?)"', README)[0]])
+def test_every_query_shown_answers(sql: str, tmp_path: Path) -> None:
+    Store(database_url(tmp_path / "log.db")).close()
+    connection = sqlite3.connect(tmp_path / "log.db")
+    assert connection.execute(sql).fetchall() == []
+    connection.close()
+
+
+def test_every_table_and_kind_is_documented() -> None:
+    for name in [*metadata.tables, *get_args(Kind), *get_args(Status)]:
+        assert f"`{name}`" in LOG or name == "note", f"docs/log.md does not mention {name}"
+
+
+def test_make_has_the_targets_that_the_readme_names() -> None:
+    named = set(re.findall(r"make ([a-z-]+)", README))
+    shown = subprocess.run(["make", "-C", ROOT, "help"], capture_output=True, text=True, check=True).stdout
+    assert named == set(re.findall(r"^([a-z-]+)", shown, re.MULTILINE)) & named

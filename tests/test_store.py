@@ -1,0 +1,425 @@
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.events import Event, Exchange
+from recorder.sqlite import WRITER, write_lock
+from recorder.store import FIRST_EVENTS, RECENT_EXCHANGES, WAL_BYTES, Store
+from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "log.db", busy_timeout_s=0.05) as store:
+        yield store
+
+
+def stored(store: Store, exchange: Exchange | None = None) -> list[Event]:
+    with closing(sqlite3.connect(store.path)) as connection:
+        rows = connection.execute("SELECT * FROM events ORDER BY session_id, exchange_id, pos").fetchall()
+    events = [Event(*row) for row in rows]
+    return [event for event in events if exchange is None or event.exchange_id == exchange.exchange_id]
+
+
+def count(store: Store, table: str) -> int:
+    with closing(sqlite3.connect(store.path)) as connection:
+        found: int = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        return found
+
+
+def wal_bytes(store: Store) -> int:
+    return Path(f"{store.path}-wal").stat().st_size
+
+
+def driver(store: Store) -> sqlite3.Connection:
+    connection = store._connection.connection.driver_connection
+    assert isinstance(connection, sqlite3.Connection)
+    return connection
+
+
+def megabytes(exchange: Exchange, number: int) -> list[Event]:
+    return make_events(exchange, [bytes(250_000)] * 4 * number)
+
+
+def test_the_store_writes_by_its_recipe(store: Store) -> None:
+    for pragma, value in WRITER.items():
+        assert driver(store).execute(f"PRAGMA {pragma}").fetchone() == (value,)
+
+
+def test_what_went_in_comes_out(store: Store) -> None:
+    session = make_session(labels='{"a": "ü"}', origin="import")
+    exchange = make_exchange(session, client="codex", client_version="1", thread_id="t", turn_id="u", attempt=2)
+    events = make_events(exchange, [b"{}", bytes(range(256)), b"", b"\r\n\x00\xff"], ["request", "frame", "tail"])
+    with store.transaction():
+        store.add_session(session)
+        store.add_exchange(exchange)
+        store.append(events)
+    assert stored(store) == events
+    with closing(sqlite3.connect(store.path)) as connection:
+        assert connection.execute("SELECT * FROM sessions").fetchall() == [msgspec.structs.astuple(session)]
+        assert connection.execute("SELECT * FROM exchanges").fetchall() == [msgspec.structs.astuple(exchange)]
+
+
+@given(raws=st.lists(st.binary(max_size=300), min_size=1, max_size=20), data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_in_any_batches_are_kept(store: Store, raws: list[bytes], data: st.DataObject) -> None:
+    number = count(store, "exchanges") + 1
+    exchange = begin(store, number)
+    events = make_events(exchange, raws)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
+    for start, end in pairwise([0, *cuts, len(events)]):
+        add(store, data.draw(st.permutations(events[start:end])))
+    assert stored(store, exchange) == events
+
+
+def test_interleaved_exchanges_are_sorted_by_the_store(store: Store) -> None:
+    exchanges = [begin(store, number) for number in range(1, 9)]
+    events = [event for exchange in exchanges for event in make_events(exchange, [b"x"] * 50)]
+    add(store, random.Random(1).sample(events, len(events)))
+    assert stored(store) == events
+
+
+def test_a_repeated_transaction_changes_nothing(store: Store) -> None:
+    session = make_session()
+    exchange = make_exchange(session)
+    events = make_events(exchange, [b"{}", b"a", make_end("completed")], ["request", "frame", "end"])
+    for _ in range(3):
+        with store.transaction():
+            store.add_session(session)
+            store.add_exchange(exchange)
+            store.append(events)
+            store.set_offset("recorder-1", 1, 100)
+    assert stored(store) == events
+    assert [count(store, table) for table in ("sessions", "exchanges", "ingest_offsets")] == [1, 1, 1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["heard", "unheard", "undone"])), max_size=8))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_commit_that_nobody_heard_of_may_be_repeated(store: Store, attempts: list[tuple[int, str]]) -> None:
+    exchange = begin(store, count(store, "exchanges") + 1)
+    events = make_events(exchange, [b"%d" % number for number in range(30)])
+    heard = 0
+    for size, fate in [*attempts, (len(events), "heard")]:
+        with suppress(ZeroDivisionError), store.transaction():
+            store.append(events[heard : heard + size])
+            if fate == "undone":
+                raise ZeroDivisionError
+        if fate == "heard":
+            heard += size
+    assert stored(store, exchange) == events
+
+
+def test_other_content_at_a_position_is_refused(store: Store) -> None:
+    exchange = begin(store)
+    events = make_events(exchange, [b"a", b"b", b"c"])
+    add(store, events)
+    for other in (make_events(exchange, [b"a", b"B", b"c"]), [msgspec.structs.replace(events[1], t_ns=7)]):
+        with pytest.raises(StoreConflictError, match=r"refused a row: .*other content stands at that key"):
+            add(store, other)
+    assert stored(store) == events
+
+
+def test_a_hole_is_refused(store: Store) -> None:
+    events = make_events(begin(store), [b"a", b"b", b"c"])
+    add(store, events[:1])
+    with pytest.raises(StoreConflictError, match="a position would be skipped"):
+        add(store, events[2:])
+    assert stored(store) == events[:1]
+
+
+def test_nothing_but_a_note_follows_the_end(store: Store) -> None:
+    events = make_events(begin(store), [b"{}", b"{}", b"n", b"x"], ["request", "end", "note"])
+    with pytest.raises(StoreConflictError, match="only a note may follow"):
+        add(store, events)
+    add(store, events[:3])
+    assert stored(store) == events[:3]
+
+
+def test_an_id_with_other_content_is_refused(store: Store) -> None:
+    exchange = begin(store)
+    session = make_session()
+    with pytest.raises(StoreConflictError), store.transaction():
+        store.add_session(msgspec.structs.replace(session, name="other"))
+    with pytest.raises(StoreConflictError), store.transaction():
+        store.add_exchange(msgspec.structs.replace(exchange, target="/other"))
+
+
+def test_a_row_without_its_parent_is_refused(store: Store) -> None:
+    exchange = make_exchange(make_session())
+    with pytest.raises(StoreConflictError), store.transaction():
+        store.add_exchange(exchange)
+    with pytest.raises(StoreConflictError):
+        add(store, make_events(exchange, [b"a"]))
+
+
+def test_a_transaction_that_raises_leaves_nothing(store: Store) -> None:
+    def fail() -> None:
+        with store.transaction():
+            store.add_session(make_session())
+            store.set_offset("recorder-1", 1, 2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert count(store, "sessions") == count(store, "ingest_offsets") == 0
+    begin(store)
+
+
+def test_the_store_is_used_in_a_transaction_only(store: Store) -> None:
+    with pytest.raises(RuntimeError, match=r"inside `with store\.transaction"):
+        store.append([])
+    with pytest.raises(RuntimeError, match=r"inside `with store\.transaction"):
+        store.offset("recorder-1")
+    with closing(sqlite3.connect(store.path, timeout=0)) as connection:
+        connection.execute("BEGIN IMMEDIATE")  # nothing was begun unasked
+
+
+def test_offsets_are_set_replaced_and_forgotten(store: Store) -> None:
+    with store.transaction():
+        assert store.offset("a") is None
+        store.set_offset("a", 1, 100)
+        store.set_offset("b", 7, 7)
+        store.set_offset("a", 2, 50)
+        assert (store.offset("a"), store.offset("b")) == ((2, 50), (7, 7))
+        store.forget_offset("a")
+        assert (store.offset("a"), store.offset("b")) == (None, (7, 7))
+
+
+def test_the_newest_session_of_a_name_and_a_source_is_found(store: Store) -> None:
+    with store.transaction():
+        for number, created_ns, source in ((1, 10, "prefix"), (2, 30, "prefix"), (3, 20, "prefix"), (4, 99, "header")):
+            store.add_session(make_session(number, name="run", created_ns=created_ns, source=source))
+        assert store.session_named("run", "prefix") == make_session(2).session_id
+        assert store.session_named("run", "header") == make_session(4).session_id
+        assert store.session_named("run", "codex") is None
+        assert store.session_named("Run", "prefix") is None
+
+
+def test_the_session_of_an_exchange_is_found(store: Store) -> None:
+    exchanges = [begin(store, number) for number in (1, 2)]
+    with store.transaction():
+        assert [store.session_of_exchange(exchange.exchange_id) for exchange in exchanges] == [
+            exchange.session_id for exchange in exchanges
+        ]
+        assert store.session_of_exchange(make_session(3).session_id) is None
+
+
+def created(response_id: bytes) -> bytes:
+    return b'data: {"type":"response.created","response":{"id":"%s"}}\n\n' % response_id
+
+
+def test_the_session_of_a_response_is_found(store: Store) -> None:
+    exchanges = [begin(store, number) for number in (1, 2, 3)]
+    for exchange, response_id in zip(exchanges, (b"resp_1", b"resp_2", b"resp_22"), strict=True):
+        add(store, make_events(exchange, [b"{}", b"{}", created(response_id)], ["request", "response"]))
+    with store.transaction():
+        assert store.session_of_response("resp_2") == exchanges[1].session_id
+        assert store.session_of_response("resp_22") == exchanges[2].session_id
+        assert store.session_of_response("resp_3") is None
+        assert store.session_of_response("%") is store.session_of_response("") is None
+
+
+def test_a_request_that_names_a_response_did_not_produce_it(store: Store) -> None:
+    body = b'{"previous_response_id":"resp_1"}'
+    add(store, make_events(begin(store, 1), [b"{}", b"{}", created(b"resp_1")], ["request", "response"]))
+    add(store, make_events(begin(store, 2), [b"{}", body], ["request", "request"]))
+    with store.transaction():
+        assert store.session_of_response("resp_1") == make_session(1).session_id
+
+
+def test_the_search_for_a_response_is_bounded(store: Store) -> None:
+    add(store, make_events(begin(store, 1), [b"{}", *[b"x"] * FIRST_EVENTS, created(b"resp_late")], ["request"]))
+    add(store, make_events(begin(store, 2), [created(b"resp_old")]))
+    session = make_session(3)
+    exchanges = [make_exchange(session, number) for number in range(3, 3 + RECENT_EXCHANGES)]
+    with store.transaction():
+        assert store.session_of_response("resp_old") is not None
+        assert store.session_of_response("resp_late") is None
+        store.add_session(session)
+        for exchange in exchanges:
+            store.add_exchange(exchange)
+        store.append([event for exchange in exchanges for event in make_events(exchange, [bytes(300)] * 10)])
+        start = time.perf_counter()
+        assert store.session_of_response("resp_old") is None
+        assert time.perf_counter() - start < 1
+
+
+def test_a_database_locked_by_another_program_is_busy_and_then_works(store: Store) -> None:
+    events = make_events(begin(store), [b"a"])
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        start = time.monotonic()
+        with pytest.raises(StoreBusyError, match="is locked by another program; try again later"):
+            add(store, events)
+        assert 0.05 <= time.monotonic() - start < 2
+    add(store, events)
+    assert stored(store) == events
+
+
+def test_only_one_store_writes_at_a_time_and_both_may(store: Store) -> None:
+    exchange = begin(store)
+    events = make_events(exchange, [b"%d" % number for number in range(20)])
+    with Store(store.path, busy_timeout_s=0.05) as other:
+        with store.transaction(), pytest.raises(StoreBusyError, match="Another recorder is writing"):
+            add(other, events)
+        for number, event in enumerate(events):
+            add((store, other)[number % 2], [event])
+    assert stored(store) == events
+
+
+def test_a_log_is_opened_while_another_program_writes_to_it(store: Store) -> None:
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        Store(store.path, busy_timeout_s=0).close()
+
+
+def fill(store: Store, spare_pages: int = 20) -> None:
+    """The disk is full, but for a few pages."""
+    pages = driver(store).execute("PRAGMA page_count").fetchone()[0]
+    driver(store).execute(f"PRAGMA max_page_count = {pages + spare_pages}")
+
+
+def free(store: Store) -> None:
+    driver(store).execute("PRAGMA max_page_count = 1000000")
+
+
+def test_a_full_disk_is_busy_leaves_no_hole_and_is_survived(store: Store) -> None:
+    events = megabytes(begin(store), 2)
+    add(store, events[:1])
+    fill(store)
+    for _ in range(2):
+        with pytest.raises(StoreBusyError, match=r"There is no room for the database .*: free some disk space"):
+            add(store, events)
+    assert stored(store) == events[:1]
+    free(store)
+    add(store, events)
+    assert stored(store) == events
+
+
+def test_a_transaction_with_a_failure_in_it_is_not_committed_even_if_the_caller_goes_on(store: Store) -> None:
+    events = megabytes(begin(store), 2)
+    fill(store)
+
+    def go_on() -> None:
+        with store.transaction():
+            store.set_offset("recorder-1", 1, 100)
+            with suppress(StoreBusyError):
+                store.append(events)
+            store.set_offset("recorder-1", 1, 200)
+
+    with pytest.raises(StoreBusyError, match="There is no room"):
+        go_on()
+    with store.transaction():
+        assert store.offset("recorder-1") is None
+    assert stored(store) == []
+
+
+def test_a_small_row_on_a_full_disk_is_not_stored_without_those_before_it(store: Store) -> None:
+    exchange = begin(store)
+    raws = [b"{}", bytes(2_000_000), b"small"]
+    events = make_events(exchange, raws)
+    add(store, events[:1])
+    fill(store)
+    with pytest.raises(StoreBusyError):
+        add(store, events[1:2])
+    with pytest.raises(StoreConflictError, match="a position would be skipped"):
+        add(store, events[2:])
+
+
+def test_the_wal_is_moved_into_the_database_as_it_grows(store: Store) -> None:
+    exchange = begin(store)
+    events = megabytes(exchange, 60)
+    largest = 0
+    for start in range(0, len(events), 8):
+        add(store, events[start : start + 8])
+        largest = max(largest, wal_bytes(store))
+    assert largest < WAL_BYTES + 4 * 2**20
+    assert store.path.stat().st_size > 2 * WAL_BYTES
+
+
+def test_a_reader_in_a_transaction_stops_neither_the_writer_nor_for_good_the_checkpoint(store: Store) -> None:
+    events = megabytes(begin(store), 50)
+    add(store, events[:1])
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM events").fetchone() == (1,)
+        for start in range(1, len(events), 8):
+            add(store, events[start : start + 8])
+        assert reader.execute("SELECT count(*) FROM events").fetchone() == (1,)
+        store.checkpoint()
+        assert wal_bytes(store) > 2 * WAL_BYTES
+        reader.execute("COMMIT")
+        store.checkpoint()
+        assert wal_bytes(store) == 0
+
+
+def test_closing_empties_the_wal_and_lets_go_of_everything(store: Store) -> None:
+    begin(store)
+    store.close()
+    store.close()
+    assert sorted(path.name for path in store.path.parent.iterdir()) == ["log.db", "log.db.lock"]
+    with write_lock(store.path, 0):
+        pass
+
+
+def test_a_checkpoint_is_never_made_beside_another_writer(store: Store) -> None:
+    begin(store)
+    with write_lock(store.path, 0), pytest.raises(StoreBusyError):
+        store.checkpoint()
+
+
+def test_a_store_closes_even_while_another_writes(store: Store) -> None:
+    begin(store)
+    with write_lock(store.path, 0):
+        store.close()
+    assert store._connection.closed
+
+
+def test_a_commit_counts_even_if_the_checkpoint_after_it_fails(store: Store) -> None:
+    events = megabytes(begin(store), 20)
+    add(store, events[:2])
+    unfinished = driver(store).execute("SELECT pos FROM events")
+    assert unfinished.fetchone() == (0,)
+    add(store, events)
+    with pytest.raises(StoreBusyError):
+        store.checkpoint()
+    unfinished.close()
+    store.checkpoint()
+    assert wal_bytes(store) == 0
+    assert stored(store) == events
+
+
+def test_a_path_whose_directory_is_missing_is_made(tmp_path: Path) -> None:
+    with Store(f"sqlite:///{tmp_path / 'a' / 'b' / 'log.db'}") as store:
+        begin(store)
+    assert (tmp_path / "a" / "b" / "log.db").stat().st_size > 0
+
+
+def test_a_database_that_turns_read_only_is_one_sentence(store: Store) -> None:
+    exchange = begin(store)
+    driver(store).execute("PRAGMA query_only = 1")
+    with pytest.raises(StoreError, match="cannot be written: check its permissions"):
+        add(store, make_events(exchange, [b"a"]))
+
+
+def test_a_damaged_database_is_one_sentence(store: Store) -> None:
+    add(store, megabytes(begin(store), 1))
+    store.close()
+    with open(store.path, "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 400_000)
+    with pytest.raises(StoreError, match=r"is damaged .*: restore a backup\.|is not a database"):
+        with Store(store.path) as again:
+            begin(again, 2)
