@@ -132,8 +132,7 @@ class Ingester:
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
-        if self._told.segment - place.segment > CARRY_SEGMENTS:
-            self._carry()
+        if self._told.segment - place.segment > CARRY_SEGMENTS and self._carry():
             place = self._told
         try:
             self._write(batch, place)
@@ -185,17 +184,25 @@ class Ingester:
 
     # -- the journal behind the place
 
-    def _carry(self) -> None:
-        """Copy the records of open exchanges into a file that stands for all of the journal before `_told`."""
+    def _carry(self) -> bool:
+        """Copy the records of open exchanges into a file that stands for all of the journal before `_told`.
+
+        Returns whether it could: without room for it the journal stays as it is, and longer.
+        """
         path = carried_path(self._directory, self._told)
         partial = path.with_suffix(".partial")
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.writelines(encode(self._records_of_open_exchanges()))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
+        try:
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.writelines(encode(self._records_of_open_exchanges()))
+                file.flush()
+                os.fsync(file.fileno())
+            partial.rename(path)
+        except OSError as error:
+            log.warning("the journal cannot be shortened: %s", error.strerror)
+            return False
         for exchange in self._assembler.open.values():
             exchange.start = self._told
+        return True
 
     def _records_of_open_exchanges(self) -> Iterator[Record]:
         for record in read_carried(self._directory, self._place):

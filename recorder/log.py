@@ -39,7 +39,12 @@ LATEST = "latest"
 
 _ID_PREFIX = re.compile(rf"[0-9a-f-]{{{PREFIX_LENGTH},}}")
 
-_NEWEST_FIRST = (sessions.c.created_ns.desc(), sessions.c.session_id.desc())
+# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
+_last_exchange = select(func.max(exchanges.c.exchange_id)).where(exchanges.c.session_id == sessions.c.session_id)
+_NEWEST_FIRST = (
+    func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).desc(),
+    sessions.c.session_id.desc(),
+)
 
 
 class SessionRow(Session, frozen=True):
@@ -151,7 +156,7 @@ class Log:
         await self._engine.dispose()
 
     async def sessions(self, limit: int | None = None) -> list[SessionRow]:
-        """The newest sessions, newest first, each with the sums of its exchanges."""
+        """Those of the newest exchanges, newest first, each with the sums of its exchanges."""
         newest = select(sessions).order_by(*_NEWEST_FIRST).limit(limit)
         chosen = newest.with_only_columns(sessions.c.session_id)
         summaries = _SUMMARY if limit is None else _SUMMARY.where(exchanges.c.session_id.in_(chosen))

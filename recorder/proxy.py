@@ -134,7 +134,12 @@ class Proxy:
                 await _respond(response.send, *_error(too_large(self._body_limit_bytes)))
 
     async def _forward(self, request: httpx.Request, route: Route, response: _Response) -> None:
-        """The way of a request up and of each chunk down."""
+        """The way of a request up and of each chunk down.
+
+        * client leaves: this is cancelled wherever it waits, and closes the upstream;
+        * upstream breaks: no last chunk is sent, so the server cuts the client off;
+        * store is slow, store fails: nothing to do, the journal stands between; what it cannot take, it counts.
+        """
         try:
             upstream = await self._transport.handle_async_request(request)
         except UsageError as error:
@@ -149,7 +154,7 @@ class Proxy:
             async for chunk in upstream.stream:
                 await response.send({"type": "http.response.body", "body": chunk, "more_body": True})
             await response.send({"type": "http.response.body", "body": b"", "more_body": False})
-        except UpstreamError as error:  # upstream breaks: as no last chunk is sent, the server cuts the client off
+        except UpstreamError as error:  # upstream breaks
             log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
         finally:
             await upstream.stream.aclose()
@@ -231,9 +236,8 @@ def _request(scope: Message, route: Route, client: _Client) -> httpx.Request:
     headers = [(b"host", url.netloc), *_end_to_end(came, _NOT_FORWARDED)]
     if any(name == b"transfer-encoding" for name, _ in came):
         headers.append((b"transfer-encoding", b"chunked"))
-    base = len(url.scheme) + len("://") + len(url.netloc)
     origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
-    extensions = {"recorder": origin, "target": route.url[base:].encode("ascii")}
+    extensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
     return httpx.Request(scope["method"], url, headers=headers, stream=client, extensions=extensions)
 
 

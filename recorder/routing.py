@@ -73,6 +73,11 @@ class Route(msgspec.Struct, frozen=True):
     session: str | None = None
     session_source: str | None = None
 
+    @property
+    def url_target(self) -> str:
+        """Path and query of `url`, as they are."""
+        return self.url[self.url.index("/", self.url.index("//") + 2) :]
+
 
 class Origin(msgspec.Struct, frozen=True):
     """What a request was before it was forwarded: `extensions["recorder"]` of the request that a transport gets."""

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 GRACE_S = 5.0
 LAST_WORDS_S = 1.0  # for ended streams to be recorded and their connections to close
-HEAD_BYTES = 64 * 2**10  # of a request's line and headers; Codex sends about 4 KiB
+HEAD_BYTES = 60 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
 BACKLOG = 1024  # connections that wait to be accepted: a burst of agents, not a queue
 KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
 

@@ -189,13 +189,15 @@ async def test_an_end_that_cannot_be_read_is_listed_all_the_same(store: Store, l
     assert (row.status, row.open) == ("unknown", 0)
 
 
-async def test_sessions_are_listed_newest_first_up_to_a_limit(store: Store, log: Log) -> None:
+async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(store: Store, log: Log) -> None:
     with store.transaction():
-        for number, created_ns in ((1, 10), (2, 30), (3, 20)):
-            store.add_session(make_session(number, created_ns=created_ns))
+        for number in (1, 2, 3):
+            store.add_session(make_session(number))
             store.add_exchange(make_exchange(make_session(number), number))
-    assert [row.name for row in await log.sessions()] == ["run-2", "run-3", "run-1"]
-    assert [(row.name, row.exchanges) for row in await log.sessions(limit=2)] == [("run-2", 1), ("run-3", 1)]
+        store.add_exchange(make_exchange(make_session(1), 4))
+    assert [row.name for row in await log.sessions()] == ["run-1", "run-3", "run-2"]
+    assert [(row.name, row.exchanges) for row in await log.sessions(limit=2)] == [("run-1", 2), ("run-3", 1)]
+    assert (await log.session("latest")).name == "run-1", "a session that is resumed is the latest"
 
 
 async def test_a_session_is_found_by_id_name_prefix_and_latest(store: Store, log: Log) -> None:

@@ -32,7 +32,11 @@ def path(database: str | None) -> None:
 @command.command()
 @database_option
 def upgrade(database: str | None) -> None:
-    """Create the database, or bring it up to the version of this program."""
+    """Create the database, or bring it up to the version of this program.
+
+    \b
+    recorder db upgrade --db recordings.db
+    """
     url = chosen_url(database)
     with Store(url):
         echo(f"{database_path(url)} is up to date.")
@@ -41,7 +45,11 @@ def upgrade(database: str | None) -> None:
 @command.command("recover")
 @database_option
 def recover_command(database: str | None) -> None:
-    """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself."""
+    """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself.
+
+    \b
+    recorder db recover
+    """
     url = chosen_url(database)
     with Store(url) as store:
         found = recover(store, journal_root(url), _wait)

@@ -74,11 +74,16 @@ async def _first(limit: int, events: AsyncIterator[tuple[int, Event]]) -> AsyncI
 async def _events(log: Log, session: str, exchange: str | None, follow: bool) -> AsyncIterator[tuple[int, Event]]:
     """The events with the number of their exchange; with `follow`, those that come later too."""
     seen: dict[str, int] = {}
+    ended: set[str] = set()
     found, chosen = await select(log, session, exchange)
     while True:
         for number, each in chosen:
+            if each.exchange_id in ended:
+                continue
             async for event in log.events(found.session_id, each.exchange_id, after=seen.get(each.exchange_id, -1)):
                 seen[each.exchange_id] = event.pos
+                if event.kind == "end":
+                    ended.add(each.exchange_id)
                 yield number, event
         if not follow:
             return
