@@ -29,8 +29,7 @@ Kind = Literal[
 BODY_KINDS: frozenset[Kind] = frozenset({"frame", "comment", "part", "tail", "body"})
 """Kinds whose `raw`, in order of `pos`, concatenate to the decoded response body."""
 
-Outcome = Literal[
-    "eof",  # the body ended as HTTP says a body ends
+BrokenOff = Literal[
     "client_disconnect",
     "upstream_reset",
     "upstream_unreachable",
@@ -39,21 +38,10 @@ Outcome = Literal[
     "recorder_shutdown",
     "recorder_crash",
 ]
-"""How the transport of an exchange ended."""
+Outcome = Literal["eof"] | BrokenOff
+"""How the transport of an exchange ended: the body as HTTP says a body ends, or before that."""
 
-Status = Literal[
-    "completed",
-    "incomplete",
-    "failed",
-    "error_status",
-    "client_disconnect",
-    "upstream_reset",
-    "upstream_unreachable",
-    "truncated",
-    "timeout",
-    "recorder_shutdown",
-    "recorder_crash",
-]
+Status = Literal["completed", "incomplete", "failed", "error_status"] | BrokenOff
 """How an exchange ended, its meaning included: `status` of the `end` event."""
 
 

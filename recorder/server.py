@@ -184,9 +184,14 @@ class _StatusLines(dict[int, bytes]):
 httptools_impl.STATUS_LINE = _StatusLines(httptools_impl.STATUS_LINE)
 
 
+_NO_NEWS = ("without completing response", "pgrade request", "WebSocket library")
+
+
 def _is_news(record: logging.LogRecord) -> bool:
     """Not what uvicorn says of a response that was broken off on purpose, or of an upgrade that was refused."""
-    return "without completing response" not in record.msg and "pgrade request" not in record.msg
+    return not any(
+        part in record.msg for part in ("without completing response", "pgrade request", "WebSocket library")
+    )
 
 
 logging.getLogger("uvicorn.error").addFilter(_is_news)

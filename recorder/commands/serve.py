@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
+from urllib.parse import urlsplit
 
 import click
 
 from recorder import server
+from recorder.admission import is_local
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import echo
 from recorder.commands.recording import describe, recording
-from recorder.errors import RecorderError
+from recorder.errors import RecorderError, UsageError
 from recorder.proxy import BODY_LIMIT_BYTES
 from recorder.routing import Routes, Upstream, parse_upstream
 
@@ -66,6 +68,10 @@ async def _serve(
     database: str | None, port: int, host: str, upstreams: list[Upstream], hosts: tuple[str, ...], max_body: int
 ) -> None:
     url = chosen_url(database)
+    for name, base in Routes(upstreams).upstreams:
+        there = urlsplit(base)
+        if there.port == port and is_local((there.hostname or "").encode(), hosts):
+            raise UsageError(f"Upstream {name} ({base}) would be this recorder itself: give another --port.")
 
     def ready(bound_port: int) -> None:
         for line in describe(url, f"http://{host}:{bound_port}", Routes(upstreams).upstreams):

@@ -1,0 +1,53 @@
+"""Which event loop a test runs on, and how it waits.
+
+`both_loops` runs a test on asyncio's loop and on uvloop, `on_uvloop` on uvloop only, where the proxy lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+Test = Callable[..., Coroutine[Any, Any, None]]
+
+DEADLINE_S = 10.0  # after which a test that waits for something fails
+
+
+async def eventually(condition: Callable[[], bool], within_s: float = DEADLINE_S) -> None:
+    """Wait until `condition` holds. Raises `TimeoutError` if it does not."""
+    async with asyncio.timeout(within_s):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.005)
+
+
+def on_uvloop(test: Test) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(test(*args, **kwargs))
+
+    return run
+
+
+def both_loops(test: Test) -> Callable[..., None]:
+    def run(*args: Any, loop_factory: Any, **kwargs: Any) -> None:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(test(*args, **kwargs))
+
+    signature = inspect.signature(test)
+    parameter = inspect.Parameter("loop_factory", inspect.Parameter.KEYWORD_ONLY)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), parameter])  # type: ignore[attr-defined]
+    run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+    factories = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    parametrized: Callable[..., None] = pytest.mark.parametrize(
+        "loop_factory", list(factories.values()), ids=list(factories)
+    )(run)
+    return parametrized

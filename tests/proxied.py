@@ -1,0 +1,98 @@
+"""The forwarding path as `recorder serve` wires it, around a test: server, proxy, recording, upstream, journal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recorder.journal import LIMIT_BYTES, Journal
+from recorder.proxy import BODY_LIMIT_BYTES, Proxy
+from recorder.records import Mark
+from recorder.routing import Routes, Upstream
+from recorder.segments import JournalReader
+from recorder.server import Server
+from recorder.transports.recording import RecordingTransport
+from recorder.transports.upstream import UpstreamTransport
+from tests.sockets import RawClient, RawResponse
+
+
+class Tape:
+    """What the journal holds of one exchange."""
+
+    def __init__(self) -> None:
+        self.marks: list[Mark] = []
+        self.request_body = self.body = b""
+        self.json: dict[Mark, Any] = {}
+
+    def add(self, mark: Mark, payload: bytes) -> None:
+        if not self.marks or self.marks[-1] is not mark:
+            self.marks.append(mark)
+        if mark is Mark.REQUEST_BODY:
+            self.request_body += payload
+        elif mark is Mark.CHUNK:
+            self.body += payload
+        else:
+            self.json[mark] = msgspec.json.decode(payload)
+
+    @property
+    def outcome(self) -> str | None:
+        end = self.json.get(Mark.END)
+        return end["outcome"] if end else None
+
+
+class Proxied:
+    """A running proxy, its journal, and the way to both."""
+
+    def __init__(self, server: Server, proxy: Proxy, journal: Path) -> None:
+        self.server, self.proxy, self._journal = server, proxy, journal
+
+    async def connect(self, **options: Any) -> RawClient:
+        return await RawClient.connect(self.server.port, **options)
+
+    async def ask(self, request: bytes) -> RawResponse:
+        """One request on a connection of its own."""
+        async with await self.connect() as client:
+            await client.send(request)
+            return await client.response()
+
+    def tapes(self) -> list[Tape]:
+        """What the journal holds, exchange by exchange."""
+        reader, tapes = JournalReader(self._journal), dict[int, Tape]()
+        while records := reader.read(2**24, writer_is_dead=True):
+            for record in records:
+                tapes.setdefault(record.exchange, Tape()).add(Mark(record.mark), record.payload)
+        return list(tapes.values())
+
+
+def get(target: str = "/v1/models", *headers: bytes, method: str = "GET", body: bytes = b"") -> bytes:
+    """A request as a client sends it."""
+    length = [b"Content-Length: %d" % len(body)] if body else []
+    start = f"{method} {target} HTTP/1.1".encode()
+    return b"\r\n".join([start, b"Host: 127.0.0.1:8787", *headers, *length, b"", b""]) + body
+
+
+@asynccontextmanager
+async def proxied(
+    folder: Path,
+    base: str,
+    *,
+    more: Iterable[Upstream] = (),
+    body_limit_bytes: int = BODY_LIMIT_BYTES,
+    journal_bytes: int = LIMIT_BYTES,
+) -> AsyncIterator[Proxied]:
+    """A proxy before the upstream at `base`, recording into `folder`."""
+    journal, upstream = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes), UpstreamTransport()
+    recording = RecordingTransport(upstream, journal)
+    proxy = Proxy(recording, Routes([Upstream("openai", base), *more]), body_limit_bytes=body_limit_bytes)
+    server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
+    await server.start()
+    try:
+        yield Proxied(server, proxy, journal.directory)
+    finally:
+        await server.stop(0)
+        await upstream.aclose()
+        journal.close()

@@ -1,0 +1,249 @@
+"""The upstream transport against a raw socket: what goes out, what comes back, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from recorder.errors import UpstreamError, UsageError
+from recorder.transports.upstream import UpstreamTransport
+from tests.loops import both_loops, eventually
+from tests.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    Close,
+    Reset,
+    ScriptedUpstream,
+    Send,
+    Stall,
+    Wait,
+    answer,
+    chunked,
+    head,
+)
+
+
+@asynccontextmanager
+async def transport() -> AsyncIterator[UpstreamTransport]:
+    transport = UpstreamTransport()
+    try:
+        yield transport
+    finally:
+        await transport.aclose()
+
+
+async def body_of(response: httpx.Response) -> tuple[bytes, str]:
+    """The body as far as it came, and how it ended."""
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    body = b""
+    try:
+        async for chunk in response.stream:
+            body += chunk
+    except UpstreamError as error:
+        return body, error.outcome
+    finally:
+        await response.stream.aclose()
+    return body, "eof"
+
+
+async def get(script: list[Action], method: str = "GET") -> tuple[httpx.Response, bytes, str]:
+    async with ScriptedUpstream(script) as upstream, transport() as client:
+        response = await client.handle_async_request(httpx.Request(method, upstream.base + "/x"))
+        return response, *await body_of(response)
+
+
+class Pieces(httpx.AsyncByteStream):
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+@both_loops
+async def test_headers_keep_their_order_repeats_case_and_bytes() -> None:
+    lines = [b"X-B: 1", b"Set-Cookie: a=1", b"x-a: \xe4\xff", b"Set-Cookie: b=2", b"X-B: 2"]
+    response, body, outcome = await get(answer(b"hello", *lines, status=b"418 I'm a t\xf6pf"))
+    sent = [tuple(line.split(b": ")) for line in lines]
+    assert [pair for pair in response.headers.raw if pair[0] != b"Content-Length"] == sent
+    assert response.extensions["reason_phrase"] == b"I'm a t\xf6pf"
+    assert (response.status_code, body, outcome) == (418, b"hello", "eof")
+
+
+@both_loops
+async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> None:
+    headers = [
+        (b"host", b"api.test"),
+        (b"x-a", b"1"),
+        (b"cookie", b"q=\xc3\xa4"),
+        (b"x-a", b"2"),
+        (b"accept-encoding", b""),
+    ]
+    target = b"/a%2Fb//c;d?x=%7e&y=[1]&x=|"
+    async with ScriptedUpstream(answer(b"", b"Set-Cookie: kept=1")) as upstream, transport() as client:
+        named = f"http://localhost:{upstream.port}"  # a cookie jar would keep nothing for an address
+        for _ in range(2):
+            request = httpx.Request("GET", named, headers=headers, stream=Pieces(), extensions={"target": target})
+            await body_of(await client.handle_async_request(request))
+    lines = [b"host: api.test", b"x-a: 1", b"cookie: q=\xc3\xa4", b"x-a: 2", b"accept-encoding: "]
+    wanted = b"\r\n".join([b"GET " + target + b" HTTP/1.1", *lines, b"", b""])
+    assert [request.replace(b"Host:", b"host:") for request in upstream.requests] == [wanted, wanted]
+
+
+@both_loops
+async def test_a_header_that_cannot_be_sent_as_it_is_is_refused() -> None:
+    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+        request = httpx.Request("GET", upstream.base, headers=[(b"x-a", b"\xff")])
+        with pytest.raises(UsageError, match="UTF-8"):
+            await client.handle_async_request(request)
+    assert upstream.connections == 0
+
+
+@both_loops
+async def test_a_body_goes_up_with_the_length_it_came_with() -> None:
+    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+        request = httpx.Request(
+            "POST", upstream.base, headers={"host": "h", "content-length": "6"}, stream=Pieces(b"abc", b"def")
+        )
+        await body_of(await client.handle_async_request(request))
+    assert upstream.requests[0].endswith(b"\r\ncontent-length: 6\r\n\r\nabcdef")
+
+
+@both_loops
+async def test_a_body_of_unknown_length_goes_up_in_chunks() -> None:
+    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+        request = httpx.Request(
+            "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Pieces(b"abc", b"def")
+        )
+        await body_of(await client.handle_async_request(request))
+    assert upstream.requests[0].partition(b"\r\n\r\n")[2] == chunked(b"abc", b"def") + LAST_CHUNK
+
+
+@both_loops
+async def test_compressed_bytes_are_not_touched() -> None:
+    _, body, outcome = await get(answer(b"\x1f\x8b not really gzip", b"Content-Encoding: gzip"))
+    assert (body, outcome) == (b"\x1f\x8b not really gzip", "eof")
+
+
+@both_loops
+async def test_trailers_are_no_part_of_the_body() -> None:
+    _, body, outcome = await get([Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: 1\r\nX-B: 2\r\n\r\n")])
+    assert (body, outcome) == (b"all", "eof")
+
+
+@both_loops
+async def test_a_redirect_is_not_followed() -> None:
+    response, _, _ = await get(answer(b"", b"Location: http://127.0.0.1:1/", status=b"307 Temporary Redirect"))
+    assert response.status_code == 307
+
+
+@both_loops
+async def test_a_header_of_60_kib_is_read() -> None:
+    response, _, _ = await get(answer(b"", b"X-Long: " + b"x" * 60_000))
+    assert len(response.headers["x-long"]) == 60_000
+
+
+@both_loops
+async def test_an_informational_response_is_not_the_response() -> None:
+    _, body, _ = await get([Send(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"), *answer(b"late")])
+    assert body == b"late"
+
+
+@both_loops
+async def test_a_body_that_the_closing_ends_is_whole() -> None:
+    _, body, outcome = await get([Send(b"HTTP/1.0 200 OK\r\n\r\nall of it"), Close()])
+    assert (body, outcome) == (b"all of it", "eof")
+
+
+BROKEN: dict[str, tuple[list[Action], str]] = {
+    "reset in a chunked body": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Reset()], "upstream_reset"),
+    "closed in a chunked body": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Close()], "truncated"),
+    "closed in a chunk": ([Send(STREAM_HEAD + b"ff\r\ndata: 1\n\n"), Close()], "truncated"),
+    "closed before the last line": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n") + b"0\r\n"), Close()], "truncated"),
+    "not a chunk": ([Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Send(b"zz\r\n")], "truncated"),
+    "shorter than its length": ([Send(head(b"Content-Length: 99") + b"data: 1\n\n"), Close()], "truncated"),
+    "reset before its length": ([Send(head(b"Content-Length: 99") + b"data: 1\n\n"), Reset()], "upstream_reset"),
+    "reset where closing is the end": ([Send(head(b"X: 1") + b"data: 1\n\n"), Reset()], "upstream_reset"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@both_loops
+async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
+    script, wanted = BROKEN[case]
+    proceed = asyncio.Event()
+    async with ScriptedUpstream([*script[:-1], Wait(proceed), script[-1]]) as upstream, transport() as client:
+        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        chunks = aiter(response.stream)
+        assert await anext(chunks) == b"data: 1\n\n"
+        proceed.set()
+        with pytest.raises(UpstreamError) as raised:
+            await anext(chunks)
+        await response.stream.aclose()
+    assert raised.value.outcome == wanted
+
+
+@both_loops
+async def test_what_had_arrived_before_the_break_is_delivered_before_the_error() -> None:
+    script: list[Action] = [Send(STREAM_HEAD + chunked(b"a" * 1000)), Send(chunked(b"b" * 1000)), Close()]
+    async with ScriptedUpstream(script) as upstream, transport() as client:
+        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        await eventually(lambda: upstream.sent_bytes > 2000)
+        await asyncio.sleep(0.05)  # until the FIN is here too, before anything was read
+        assert await body_of(response) == (b"a" * 1000 + b"b" * 1000, "truncated")
+
+
+UNANSWERED: dict[str, tuple[list[Action], str]] = {
+    "reset": ([Reset()], "upstream_reset"),
+    "closed": ([Close()], "truncated"),
+    "closed in the head": ([Send(b"HTTP/1.1 200 OK\r\nX-A: "), Close()], "truncated"),
+    "not HTTP": ([Send(b"SSH-2.0-OpenSSH_9.2\r\n"), Stall()], "upstream_reset"),
+}
+
+
+@pytest.mark.parametrize("case", UNANSWERED)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@both_loops
+async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: str) -> None:
+    script, wanted = UNANSWERED[case]
+    async with ScriptedUpstream(answer(b"first"), script) as upstream, transport() as client:
+        await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base)))
+        with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where aiohttp would try again
+            await client.handle_async_request(httpx.Request(method, upstream.base + "/?key=secret"))
+    assert raised.value.outcome == wanted
+    assert "secret" not in str(raised.value)
+    assert (upstream.connections, len(upstream.requests)) == (1, 2)
+
+
+@both_loops
+async def test_an_upstream_that_is_not_there_is_unreachable() -> None:
+    async with ScriptedUpstream([Close()]) as upstream:
+        base = upstream.base
+    async with transport() as client:
+        for url in (base, "http://no-such-host.invalid/"):
+            with pytest.raises(UpstreamError) as raised:
+                await client.handle_async_request(httpx.Request("GET", url))
+            assert raised.value.outcome == "upstream_unreachable"
+
+
+@both_loops
+async def test_closing_a_response_early_closes_its_connection() -> None:
+    async with ScriptedUpstream([Send(STREAM_HEAD + chunked(b"x")), Stall()]) as upstream, transport() as client:
+        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        assert await anext(aiter(response.stream)) == b"x"
+        await response.stream.aclose()
+        await asyncio.wait_for(upstream.gone.wait(), 1)
+
+
+@both_loops
+async def test_a_head_response_has_no_body_and_keeps_its_length() -> None:
+    response, body, outcome = await get([Send(head(b"Content-Length: 1000"))], method="HEAD")
+    assert (response.headers["content-length"], body, outcome) == ("1000", b"", "eof")
