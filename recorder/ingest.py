@@ -44,7 +44,7 @@ Pause = Callable[[float], bool]
 T = TypeVar("T")
 
 
-class _Stopped(Exception):
+class Stopped(Exception):
     """Asked to stop while the database refuses. Nothing is lost: the journal still has it."""
 
 
@@ -83,7 +83,7 @@ class Ingester:
             while not self._pause(self._interval(self.step())):
                 pass
             self.drain()
-        except _Stopped:
+        except Stopped:
             log.warning("stopped while the database refused; %s is ingested at the next start", self._directory)
 
     def drain(self) -> None:
@@ -99,7 +99,7 @@ class Ingester:
             self._assembler.end_all()
             self._commit()
             self._in_transaction(lambda: self._store.forget_offset(self._recorder_id))
-        except _Stopped:
+        except Stopped:
             log.warning("stopped while the database refused; %s is ingested at the next start", self._directory)
             return
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -180,7 +180,7 @@ class Ingester:
                     log.warning("the database refuses, the journal keeps what passes: %s", error)
                     complained_s = now_s
                 if self._pause(RETRY_S):
-                    raise _Stopped from error
+                    raise Stopped from error
 
     # -- the journal behind the place
 

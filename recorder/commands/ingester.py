@@ -16,10 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recorder.errors import StoreBusyError
-from recorder.ingest import RETRY_S, Ingester, recover
+from recorder.ingest import RETRY_S, Ingester, Stopped, recover
 from recorder.location import database_url
 from recorder.segments import try_lock
 from recorder.store import Store
+
+log = logging.getLogger(__name__)
 
 NICENESS = 5  # the proxy comes first: what waits here waits on disk
 
@@ -49,13 +51,20 @@ def main(url: str, directory: Path) -> None:
     if store is None:
         return
     with store:
-        recover(store, directory.parent, pause)
-        ingester = Ingester(store, directory, pause)
-        ingester.run()
-        lock = try_lock(directory) if directory.exists() else None
-        if lock is not None:
-            ingester.finish()
-            os.close(lock)
+        try:
+            _ingest(store, directory, pause)
+        except Stopped:
+            log.warning("stopped while the database refused; %s is ingested at the next start", directory)
+
+
+def _ingest(store: Store, directory: Path, pause: Pause) -> None:
+    recover(store, directory.parent, pause)
+    ingester = Ingester(store, directory, pause)
+    ingester.run()
+    lock = try_lock(directory) if directory.exists() else None
+    if lock is not None:
+        ingester.finish()
+        os.close(lock)
 
 
 def _open(url: str, pause: Callable[[float], bool]) -> Store | None:

@@ -79,33 +79,47 @@ async def _ingesting(url: URL, directory: Path) -> AsyncIterator[None]:
 class _Ingester:
     def __init__(self, url: URL, directory: Path) -> None:
         self._arguments = (url.render_as_string(hide_password=False), str(directory))
+        self._directory = directory
         self._process: asyncio.subprocess.Process | None = None
-        self._closing = asyncio.Event()
+        self._closing, self._ended = asyncio.Event(), asyncio.Event()
+        self._given_up = False
 
     async def keep_running(self) -> None:
-        while not self._closing.is_set():
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "recorder.commands.ingester", *self._arguments), stdin=asyncio.subprocess.PIPE
-            )
-            code = await self._process.wait()
+        """Until the recorder has ended and its journal is gone, because all of it is in the log."""
+        while not self._given_up and not (self._closing.is_set() and not self._directory.exists()):
+            code = await self._run()
             if not self._closing.is_set():
                 log.error("the ingester ended with code %s and is started again; the journal keeps what passes", code)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closing.wait(), RESTART_S)
+        self._ended.set()
 
     async def close(self) -> None:
-        """The journal is complete: let the ingester read it to its end."""
+        """The journal is complete: let the ingester read it to its end, one more if this one is dead."""
         self._closing.set()
-        process = self._process
-        if process is None or process.stdin is None:
-            return
-        process.stdin.close()
+        self._tell()
         try:
-            await asyncio.wait_for(process.wait(), DRAIN_S)
+            await asyncio.wait_for(self._ended.wait(), DRAIN_S)
         except TimeoutError:
             log.warning("the database refuses still: the next start of recorder ingests what is left in the journal")
-            process.terminate()
-            await process.wait()
+            self._given_up = True
+            if self._process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()  # it may wait in SQLite, and can be killed at any point
+
+    async def _run(self) -> int:
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "recorder.commands.ingester", *self._arguments),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
+        )
+        self._tell()
+        return await self._process.wait()
+
+    def _tell(self) -> None:
+        """That the recorder has ended, by closing the pipe."""
+        if self._closing.is_set() and self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
 
 def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream]) -> list[str]:

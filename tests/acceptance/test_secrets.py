@@ -1,0 +1,200 @@
+"""Secrets pass through and are found nowhere: not in the database, not in the journal, not in what is said."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.acceptance.logbook import entries
+from tests.loops import eventually
+from tests.proxied import get
+from tests.serving import Serving, everywhere, run, serving
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, ScriptedUpstream, Send, Stall, chunked, head
+
+MARKER = b"this is no secret"
+DEAD = "http://127.0.0.1:1"  # nothing listens there
+
+HEADERS = (
+    *("Authorization", "authorization", "AUTHORIZATION", "x-api-key", "X-Api-Key", "api-key", "x-goog-api-key"),
+    *("Cookie", "OpenAI-Organization", "OpenAI-Project", "ChatGPT-Account-ID", "Proxy-Authorization"),
+    *("X-Nobody-Knows-This", "X-Auth-Token", "Referer"),
+)
+QUERIES = ("?key={}", "?alt=sse&key={}", "?KEY={}&beta=true", "?alt=sse;key={}", "?access_token={}", "&key={}", "?{}")
+
+
+class Canaries:
+    """Secrets, one for each place, and every form in which one could have got out."""
+
+    def __init__(self) -> None:
+        self.by_place: dict[str, str] = {}
+
+    def make(self, place: str) -> str:
+        self.by_place[place] = f"sk-{secrets.token_hex(12)}"
+        return self.by_place[place]
+
+    def found(self, data: bytes) -> list[str]:
+        lower = data.lower()
+        return [place for place, secret in self.by_place.items() if any(form in lower for form in _forms(secret))]
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """In lower case: the search is."""
+    core = secret.encode()
+    yield core
+    yield core[3:]  # without the `sk-`: half a secret is one too
+    yield "".join(f"%{byte:02x}" for byte in core).encode()
+    yield core.hex().encode()
+    for offset in range(3):  # whatever stands before it
+        coded = base64.b64encode(b"\0" * offset + core)
+        yield coded[4 if offset else 0 : -4].lower()
+
+
+@pytest.fixture
+def canaries() -> Canaries:
+    return Canaries()
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        str.encode,
+        lambda secret: secret.upper().encode(),
+        lambda secret: "".join(f"%{ord(character):02X}" for character in secret).encode(),
+        lambda secret: base64.b64encode(f"Bearer {secret}".encode()),
+        lambda secret: base64.b64encode(f"user:{secret}!".encode()),
+    ],
+)
+def test_the_search_finds_what_is_there(canaries: Canaries, leak: Callable[[str], bytes]) -> None:
+    assert canaries.found(b"..." + leak(canaries.make("here")) + b"...") == ["here"]
+    assert canaries.found(b"..." + leak("sk-another") + b"...") == []
+
+
+class Asked(NamedTuple):
+    """A request that fails or not, with secrets in its head."""
+
+    path: str = "/v1/responses"
+    start: str = "POST {} HTTP/1.1"
+    host: str = "localhost"
+    length: int = 2
+
+
+# Ways for a request to end, each with a code path of its own.
+FATES = {
+    "answered": Asked(),
+    "unreachable": Asked("/dead/v1/responses"),
+    "not found": Asked("/missing/v1/nothing"),
+    "too large": Asked(length=2**40),
+    "another host": Asked(host="evil.example"),
+    "dot segments": Asked("/v1/../v1/responses"),
+    "malformed": Asked(start="POST {} HTTP/9.9 nonsense"),
+}
+
+
+def _with_secrets(canaries: Canaries, fate: str) -> list[bytes]:
+    """Requests with a secret in each header at once, and another in each kind of query."""
+    asked = FATES[fate]
+    lines = [f"{name}: {canaries.make(f'{name}, {fate}')}" for name in HEADERS]
+    basic = base64.b64encode(f"user:{canaries.make(f'basic, {fate}')}".encode()).decode()
+    fixed = [f"Host: {asked.host}", f"Content-Length: {asked.length}", f"X-Basic: Basic {basic}", "Connection: close"]
+    paths = [asked.path, *(asked.path + query.format(canaries.make(f"{query}, {fate}")) for query in QUERIES)]
+    starts = [asked.start.format(path) for path in paths]
+    return ["\r\n".join([start, *fixed, *lines, "", ""]).encode() + b"{}" for start in starts]
+
+
+def _assert_nowhere(canaries: Canaries, serve: Serving) -> dict[str, bytes]:
+    """No secret in any file, nor in what was said; returns the files."""
+    folder = serve.db.parent
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for name, data in {**files, "what was said": serve.said.encode()}.items():
+        assert canaries.found(data) == [], name
+    assert any(MARKER in data for data in files.values()), "the search looks in the wrong place"
+    return files
+
+
+async def _send(port: int, request: bytes) -> None:
+    async with await RawClient.connect(port) as client:
+        await client.send(request)
+        with contextlib.suppress(ConnectionResetError):
+            while await client.read():
+                pass
+
+
+def _secret_headers(canaries: Canaries) -> list[bytes]:
+    """Of a response."""
+    names = ("Set-Cookie", "X-Internal-Token", "OpenAI-Organization", "X-Unheard-Of", "WWW-Authenticate")
+    location = f"https://user:{canaries.make('location user')}@host/?key={canaries.make('location key')}"
+    values = [f"{name}: {canaries.make(f'response {name}')}" for name in names]
+    return [line.encode() for line in (*values, f"Location: {location}")]
+
+
+async def test_secrets_are_found_nowhere(tmp_path: Path, canaries: Canaries) -> None:
+    headers = _secret_headers(canaries)
+    start = STREAM_HEAD.removesuffix(b"\r\n") + b"\r\n".join([*headers, b"", b""])
+    body = chunked(b"data: " + MARKER + b"\n\n")
+    missing = [Send(head(*headers, b"Content-Length: 2", status=b"404 Not Here") + b"no")]
+    db = tmp_path / "data" / "recorder.db"
+    async with (
+        ScriptedUpstream([Send(start + body + LAST_CHUNK)]) as upstream,
+        ScriptedUpstream(missing) as nothing,
+        ScriptedUpstream([Send(start + body), Stall()]) as endless,
+    ):
+        bases = {"openai": upstream.base, "missing": nothing.base, "endless": endless.base, "dead": DEAD}
+        options = [word for item in bases.items() for word in ("--upstream", "=".join(item))]
+        with serving(db, *options) as serve:
+            for request in [request for fate in FATES for request in _with_secrets(canaries, fate)]:
+                await _send(serve.port, request)
+            async with await RawClient.connect(serve.port) as client:
+                secret = f"Authorization: Bearer {canaries.make('while it streams')}".encode()
+                await client.send(get("/endless/v1/responses", secret))
+                await client.read_until(MARKER)
+                files = _assert_nowhere(canaries, serve)
+                assert any(name.endswith(".seg") and MARKER in data for name, data in files.items())
+            await eventually(lambda: "client_disconnect" in {entry.end.get("status") for entry in entries(db)})
+            _assert_nowhere(canaries, serve)
+            serve.stop()
+            _assert_nowhere(canaries, serve)
+        passed_on = b"".join([*upstream.requests, *nothing.requests, *endless.requests])
+    assert len(canaries.found(passed_on)) > 2 * len(HEADERS), "they were not even sent"
+    statuses = {entry.end["status"] for entry in entries(db)}
+    assert statuses >= {"upstream_unreachable", "error_status", "client_disconnect", "incomplete"}
+    assert re.search(rb"REDACTED \(\d+ bytes\)", entries(db)[0].events[0].raw)
+    for command in (("sessions",), ("events", "latest")):
+        assert canaries.found(run(db, *command, "--json").out) == []
+
+
+def test_an_upstream_with_a_password_is_refused_without_repeating_it(tmp_path: Path, canaries: Canaries) -> None:
+    url = f"https://user:{canaries.make('userinfo')}@api.openai.com"
+    refused = run(tmp_path / "recorder.db", "serve", "--port", "0", "--upstream", f"openai={url}")
+    assert (refused.code, refused.out) == (2, b"")
+    assert "must have no user, password" in refused.err
+    assert canaries.found(refused.err.encode()) == []
+    assert not list(tmp_path.iterdir())
+
+
+async def test_every_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    db = tmp_path / "new" / "folder" / "recorder.db"
+    async with ScriptedUpstream([Send(STREAM_HEAD + chunked(b"data: x\n\n")), Stall()]) as upstream:
+        with serving(db, *everywhere(upstream.base), umask=0) as serve:
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(get("/v1/responses"))
+                await client.read_until(b"data: x")
+                await eventually(lambda: bool(entries(db)))
+                while_it_streams = _modes(tmp_path / "new")
+            serve.stop()
+            afterwards = _modes(tmp_path / "new")
+    assert {"recorder.db", "recorder.db-wal", "recorder.db-shm", "recorder.db.lock"} <= set(while_it_streams)
+    assert any(name.endswith(".seg") for name in while_it_streams)
+    for modes in (while_it_streams, afterwards):
+        assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
+def _modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.rglob("*")]}

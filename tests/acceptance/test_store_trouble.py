@@ -1,0 +1,184 @@
+"""Whatever happens to the ingester or the database, no client notices, and the log is whole afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import re
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from recorder.demo.server import start
+from tests.acceptance.logbook import assert_chained, entries
+from tests.acceptance.upstreams import Answer, Upstream, request
+from tests.serving import Serving, everywhere, run, serving
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
+
+STREAMS = 12
+EXTRA_MS = 100.0  # that a chunk may be late, at most, when the database is locked
+ATTEMPTS = 3  # a busy machine delays chunks too, but not three times in a row
+
+Lock = Callable[[Path], contextlib.AbstractContextManager[None]]
+
+FRAME = 'event: e\ndata: {{"type":"e","sequence_number":{},"of":"{}","padding":"{}"}}\n\n'
+
+_SENT = re.compile(rb'"sent_ns":(\d+)')
+
+
+def frames(name: str, count: int) -> list[bytes]:
+    return [FRAME.format(number, name, "x" * (number % 400)).encode() for number in range(count)]
+
+
+def paced(name: str, count: int, every_s: float) -> Answer:
+    pieces = [chunked(frame) for frame in frames(name, count)]
+    return Answer([STREAM_HEAD, *pieces, LAST_CHUNK], every_s=every_s)
+
+
+async def _kill_repeatedly(serve: Serving, every_s: float) -> set[int]:
+    """Kill the ingester whenever there is one, until cancelled; returns which were."""
+    killed: set[int] = set()
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            for pid in serve.ingesters():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+            await asyncio.sleep(every_s)
+    return killed
+
+
+@pytest.mark.parametrize(("count", "kills"), [(300, 2), pytest.param(3_000, 15, marks=pytest.mark.slow)])
+async def test_no_client_notices_that_the_ingester_is_killed(tmp_path: Path, count: int, kills: int) -> None:
+    db, names = tmp_path / "recorder.db", [f"s{number}" for number in range(STREAMS)]
+
+    async def ask(port: int, name: str) -> bytes:
+        async with await RawClient.connect(port) as client:
+            await client.send(request(f"/s/{name}/v1/responses", name))
+            response = await client.response()
+            assert response.ending == "complete"
+            return response.body
+
+    async with Upstream(lambda name: paced(name, count, 0.01)) as upstream:
+        with serving(db, *everywhere(upstream.base)) as serve:
+            async with asyncio.TaskGroup() as tasks:
+                killer = tasks.create_task(_kill_repeatedly(serve, 0.3))
+                bodies = await asyncio.gather(*(ask(serve.port, name) for name in names))
+                killer.cancel()
+            assert serve.stop() == 0
+    assert len(killer.result()) >= kills
+    sent = {name: b"".join(frames(name, count)) for name in names}
+    assert dict(zip(names, bodies, strict=True)) == sent
+    found = entries(db)
+    assert {entry.session: entry.body for entry in found} == sent
+    assert all(entry.end["outcome"] == "eof" and entry.end["lossless"] for entry in found)
+    assert_chained(found)
+    assert serve.said.count("the ingester ended with code -9 and is started again") >= kills
+    assert "Traceback" not in serve.said
+
+
+async def delays_ms(port: int, events: int, session: str) -> tuple[list[float], bytes]:
+    """How long each event of a paced stream was under way, and the body; upstream and client share this process."""
+    metadata = {"events": str(events), "rate": "100"}
+    body = json.dumps({"model": "demo-load", "stream": True, "metadata": metadata, "input": "go"}).encode()
+    head = f"POST {session}/v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    found, received, scanned = [], b"", 0
+    async with await RawClient.connect(port) as client:
+        await client.send(head.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        while data := await client.read():
+            now_ns = time.monotonic_ns()
+            received += data
+            for match in _SENT.finditer(received, scanned):
+                found.append((now_ns - int(match[1])) / 1e6)
+                scanned = match.end()
+    return found, received.partition(b"\r\n\r\n")[2]
+
+
+@contextmanager
+def transaction(db: Path) -> Iterator[None]:
+    """Another program in a write transaction of its own."""
+    with closing(sqlite3.connect(db, isolation_level=None, timeout=10)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def write_lock(db: Path) -> Iterator[None]:
+    """Another command of ours that writes, and takes its time."""
+    with open(f"{db}.lock", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("lock", "held_s"),
+    [
+        (transaction, 2),
+        pytest.param(transaction, 10, marks=pytest.mark.slow),
+        pytest.param(write_lock, 10, marks=pytest.mark.slow),
+    ],
+)
+async def test_no_chunk_is_late_because_the_database_is_locked(tmp_path: Path, lock: Lock, held_s: float) -> None:
+    db, events = tmp_path / "recorder.db", int((held_s + 0.8) * 100)
+    bodies: list[bytes] = []
+    async with await start() as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+            for _ in range(ATTEMPTS):
+                async with asyncio.TaskGroup() as tasks:
+                    directly = tasks.create_task(delays_ms(demo.port, events, ""))
+                    through = tasks.create_task(delays_ms(serve.port, events, "/s/locked"))
+                    await asyncio.sleep(0.3)
+                    with lock(db):
+                        await asyncio.sleep(held_s)
+                bodies.append(_dechunked(through.result()[1]))
+                late_ms = max(through.result()[0]) - max(directly.result()[0])
+                if late_ms < EXTRA_MS:
+                    break
+            else:
+                pytest.fail(f"a chunk came {late_ms:.1f} ms later than without a recorder, {ATTEMPTS} times")
+            assert serve.stop() == 0
+    found = entries(db)
+    assert [entry.body for entry in found] == bodies
+    assert all(entry.end["status"] == "completed" for entry in found)
+    assert bodies[-1].count(b"sent_ns") == events
+    assert_chained(found)
+
+
+@pytest.mark.parametrize("lock", [transaction, pytest.param(write_lock, marks=pytest.mark.slow)])
+async def test_what_a_locked_database_did_not_take_before_the_end_is_taken_by_the_next(
+    tmp_path: Path, lock: Lock
+) -> None:
+    db = tmp_path / "recorder.db"
+    async with Upstream({"one": paced("one", 50, 0)}) as upstream:
+        with serving(db, *everywhere(upstream.base)) as serve:
+            with lock(db):
+                async with await RawClient.connect(serve.port) as client:
+                    await client.send(request("/v1/responses", "one"))
+                    await client.response()
+                began = time.monotonic()
+                assert serve.stop() == 0
+                assert time.monotonic() - began < 4
+    assert "Traceback" not in serve.said
+    assert "the next start of recorder ingests what is left" in serve.said
+    assert entries(db) == []
+    assert run(db, "db", "recover") == (0, b"", "1 journal recovered.\n")
+    [entry] = entries(db)
+    assert (entry.body, entry.end["outcome"]) == (b"".join(frames("one", 50)), "eof")
+
+
+def _dechunked(data: bytes) -> bytes:
+    body = b""
+    while data and (size := int(data.partition(b"\r\n")[0], 16)):
+        start = data.index(b"\r\n") + 2
+        body += data[start : start + size]
+        data = data[start + size + 2 :]
+    return body

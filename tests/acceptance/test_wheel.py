@@ -1,0 +1,87 @@
+"""The wheel that users install, in an environment of its own, far from the checkout."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import ROOT
+from tests.serving import environment
+
+# Without hatchling at hand, build makes an environment for it, which needs a network.
+ISOLATION = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--wheel", *ISOLATION, "--outdir", str(folder), str(ROOT)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    [found] = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with the wheel, and the libraries of this one, but not the checkout."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=False, symlinks=True)
+    scheme = "nt_venv" if os.name == "nt" else "posix_venv"
+    paths = sysconfig.get_paths(scheme, {"base": str(folder), "platbase": str(folder)})
+    target, bin = Path(paths["purelib"]), Path(paths["scripts"])
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(bin / "python"),
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+    ]
+    subprocess.run([*pip, "--disable-pip-version-check", str(wheel)], check=True)
+    # After the wheel in the path, and a path only: what is editable here stays here.
+    (target / "libraries.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    return bin
+
+
+def run(bin: Path, home: Path, *command: object) -> subprocess.CompletedProcess[bytes]:
+    env = {**environment(home), "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(list(map(str, command)), capture_output=True, cwd=home, env=env, timeout=60)
+
+
+def test_the_wheel_carries_the_program_its_migrations_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"recorder"}
+    migrations = {str(path.relative_to(ROOT)) for path in (ROOT / "migrations").rglob("*.py")}
+    assert {f"recorder/{name}" for name in migrations} <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
+    where = run(installed, tmp_path, installed / "python", "-c", "import recorder; print(recorder.__file__)")
+    assert where.stdout.decode().startswith(str(installed.parent)), where
+    migrations = "from recorder import migrate; print(migrate.migrations())"
+    where = run(installed, tmp_path, installed / "python", "-c", migrations)
+    assert where.stdout.decode().startswith(str(installed.parent)), where
+    db = tmp_path / "new" / "demo.db"
+    demo = run(installed, tmp_path, installed / "recorder", "demo", "--db", db)
+    assert demo.returncode == 0, demo.stderr
+    assert b"byte for byte what the client received" in demo.stderr
+    listed = run(installed, tmp_path, installed / "recorder", "sessions", "--db", db, "--json")
+    [row] = json.loads(listed.stdout)
+    assert (row["exchanges"], row["status"], row["open"]) == (5, "completed", 0)
+    replayed = run(installed, tmp_path, installed / "recorder", "replay", "latest", "--speed", "max", "--db", db)
+    assert (replayed.returncode, len(replayed.stdout)) == (0, row["bytes"])
+    assert run(installed, tmp_path, installed / "python", "-m", "recorder", "--version").returncode == 0

@@ -1,0 +1,186 @@
+"""Wrong use is answered with one sentence that helps, on stderr, and its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import sqlite3
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from recorder.demo.server import start
+from tests.acceptance.logbook import all_ended, entries
+from tests.loops import eventually
+from tests.proxied import get
+from tests.serving import Ran, everywhere, run, serving
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, RawResponse, ScriptedUpstream, Send
+
+SERVE = ("serve", "--port", "0")
+REQUEST = json.dumps({"model": "gpt-5.5", "stream": True, "input": "hello"}).encode()
+
+
+async def ask(port: int, target: str, *headers: bytes, body: bytes = REQUEST) -> RawResponse:
+    async with await RawClient.connect(port) as client:
+        await client.send(get(target, *headers, method="POST", body=body))
+        return await client.response()
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with two sessions of one exchange each."""
+    db = tmp_path_factory.mktemp("recorded") / "recorder.db"
+
+    async def record() -> None:
+        async with await start(pace=0) as demo:
+            with serving(db, *everywhere(demo.base_url)) as serve:
+                for name in ("one", "two"):
+                    assert (await ask(serve.port, f"/s/{name}/v1/responses")).ending == "complete"
+
+    asyncio.run(record())
+    return db
+
+
+def assert_one_sentence(ran: Ran, code: int, *words: str) -> None:
+    """And, for an option that makes no sense, click's usage before it."""
+    assert (ran.code, ran.out) == (code, b""), ran.err
+    *usage, sentence = ran.err.strip().splitlines()
+    assert re.fullmatch(r"Error: .*\.", sentence), ran.err
+    assert all(line.startswith(("Usage: recorder ", "Try 'recorder ")) or not line for line in usage), ran.err
+    for word in words:
+        assert word in sentence
+
+
+def test_a_taken_port(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        ran = run(tmp_path / "recorder.db", "serve", "--port", port)
+    assert_one_sentence(ran, 1, f"Port {port} on 127.0.0.1 is taken", "--port")
+
+
+WRONG = {
+    "unknown session": (["events", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
+    "unknown session of a replay": (["replay", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
+    "unknown exchange": (["events", "latest", "--exchange", "7"], 3, ["no exchange 7", "1 to 1"]),
+    "unknown exchange of a replay": (["replay", "latest", "--exchange", "abcdef"], 3, ["no exchange abcdef"]),
+    "speed of nothing": (["replay", "latest", "--speed", "0"], 2, ["over 0, or max"]),
+    "negative speed": (["replay", "latest", "--speed", "-1"], 2, ["over 0, or max"]),
+    "speed of no number": (["replay", "latest", "--speed", "fast"], 2, ["fast", "over 0, or max"]),
+    "infinite speed": (["replay", "latest", "--speed", "inf"], 2, ["over 0, or max"]),
+    "upstream without a name": ([*SERVE, "--upstream", "http://x"], 2, ["write NAME=URL"]),
+    "upstream without a host": ([*SERVE, "--upstream", "openai=api.openai.com"], 2, ["http:// or https://"]),
+    "upstream of another scheme": ([*SERVE, "--upstream", "openai=ftp://x"], 2, ["http:// or https://"]),
+    "upstream with a query": ([*SERVE, "--upstream", "openai=http://x/?key=1"], 2, ["query"]),
+    "upstream with a bad name": ([*SERVE, "--upstream", "Open AI=http://x"], 2, ["cannot name an upstream"]),
+    "unknown engine": (["sessions", "--db", "mysql://x/y"], 2, ["mysql", "path"]),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(recorded: Path) -> dict[str, Ran]:
+    """What each of them is answered; most of the time of a command goes into starting it."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ran = pool.map(lambda wrong: run(recorded, *wrong[0]), WRONG.values())
+        return dict(zip(WRONG, ran, strict=True))
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_arguments(answers: dict[str, Ran], wrong: str) -> None:
+    _, code, words = WRONG[wrong]
+    assert_one_sentence(answers[wrong], code, *words)
+
+
+def test_an_ambiguous_prefix(recorded: Path) -> None:
+    ids = [entry.exchange.session_id for entry in entries(recorded)]
+    assert_one_sentence(run(recorded, "replay", ids[0][:6]), 2, "beginning of several", *ids)
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _text(path: Path) -> None:
+    path.write_text("This is a letter, and as long as it takes to be no database at all.\n" * 20)
+
+
+def _foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+
+
+def _newer(path: Path) -> None:
+    assert run(path, "db", "upgrade").code == 0
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        [table] = [
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            if "version" in name
+        ]
+        connection.execute(f"UPDATE {table} SET version_num = '9999'")
+
+
+DATABASES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
+    "directory": (_directory, []),
+    "no database": (_text, []),
+    "of another program": (_foreign, []),
+    "newer schema": (_newer, ["newer"]),
+}
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_a_database_that_is_none_of_ours(tmp_path: Path, kind: str) -> None:
+    make, words = DATABASES[kind]
+    db = tmp_path / "recorder.db"
+    make(db)
+    before = db.read_bytes() if db.is_file() else b""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for ran in pool.map(lambda command: run(db, *command), (SERVE, ("replay", "latest"))):
+            assert_one_sentence(ran, 1, str(db), *words)
+    assert (db.read_bytes() if db.is_file() else b"") == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and sys.platform != "linux", reason="root may write everywhere")
+@pytest.mark.parametrize("command", [SERVE, ("db", "upgrade")], ids=" ".join)
+def test_a_database_that_cannot_be_written(tmp_path: Path, command: tuple[str, ...]) -> None:
+    tmp_path.chmod(0o500)
+    db = Path("/proc") / "recorder.db" if os.geteuid() == 0 else tmp_path / "recorder.db"
+    assert_one_sentence(run(db, *command), 1, str(db), "cannot be")
+
+
+async def test_an_upstream_that_cannot_be_reached(tmp_path: Path) -> None:
+    db = tmp_path / "recorder.db"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with serving(db, "--upstream", f"openai={base}") as serve:
+        response = await ask(serve.port, "/s/attempt/v1/responses")
+        await eventually(lambda: all_ended(db, 1))
+    assert response.status[:3] == b"502"
+    assert response.header(b"content-type") == b"application/json"
+    error = json.loads(response.body)["error"]
+    assert error["type"] == "upstream_unreachable"
+    assert "'openai'" in error["message"]
+    assert base in error["message"]
+    [row] = json.loads(run(db, "sessions", "--json").out)
+    assert (row["name"], row["status"]) == ("attempt", "upstream_unreachable")
+    assert "Traceback" not in serve.said
+
+
+async def test_a_body_over_the_limit(tmp_path: Path) -> None:
+    async with ScriptedUpstream([Send(STREAM_HEAD + LAST_CHUNK)]) as upstream:
+        with serving(tmp_path / "recorder.db", *everywhere(upstream.base), "--max-body", "1") as serve:
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(get("/v1/responses", b"Content-Length: 1048577", method="POST"))
+                refused = await client.response()
+            assert (await ask(serve.port, "/v1/responses", body=b"x" * 2**20)).status == b"200 OK"
+            assert len(upstream.requests) == 1
+    assert refused.status[:3] == b"413"
+    message = json.loads(refused.body)["error"]["message"]
+    assert "1 MiB" in message
+    assert "--max-body" in message
