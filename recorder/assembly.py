@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from recorder.capture import Capture, GapRecord
+from recorder.capture import Capture
 from recorder.decoding import UndecodableError, decode
 from recorder.dialects import by_path
 from recorder.events import Event, Exchange, Session
 from recorder.grouping import Grouping, group
-from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.heads import ExchangeEnd, GapRecord, RequestEnd, RequestHead, ResponseHead
 from recorder.records import Gap, Mark, Position, Record
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,11 @@ class Batch(msgspec.Struct):
     sessions: list[Session] = msgspec.field(default_factory=list)
     exchanges: list[Exchange] = msgspec.field(default_factory=list)
     events: list[Event] = msgspec.field(default_factory=list)
+    size_bytes: int = 0
+
+    def add(self, events: list[Event]) -> None:
+        self.events += events
+        self.size_bytes += sum(len(event.raw) for event in events)
 
     def of(self, exchange_id: str) -> Batch:
         """The rows of one exchange, its session included."""
@@ -50,6 +55,7 @@ class OpenExchange(msgspec.Struct):
     head: RequestHead
     body: bytearray = msgspec.field(default_factory=bytearray)
     complete: bool = False
+    overflown: bool = False
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     capture: Capture | None = None
     last_ns: int = 0
@@ -73,16 +79,36 @@ class Assembler:
         try:
             events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
-            self.reject(record.exchange, f"a record of it makes no sense to this version of recorder ({error!r})")
-        else:
-            self.batch.events += events
+            events = self._give_up(record, f"a record of it makes no sense to this version of recorder ({error!r})")
+        self.batch.add(events)
+        if record.exchange in self.open:
+            self.open[record.exchange].last_ns = record.t_ns
 
-    def reject(self, number: int, reason: str) -> None:
+    def reject(self, number: int, reason: str) -> OpenExchange | None:
         """Hear no more of an exchange."""
         self._rejected.add(number)
         exchange = self.open.pop(number, None)
         name = exchange.head.exchange_id if exchange else f"number {number}"
         log.error("exchange %s of recorder %s is not recorded further: %s", name, self._recorder_id, reason)
+        return exchange
+
+    def _give_up(self, record: Record, reason: str) -> list[Event]:
+        """An exchange whose records cannot be read: its part of the log ends with a gap that says why."""
+        exchange = self.reject(record.exchange, reason)
+        if exchange is None or exchange.capture is None:
+            return []
+        gap = GapRecord("response", 1, len(record.payload), "", record.t_ns, record.t_ns, reason)
+        end = ExchangeEnd("recorder_crash", reason)
+        return [*exchange.capture.gap(gap), *exchange.capture.end(record.t_ns, end)]
+
+    def lose(self, reason: str) -> None:
+        """Records are lost, nobody knows of which exchanges: each that is open has a gap there."""
+        for exchange in self.open.values():
+            gap = GapRecord("response", 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
+            if exchange.capture is None:
+                exchange.gaps.append(msgspec.structs.replace(gap, of="request"))
+            else:
+                self.batch.add(exchange.capture.gap(gap))
 
     def end_all(self) -> None:
         """The recorder is dead and nothing more comes: what is open ended there."""
@@ -97,7 +123,11 @@ class Assembler:
 
     def _on_request_body(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
-        if exchange.capture is None and len(exchange.body) + len(record.payload) <= REQUEST_LIMIT:
+        if exchange.capture is not None:
+            return []
+        if exchange.overflown or len(exchange.body) + len(record.payload) > REQUEST_LIMIT:
+            exchange.overflown = True  # what is kept is the beginning, without a hole
+        else:
             exchange.body += record.payload
         return []
 
@@ -112,7 +142,6 @@ class Assembler:
 
     def _on_chunk(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
-        exchange.last_ns = record.t_ns
         capture, events = self._begin(exchange)
         return events + capture.chunk(record.t_ns, record.payload)
 
@@ -150,7 +179,7 @@ class Assembler:
         dialect = by_path(head.method, head.target.partition("?")[0])
         self.batch.exchanges.append(_exchange(session_id, self._recorder_id, dialect.name, head, grouping))
         capture = exchange.capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns)
-        complete = exchange.complete and not exchange.gaps
+        complete = exchange.complete and not exchange.overflown and not exchange.gaps
         events = capture.request(head, body, wire=wire, complete=complete, undecoded=undecoded)
         for gap in exchange.gaps:
             events += capture.gap(gap)

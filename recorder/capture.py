@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from array import array
 from hashlib import sha256
-from typing import Literal
 
 import msgspec
 
 from recorder.decoding import Decoder, UndecodableError
-from recorder.dialects import Dialect, Keys, framing
+from recorder.dialects import Dialect, Ending, Keys, framing
 from recorder.events import BODY_KINDS, Event, Kind, Outcome, Status, link, root
-from recorder.heads import ExchangeEnd, Header, RequestHead, ResponseHead
+from recorder.heads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
 from recorder.sse import BOM, FRAME_LIMIT, Piece, Splitter
 
 KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
@@ -27,52 +26,6 @@ READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on
 
 _NO_KEYS = Keys()
 _encode = msgspec.json.Encoder().encode
-
-
-class RequestRecord(msgspec.Struct, frozen=True):
-    """`raw` of the first `request` event, as JSON. The body follows in events of type "body"."""
-
-    method: str
-    target: str
-    upstream: str
-    headers: list[Header]
-    wire_bytes: int  # of the body, as it was sent
-    wire_sha256: str
-    body_bytes: int  # of the body, decoded, as recorded
-    complete: bool  # whether all of the body was seen
-    undecoded: str | None = None  # why the body is recorded as it was sent, if its coding could not be undone
-
-
-class GapRecord(msgspec.Struct, frozen=True):
-    """`raw` of a `gap` event, as JSON: what was received here and not kept."""
-
-    of: Literal["request", "response"]
-    chunks: int
-    size_bytes: int
-    sha256: str
-    from_ns: int  # since the exchange began
-    to_ns: int
-    reason: str
-
-
-class EndRecord(msgspec.Struct, frozen=True):
-    """`raw` of the `end` event, as JSON: how it ended, and the sums that `recorder verify` checks."""
-
-    status: Status
-    outcome: Outcome
-    error: str | None
-    http_status: int | None
-    wire_bytes: int  # of the response body, received
-    wire_sha256: str  # of what was kept of them
-    body_bytes: int  # of the decoded body, kept
-    body_sha256: str
-    events: int  # before this one
-    frames: int
-    gap_chunks: int
-    gap_bytes: int
-    coding: str | None
-    undecoded: str | None  # why the body is kept as it was sent from some point on
-    lossless: bool
 
 
 class Capture:
@@ -90,7 +43,7 @@ class Capture:
         self._decoder = Decoder(None)
         self._splitter: Splitter | None = None
         self._undecoded: str | None = None
-        self._verdict: Literal["completed", "incomplete", "failed"] | None = None
+        self._verdict: Ending | None = None
         self._request_complete = True
         self._parts: list[bytes] = []
         self._reads = array("q")
@@ -141,7 +94,8 @@ class Capture:
                     self._take(piece, events)
                 return events
             except UndecodableError as error:
-                self._give_up(str(error), events)
+                self._give_up(error, events)
+                return events
         self._keep(data, events)
         return events
 
@@ -152,7 +106,7 @@ class Capture:
             self._gap_chunks += gap.chunks
             self._gap_bytes += gap.size_bytes
             self._wire_bytes += gap.size_bytes
-            self._flush(events)
+            self._flush(events, "truncated")
             if self._splitter is not None:
                 self._splitter = Splitter()
             if self._decoder.coding is not None:
@@ -166,7 +120,7 @@ class Capture:
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
         """The exchange is over, one way or another."""
         events: list[Event] = []
-        self._flush(events)
+        self._flush(events, end.outcome)
         self._report_reads(events)
         record = EndRecord(
             status=self._status(end.outcome),
@@ -183,9 +137,14 @@ class Capture:
             gap_bytes=self._gap_bytes,
             coding=self._decoder.coding,
             undecoded=self._undecoded,
-            lossless=self._request_complete and not self._gap_chunks and self._undecoded is None,
+            lossless=self._is_lossless(end.outcome),
         )
         return [*events, self._event("end", self._since(t_ns), _encode(record))]
+
+    def _is_lossless(self, outcome: Outcome) -> bool:
+        """Whether all that came is here. Of a recorder that was killed nobody knows: it may have owed a gap."""
+        known = outcome != "recorder_crash" and self._request_complete
+        return known and not self._gap_chunks and self._undecoded is None
 
     def _status(self, outcome: Outcome) -> Status:
         """What the provider said of its own response stands above how the connection ended."""
@@ -210,17 +169,27 @@ class Capture:
         for start in range(0, len(data), FRAME_LIMIT):
             events.append(self._event("body", self._t_ns, data[start : start + FRAME_LIMIT]))
 
-    def _flush(self, events: list[Event]) -> None:
+    def _flush(self, events: list[Event], outcome: Outcome) -> None:
         """What decoder and splitter still hold, when nothing more comes that would complete it."""
-        if held := self._decoder.close():
-            self._take(held, events)
-        if self._splitter is not None and self._undecoded is None:
+        if self._undecoded is not None:
+            return
+        try:
+            self._take(self._decoder.close(), events)
+        except UndecodableError as error:
+            if error.rest or outcome == "eof":
+                self._give_up(error, events)
+                return
+        self._close_splitter(events)
+
+    def _give_up(self, error: UndecodableError, events: list[Event]) -> None:
+        self._close_splitter(events)
+        self._undecoded = str(error)
+        self._keep(error.rest, events)
+
+    def _close_splitter(self, events: list[Event]) -> None:
+        if self._splitter is not None:
             events += [self._framed(piece) for piece in self._splitter.close()]
         self._parts.clear()
-
-    def _give_up(self, reason: str, events: list[Event]) -> None:
-        self._flush(events)
-        self._undecoded = reason
 
     def _framed(self, piece: Piece) -> Event:
         keys = self._keys(piece)

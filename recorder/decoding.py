@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
 import brotli
@@ -18,14 +18,21 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-PIECE_BYTES = 64 * 1024  # of output at a time, so that a bomb costs time and never memory
-BOMB_BYTES = 64 * 2**20  # below this much output no ratio is suspicious
+PIECE_BYTES = 64 * 1024  # of input and of output at a time, so that a bomb costs time and never memory
+BOMB_BYTES = 8 * 2**20  # below this much output no ratio is suspicious
 BOMB_RATIO = 100  # real streams deflate 3 to 20 times
 ZSTD_WINDOW_LOG = 23  # 8 MiB: RFC 9659 section 3 forbids more in HTTP
 
 
 class UndecodableError(Exception):
-    """The body is not what its coding says, or inflates beyond reason."""
+    """The body is not what its coding says, or inflates beyond reason.
+
+    `rest` is what was not decoded, as it was sent.
+    """
+
+    def __init__(self, reason: str, rest: bytes = b"") -> None:
+        super().__init__(reason)
+        self.rest = rest
 
 
 class _Codec(Protocol):
@@ -130,6 +137,7 @@ class Decoder:
         self._sniffing = b"" if sniff and self.coding is None else None
         self._codec: _Codec | None = None
         self._in_bytes = self._out_bytes = 0
+        self._silent = bytearray()  # input that has given no output yet: a block of zstd or brotli, at most
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded. Raises `UndecodableError`."""
@@ -140,7 +148,12 @@ class Decoder:
         return self._decode(data)
 
     def close(self) -> bytes:
-        """What a sniffer still held back when the body ended."""
+        """The body has ended; returns what a sniffer still held back.
+
+        Raises `UndecodableError` if the coding ends in the middle of something.
+        """
+        if self._codec is not None:
+            raise UndecodableError(f"the body ends in mid-{self.coding}", bytes(self._silent))
         held, self._sniffing = self._sniffing or b"", None
         return held
 
@@ -156,22 +169,37 @@ class Decoder:
         return data
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), PIECE_BYTES):
+            left = data[start : start + PIECE_BYTES]
+            try:
+                while left:
+                    left = yield from self._decode_member(left)
+            except UndecodableError as error:
+                self._codec = None
+                error.rest += data[start + PIECE_BYTES :]
+                raise
+
+    def _decode_member(self, data: bytes) -> Generator[bytes, None, bytes]:
+        """Decode up to the end of a gzip member or zstd frame, which others may follow; returns what is left."""
+        if self.coding not in _CODECS:
+            raise UndecodableError(f"the coding {self.coding!r} is not known", data)
+        codec = self._codec = self._codec or _CODECS[self.coding]()
         self._in_bytes += len(data)
+        self._silent += data
         try:
-            while data:
-                codec = self._codec = self._codec or _CODECS[self.coding or ""]()
-                for piece in codec.decode(data):
-                    self._out_bytes += len(piece)
-                    if self._out_bytes > max(BOMB_BYTES, BOMB_RATIO * self._in_bytes):
-                        raise UndecodableError("the body inflates beyond reason")
-                    yield piece
-                data = codec.left or b""
-                if codec.left is not None:
-                    self._codec = None  # gzip members and zstd frames may follow one another
-        except KeyError:
-            raise UndecodableError(f"the coding {self.coding!r} is not known") from None
+            for piece in codec.decode(data):
+                self._silent.clear()
+                self._out_bytes += len(piece)
+                if self._out_bytes > max(BOMB_BYTES, BOMB_RATIO * self._in_bytes):
+                    raise UndecodableError("the body inflates beyond reason", data)
+                yield piece
         except _FAILURES as error:
-            raise UndecodableError(f"not {self.coding}: {error}") from error
+            raise UndecodableError(f"not {self.coding}: {error}", bytes(self._silent) or data) from error
+        if codec.left is None:
+            return b""
+        self._codec = None
+        self._silent.clear()
+        return codec.left
 
 
 def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
@@ -184,4 +212,5 @@ def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
         if size > limit_bytes:
             raise UndecodableError(f"the decoded body is over {limit_bytes} bytes")
         pieces.append(piece)
+    decoder.close()
     return b"".join(pieces)

@@ -1,13 +1,16 @@
-"""What a recording says of a request, a response and an ending: the JSON of the journal's control records.
+"""What a recording says of a request, a response and an ending: the JSON of the journal's control records (heads and
+end) and of the log's events of those kinds (records).
 
 Headers and URLs in here are already redacted (`recorder.redaction`): these structs reach the disk.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from recorder.events import Outcome
+from recorder.events import Outcome, Status
 
 Header = tuple[str, str]  # name as sent, value; latin-1 decoded, so that every byte survives
 
@@ -46,3 +49,49 @@ class ExchangeEnd(msgspec.Struct, frozen=True):
 
     outcome: Outcome
     error: str | None = None
+
+
+class RequestRecord(msgspec.Struct, frozen=True):
+    """`raw` of the first `request` event, as JSON. The body follows in events of type "body"."""
+
+    method: str
+    target: str
+    upstream: str
+    headers: list[Header]
+    wire_bytes: int  # of the body, as it was sent
+    wire_sha256: str
+    body_bytes: int  # of the body, decoded, as recorded
+    complete: bool  # whether all of the body was seen
+    undecoded: str | None = None  # why the body is recorded as it was sent, if its coding could not be undone
+
+
+class GapRecord(msgspec.Struct, frozen=True):
+    """`raw` of a `gap` event, as JSON: what was received here and not kept."""
+
+    of: Literal["request", "response"]
+    chunks: int
+    size_bytes: int
+    sha256: str
+    from_ns: int  # since the exchange began
+    to_ns: int
+    reason: str
+
+
+class EndRecord(msgspec.Struct, frozen=True):
+    """`raw` of the `end` event, as JSON: how it ended, and the sums that `recorder verify` checks."""
+
+    status: Status
+    outcome: Outcome
+    error: str | None
+    http_status: int | None
+    wire_bytes: int  # of the response body, received
+    wire_sha256: str  # of what was kept of them
+    body_bytes: int  # of the decoded body, kept
+    body_sha256: str
+    events: int  # before this one
+    frames: int
+    gap_chunks: int
+    gap_bytes: int
+    coding: str | None
+    undecoded: str | None  # why the body is kept as it was sent from some point on
+    lossless: bool

@@ -13,6 +13,7 @@ stream does not keep the whole journal, its records are carried over into a file
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -22,11 +23,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from recorder.assembly import Assembler, Batch
-from recorder.errors import StoreConflictError, StoreError
+from recorder.carried import carried_path, drop_carried, read_carried, write_carried
+from recorder.errors import RecorderError, StoreConflictError, StoreError
 from recorder.grouping import Grouping
 from recorder.heads import RequestHead
-from recorder.records import HEADER, MAGIC, START, Position, Record, encode, parse
-from recorder.segments import JournalReader, segment_name, segment_numbers, try_lock
+from recorder.records import HEADER, START, Position, Record
+from recorder.segments import INGESTER_LOCK, JournalReader, segment_name, segment_numbers, size_bytes, try_lock
 from recorder.store import Store
 
 log = logging.getLogger(__name__)
@@ -36,7 +38,8 @@ QUIET_S, BUSY_S = 0.025, 0.25  # between commits: events are visible soon, but i
 QUIET_BYTES = 64 * 1024  # a batch under this is quiet
 RETRY_S = 0.1  # how often a refused commit is tried again
 COMPLAIN_S = 10.0  # how often to say that it still is
-CARRY_SEGMENTS = 4  # how far behind the place may fall: 64 MiB, a few seconds of work to tell again
+COMMIT_BYTES = 16 * 2**20  # of events: a few compressed records may be a great many bytes
+CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journal may hold, a few seconds of work
 
 Pause = Callable[[float], bool]
 """Wait so many seconds, or less; returns whether the ingester should stop."""
@@ -60,31 +63,41 @@ class Ingester:
         self._reader = JournalReader(directory, self._place)
         for record in read_carried(directory, self._place):
             self._assembler.tell(record, self._place)
+            self._commit_if_large()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
         """Ingest and commit what stands in the journal now, up to `BATCH_BYTES`. Returns how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
-        for sentence in self._reader.torn:
-            log.warning("%s", sentence)
-        self._reader.torn.clear()
+        self._report_damage()
         size = 0
         for record in records:
             length = HEADER.size + len(record.payload)
             size += length
             self._assembler.tell(record, record.position._replace(offset=record.position.offset - length))
             self._told = record.position
-        if records:
+            self._commit_if_large()
+        if records or self._reader.position.segment > self._told.segment:
+            self._told = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
         return size
 
+    def _report_damage(self) -> None:
+        for sentence in self._reader.torn:
+            log.warning("%s", sentence)
+        for sentence in self._reader.damaged:
+            log.error("%s", sentence)
+            self._assembler.lose(sentence)
+        self._reader.torn.clear()
+        self._reader.damaged.clear()
+
     def run(self) -> None:
-        """Ingest until `pause` says to stop, then once more to the end of what stands there."""
-        try:
-            while not self._pause(self._interval(self.step())):
-                pass
-            self.drain()
-        except Stopped:
-            log.warning("stopped while the database refused; %s is ingested at the next start", self._directory)
+        """Ingest until `pause` says to stop, then once more to the end of what stands there.
+
+        Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
+        """
+        while not self._pause(self._interval(self.step())):
+            pass
+        self.drain()
 
     def drain(self) -> None:
         """Ingest to the end of what stands in the journal now."""
@@ -92,17 +105,16 @@ class Ingester:
             pass
 
     def finish(self) -> None:
-        """The recorder is dead: ingest all it left, end what is open with `recorder_crash`, remove the journal."""
-        try:
-            while self.step(writer_is_dead=True):
-                pass
-            self._assembler.end_all()
-            self._commit()
-            self._in_transaction(lambda: self._store.forget_offset(self._recorder_id))
-        except Stopped:
-            log.warning("stopped while the database refused; %s is ingested at the next start", self._directory)
-            return
+        """The recorder is dead: ingest all it left, end what is open with `recorder_crash`, remove the journal.
+
+        Raises `Stopped` like `run`.
+        """
+        while self.step(writer_is_dead=True):
+            pass
+        self._assembler.end_all()
+        self._commit()
         shutil.rmtree(self._directory, ignore_errors=True)
+        self._in_transaction(lambda: self._store.forget_offset(self._recorder_id))
 
     @staticmethod
     def _interval(size: int) -> float:
@@ -129,10 +141,14 @@ class Ingester:
 
     # -- the store, which may refuse
 
+    def _commit_if_large(self) -> None:
+        if self._assembler.batch.size_bytes > COMMIT_BYTES:
+            self._commit()
+
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
-        if self._told.segment - place.segment > CARRY_SEGMENTS and self._carry():
+        if self._told.segment - place.segment > CARRY_SEGMENTS and self._is_worth_carrying(place) and self._carry():
             place = self._told
         try:
             self._write(batch, place)
@@ -184,19 +200,19 @@ class Ingester:
 
     # -- the journal behind the place
 
+    def _is_worth_carrying(self, place: Position) -> bool:
+        """Not before the journal has grown by what was carried last: else a long stream is copied again and again."""
+        segments = [number for number in segment_numbers(self._directory) if place.segment <= number]
+        grown = sum(size_bytes(self._directory / segment_name(number)) for number in segments)
+        return grown > size_bytes(carried_path(self._directory, self._place))
+
     def _carry(self) -> bool:
         """Copy the records of open exchanges into a file that stands for all of the journal before `_told`.
 
         Returns whether it could: without room for it the journal stays as it is, and longer.
         """
-        path = carried_path(self._directory, self._told)
-        partial = path.with_suffix(".partial")
         try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.writelines(encode(self._records_of_open_exchanges()))
-                file.flush()
-                os.fsync(file.fileno())
-            partial.rename(path)
+            write_carried(self._directory, self._told, self._records_of_open_exchanges())
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False
@@ -220,32 +236,46 @@ class Ingester:
         for number in segment_numbers(self._directory):
             if number < place.segment:
                 (self._directory / segment_name(number)).unlink(missing_ok=True)
-        for path in self._directory.glob("carried-*"):
-            if path != carried_path(self._directory, place):
-                path.unlink(missing_ok=True)
+        drop_carried(self._directory, but=place)
 
 
-def carried_path(directory: Path, place: Position) -> Path:
-    """Where the records from before `place` of exchanges that were open there are carried over to."""
-    return directory / f"carried-{place.segment:06d}-{place.offset:010d}"
-
-
-def read_carried(directory: Path, place: Position) -> Iterator[Record]:
-    """The records of that file, if there is one."""
+@contextlib.contextmanager
+def claimed(directory: Path) -> Iterator[bool]:
+    """Be the one who ingests a journal; gives whether nobody else is."""
+    claim = try_lock(directory, INGESTER_LOCK)
     try:
-        data = carried_path(directory, place).read_bytes()
-    except FileNotFoundError:
-        return
-    yield from parse(data[len(MAGIC) :], place)
+        yield claim is not None
+    finally:
+        if claim is not None:
+            os.close(claim)
 
 
 def recover(store: Store, root: Path, pause: Pause) -> int:
-    """Ingest what recorders that are dead left in their journals. Returns how many there were."""
+    """Ingest what recorders that are dead left in their journals. Returns how many there were.
+
+    A journal that cannot be read is named in the log and left as it is.
+    """
     found = 0
     for directory in sorted(root.iterdir()) if root.exists() else []:
-        lock = try_lock(directory) if directory.is_dir() else None
-        if lock is not None:
-            found += 1
-            Ingester(store, directory, pause).finish()
-            os.close(lock)
+        try:
+            found += recover_one(store, directory, pause)
+        except (OSError, RecorderError) as error:
+            if isinstance(error, StoreError):
+                raise
+            log.error("the journal %s is left as it is: %s", directory, error)
     return found
+
+
+def recover_one(store: Store, directory: Path, pause: Pause) -> bool:
+    """Ingest one journal to its end, if its recorder is dead and nobody else does it. Returns whether it was so."""
+    if not directory.is_dir():
+        return False
+    with claimed(directory) as mine:
+        lock = try_lock(directory) if mine else None
+        if lock is None:
+            return False
+        try:
+            Ingester(store, directory, pause).finish()
+        finally:
+            os.close(lock)
+    return True

@@ -15,6 +15,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -27,12 +28,13 @@ from pathlib import Path
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.records import DATA_MARKS, HEADER, MAGIC, Gap, Mark, record_bytes
-from recorder.segments import segment_name, try_lock
+from recorder.records import DATA_MARKS, HEADER, MAGIC, RECORD_LIMIT, Gap, Mark, record_bytes
+from recorder.segments import SUFFIX, segment_name, try_lock
 
 log = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 16 * 2**20  # small enough to be deleted soon, large enough that rotation costs nothing
+SEGMENTS = 8  # at least so many fit under the bound: only whole ones can be deleted
 LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `limit_now` has the other half of the bound
 FREE_SHARE = 0.10  # of the free space: a recorder must not be what fills the disk
 CONTROL_SLACK = 16 * 2**20  # heads, gaps and ends may pass the bound by this much: without them a gap would be silent
@@ -77,7 +79,7 @@ class Journal:
         """Create `<root>/<recorder_id>/` and lock it. Raises `RecorderError` if that directory cannot be written."""
         self.recorder_id = recorder_id
         self.directory = root / recorder_id
-        self._limit_bytes, self._segment_bytes, self._writev = limit_bytes, segment_bytes, writev
+        self._limit_bytes, self._longest_segment_bytes, self._writev = limit_bytes, segment_bytes, writev
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.mkdir(mode=0o700)
@@ -89,8 +91,9 @@ class Journal:
         self._lock = lock
         self._fd = -1
         self._segment = self._size = self._used = self._exchanges = 0
-        self._limit = limit_bytes
+        self._limit, self._segment_bytes = limit_bytes, segment_bytes
         self._measured_ns = 0
+        self._torn = False
         self._owing: deque[JournalExchange] = deque()
         self._rotate()
 
@@ -104,7 +107,7 @@ class Journal:
         """Whether chunks are counted only, because the journal is at its bound."""
         if self._used < self._limit:
             return False
-        self._measure()
+        self._make_room()
         return self._used >= self._limit
 
     def write(self, exchange: int, mark: Mark, t_ns: int, payload: bytes) -> str | None:
@@ -113,8 +116,8 @@ class Journal:
             slack = 0 if mark in DATA_MARKS else CONTROL_SLACK
             if self.full and self._used >= self._limit + slack:
                 return "the journal is at its bound"
-        if self._size >= self._segment_bytes:
-            self._rotate()
+        if (self._torn or self._size >= self._segment_bytes) and not self._rotate() and self._torn:
+            return "the end of the journal is torn and cannot be mended"
         buffers = record_bytes(exchange, mark, t_ns, payload)
         size = HEADER.size + len(payload)
         try:
@@ -144,48 +147,67 @@ class Journal:
         self.settle()
         if self._owing:
             log.error("%d exchanges end without a record: the journal has no room", len(self._owing))
-        if self._fd >= 0:
-            os.close(self._fd)
+        os.close(self._fd)
+        self._fd = -1  # a late record is refused, and does not land in whatever gets this number next
         os.close(self._lock)
 
-    def _rotate(self) -> None:
-        """Go on in a new segment; stay in the old one when that fails, and try again at the next record."""
+    def _rotate(self) -> bool:
+        """Go on in a new segment; returns whether that worked. It gets its name when it can be read: a reader that sees
+        it takes the one before for finished.
+        """
         path = self.directory / segment_name(self._segment + 1)
+        partial = path.with_suffix(".partial")
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fd = os.open(partial, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            if self._fd < 0:
-                raise RecorderError(f"The journal {path} cannot be written: {error.strerror}.") from error
-            return
+            return self._not_rotated(partial, error)
         try:
-            os.write(fd, MAGIC)
-        except OSError:
+            if os.write(fd, MAGIC) != len(MAGIC):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.rename(partial, path)
+        except OSError as error:
             os.close(fd)
-            os.unlink(path)
-            return
+            return self._not_rotated(partial, error)
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._size = fd, len(MAGIC)
+        self._fd, self._size, self._torn = fd, len(MAGIC), False
         self._segment += 1
         self._measure()
+        return True
+
+    def _not_rotated(self, partial: Path, error: OSError) -> bool:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        if self._fd < 0:
+            raise RecorderError(f"The journal {self.directory} cannot be written: {error.strerror}.") from error
+        return False
 
     def _drop_torn_record(self) -> None:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            self._size = self._segment_bytes  # leave the torn tail behind: a reader drops it once a next segment exists
+            self._torn = True  # a next segment must follow before anything else does: then a reader drops the tail
+
+    def _make_room(self) -> None:
+        """At the bound: look from time to time whether the ingester has deleted segments, and end the current one, so
+        that it can delete that one too.
+        """
+        now_ns = time.monotonic_ns()
+        if now_ns - self._measured_ns >= REMEASURE_NS:
+            self._measured_ns = now_ns
+            if not (self._size > len(MAGIC) and self._rotate()):
+                self._measure()
 
     def _measure(self) -> None:
-        now_ns = time.monotonic_ns()
-        if self._used >= self._limit and now_ns - self._measured_ns < REMEASURE_NS:
-            return
-        self._measured_ns = now_ns
+        """How much the segments take, and how much they may take now."""
         try:
-            self._used = sum(entry.stat().st_size for entry in os.scandir(self.directory))
+            sizes = [entry.stat().st_size for entry in os.scandir(self.directory) if entry.name.endswith(SUFFIX)]
             disk = os.statvfs(self.directory)
         except OSError:
             return
+        self._used = sum(sizes)
         self._limit = min(self._limit_bytes, int((disk.f_bavail * disk.f_frsize + self._used) * FREE_SHARE))
+        self._segment_bytes = min(self._longest_segment_bytes, self._limit // SEGMENTS)
 
 
 class JournalExchange:
@@ -197,7 +219,11 @@ class JournalExchange:
         self._owed: list[_Loss | tuple[Mark, int, bytes]] = []
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
-        """Append a record of this exchange, or count it as lost."""
+        """Append a record of this exchange, or count it as lost. Data over `RECORD_LIMIT` becomes several records."""
+        if len(payload) > RECORD_LIMIT:
+            for start in range(0, len(payload), RECORD_LIMIT):
+                self.write(mark, t_ns, payload[start : start + RECORD_LIMIT])
+            return
         if self._owed and not self.pay():
             self._owe(mark, t_ns, payload, "the journal is at its bound")
             return

@@ -18,7 +18,7 @@ MAGIC = b"rec-jnl\x01"  # the last byte is the version of the format
 HEADER = Struct("<IIIBq")  # payload length, CRC-32 of all that follows it, exchange, mark, t_ns
 _CHECKED = Struct("<IBq")
 
-RECORD_LIMIT = 64 * 2**20  # no read from a socket is near it; a longer length in a header is damage
+RECORD_LIMIT = 16 * 2**20  # no read from a socket is near it: longer data is cut, a longer length is damage
 
 
 class Mark(IntEnum):

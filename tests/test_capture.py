@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import random
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,10 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.capture import READS_PART, Capture, EndRecord, GapRecord, RequestRecord
+from recorder.capture import READS_PART, Capture
 from recorder.dialects import by_name
 from recorder.events import BODY_KINDS, Event, Outcome, link, root
-from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.heads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
 from recorder.sse import BOM, FRAME_LIMIT
 from tests.corpus import corpus_files, needs_corpus
 from tests.test_sse import cut_streams
@@ -129,6 +131,26 @@ def test_what_cannot_be_decoded_is_kept_as_it_was_sent_and_flagged() -> None:
     assert [event.kind for event in events if event.kind in BODY_KINDS] == ["frame", "body", "body"]
     assert ending(events).undecoded
     assert not ending(events).lossless
+
+
+@pytest.mark.parametrize(
+    ("coding", "coder"), [("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstd.compress)]
+)
+@pytest.mark.parametrize("outcome", ["eof", "truncated", "client_disconnect"])
+def test_a_coded_body_that_ends_too_early_is_not_called_lossless(
+    coding: str, coder: Callable[[bytes], bytes], outcome: Outcome
+) -> None:
+    wire = coder(b"data: " + random.Random(1).randbytes(20_000))
+    for cut in (10, 5_000, len(wire) - 4):
+        end = ending(events := capture([wire[:cut]], coding=coding, outcome=outcome))
+        kept = body(events)
+        assert end.lossless is (outcome != "eof" and end.undecoded is None)
+        assert kept, "what could not be decoded is kept as it was sent"
+
+
+def test_a_recording_that_was_killed_is_not_called_lossless() -> None:
+    assert not ending(capture([CREATED], outcome="recorder_crash")).lossless
+    assert ending(capture([CREATED], outcome="client_disconnect")).lossless
 
 
 def test_times_are_those_of_the_last_byte() -> None:

@@ -7,6 +7,7 @@ import gzip
 import random
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable
 
@@ -71,10 +72,37 @@ def test_what_was_flushed_is_there_before_the_body_ends(coding: str) -> None:
 
 
 @CODINGS
-def test_a_truncated_body_gives_what_was_there(coding: str, coder: Callable[[bytes], bytes]) -> None:
+def test_a_truncated_body_gives_what_was_there_and_the_rest_as_it_was_sent(
+    coding: str, coder: Callable[[bytes], bytes]
+) -> None:
     noise = random.Random(1).randbytes(50_000)
-    found = decoded(Decoder(coding), [coder(noise)[:30_000]])
+    wire = coder(noise)[:30_000]
+    decoder = Decoder(coding)
+    found = b"".join(decoder.feed(wire))
     assert noise.startswith(found)
+    with pytest.raises(UndecodableError, match="ends in mid-") as caught:
+        decoder.close()
+    assert found or caught.value.rest == wire
+    assert wire.endswith(caught.value.rest)
+
+
+def test_what_follows_a_whole_member_is_the_rest() -> None:
+    with pytest.raises(UndecodableError) as caught:
+        list(Decoder("gzip").feed(gzip.compress(b"text") + b"\0\0\0"))
+    assert caught.value.rest == b"\0\0\0"
+
+
+def test_a_large_body_is_decoded_in_linear_time() -> None:
+    """zlib hands its unused input back: with all of the body in it, each piece of output would cost a copy of it."""
+    wire = gzip.compress(random.Random(1).randbytes(48 * 2**20), compresslevel=0)
+
+    def cost(size: int) -> float:
+        started = time.perf_counter()
+        with contextlib.suppress(UndecodableError):
+            decode("gzip", wire[:size], 64 * 2**20)
+        return time.perf_counter() - started
+
+    assert cost(len(wire)) < 20 * max(cost(len(wire) // 8), 0.01)
 
 
 @pytest.mark.parametrize("coding", CODERS)

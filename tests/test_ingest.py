@@ -8,21 +8,20 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from recorder import ingest
-from recorder.capture import EndRecord
+from recorder import carried, ingest
 from recorder.errors import StoreBusyError
-from recorder.events import BODY_KINDS, uuid7
-from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.ingest import Ingester, recover
+from recorder.events import BODY_KINDS, Event, uuid7
+from recorder.heads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.ingest import Ingester, Stopped, claimed, recover
 from recorder.journal import Journal, JournalExchange
-from recorder.records import Mark
+from recorder.records import START, Mark, Position, Record
 from recorder.segments import segment_numbers
 from recorder.store import Store
 
@@ -271,12 +270,153 @@ def test_an_ingester_that_must_stop_at_a_locked_database_loses_nothing(
     ingester = Ingester(store, journal.directory, at_once)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    ingester.run()
+    with pytest.raises(Stopped):
+        ingester.run()
     with pytest.raises(StoreBusyError), store.transaction():
         pass
     holder.close()
     Ingester(store, journal.directory, never).drain()
     assert body(path, exchange.id) == exchange.received
+
+
+def test_a_database_that_refuses_at_the_very_end_loses_nothing(store: Store, root: Path, path: Path) -> None:
+    """An ingester that had to stop has told its assembler more than it has committed: it must not finish the job."""
+    journal = Journal(root, "r")
+    exchange = Exchange(journal).chunk(b"data: 1\n\n")
+    ingester = Ingester(store, journal.directory, at_once)
+    ingester.drain()
+    exchange.chunk(COMPLETED).end()
+    journal.close()
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Stopped):
+        ingester.run()
+    with pytest.raises(Stopped):
+        recover(store, root, at_once)
+    holder.close()
+    assert journal.directory.exists()
+    assert recover(store, root, never) == 1
+    assert body(path, exchange.id) == exchange.received
+    assert ending(path, exchange.id).lossless
+
+
+def test_one_journal_is_ingested_by_one(store: Store, root: Path, path: Path) -> None:
+    journal = Journal(root, "r")
+    exchange = Exchange(journal).chunk(COMPLETED)
+    journal.close()
+    with claimed(journal.directory) as mine:
+        assert mine
+        assert recover(store, root, never) == 0
+        with claimed(journal.directory) as another:
+            assert not another
+    assert recover(store, root, never) == 1
+    assert body(path, exchange.id) == exchange.received
+
+
+@pytest.mark.parametrize("content", [b"rec-jnl\x02", b"something else"])
+def test_a_journal_that_cannot_be_read_keeps_no_other_from_being_recovered(
+    store: Store, root: Path, path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (root / "aaaa").mkdir(parents=True)
+    (root / "aaaa" / "000001.seg").write_bytes(content)
+    journal = Journal(root, "bbbb")
+    exchange = Exchange(journal).chunk(COMPLETED).end()
+    journal.close()
+    assert recover(store, root, never) == 1
+    assert body(path, exchange.id) == exchange.received
+    assert (root / "aaaa" / "000001.seg").read_bytes() == content
+    assert "is left as it is" in caplog.text
+
+
+def test_bodies_that_inflate_are_committed_piece_by_piece(
+    store: Store, journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "COMMIT_BYTES", 1000)
+    commits: list[int] = []
+    append = store.append
+
+    def counting(events: Sequence[Event]) -> None:
+        commits.append(len(events))
+        append(events)
+
+    monkeypatch.setattr(store, "append", counting)
+    exchanges = [Exchange(journal).chunk(b"data: " + b"x" * 600 + b"\n\n" + COMPLETED).end() for _ in range(10)]
+    Ingester(store, journal.directory, never).drain()
+    assert len(commits) >= 5
+    for exchange in exchanges:
+        assert body(path, exchange.id) == exchange.received
+
+
+def test_what_was_carried_over_is_read_back_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carried, "BLOCK_BYTES", 7)
+    place = Position(3, 40)
+    records = [Record(n, Mark.CHUNK, n, b"payload" * n, START) for n in range(20)]
+    carried.write_carried(tmp_path, place, records)
+    assert [record[:4] for record in carried.read_carried(tmp_path, place)] == [record[:4] for record in records]
+    carried.drop_carried(tmp_path, but=place)
+    assert carried.carried_path(tmp_path, place).exists()
+    carried.drop_carried(tmp_path, but=Position(4, 0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_is_never_before_the_events_it_ends(store: Store, root: Path, path: Path) -> None:
+    journal = Journal(root, "dead")
+    exchange = Exchange(journal)
+    journal.close()
+    recover(store, root, never)
+    times = [t_ns for (t_ns,) in query(path, "SELECT t_ns FROM events WHERE exchange_id = ? ORDER BY pos", exchange.id)]
+    assert times == sorted(times)
+
+
+def test_a_record_that_makes_no_sense_ends_its_exchange_with_a_gap(store: Store, journal: Journal, path: Path) -> None:
+    exchange = Exchange(journal).chunk(b"data: 1\n\n")
+    exchange._write(Mark.RESPONSE, b"not JSON")
+    exchange.chunk(COMPLETED).end()
+    other = Exchange(journal).chunk(COMPLETED).end()
+    Ingester(store, journal.directory, never).drain()
+    assert body(path, exchange.id) == b"data: 1\n\n"
+    assert not ending(path, exchange.id).lossless
+    assert "makes no sense" in str(ending(path, exchange.id).error)
+    assert ending(path, other.id).lossless
+
+
+def test_damage_in_the_journal_is_a_gap_in_every_open_exchange(
+    store: Store, journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = Exchange(journal).chunk(COMPLETED).end()
+    open_ = Exchange(journal).chunk(b"data: 1\n\n")
+    at = (journal.directory / "000001.seg").stat().st_size
+    open_.chunk(b"data: lost\n\n")
+    while len(segment_numbers(journal.directory)) < 2:
+        open_.chunk(b"data: lost too\n\n")
+    open_.chunk(b"data: last\n\n" + COMPLETED).end()
+    with open(journal.directory / "000001.seg", "r+b") as segment:
+        segment.seek(at + 30)
+        segment.write(b"\xff")
+    Ingester(store, journal.directory, never).drain()
+    assert "damaged" in caplog.text
+    assert ending(path, before.id).lossless
+    assert not ending(path, open_.id).lossless
+    kept = body(path, open_.id)
+    assert kept.startswith(b"data: 1\n\n")
+    assert kept.endswith(b"data: last\n\n" + COMPLETED)
+
+
+def test_a_request_body_over_the_limit_keeps_its_beginning(
+    store: Store, journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.assembly.REQUEST_LIMIT", 10)
+    tape = journal.exchange()
+    head = RequestHead(uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "POST", "/v1/responses", "openai", [])
+    tape.write(Mark.REQUEST, 1, msgspec.json.encode(head))
+    for piece in (b"12345", b"678901234", b"9"):
+        tape.write(Mark.REQUEST_BODY, 2, piece)
+    tape.write(Mark.REQUEST_END, 3, msgspec.json.encode(RequestEnd(True)))
+    tape.end(4, msgspec.json.encode(ExchangeEnd("eof")))
+    Ingester(store, journal.directory, never).drain()
+    [(raw,)] = query(path, "SELECT raw FROM events WHERE type = 'body'")
+    assert raw == b"12345"
+    assert not ending(path, head.exchange_id).lossless
 
 
 def test_an_exchange_that_contradicts_the_log_costs_no_other(

@@ -194,6 +194,103 @@ def test_the_end_of_an_exchange_is_written_when_there_is_room_again(tmp_path: Pa
     assert [mark for number, mark, _, _ in told if number == first.number] == [Mark.REQUEST, Mark.GAP, Mark.END]
 
 
+def test_a_segment_has_its_name_only_when_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that sees a segment takes the one before for finished: it must not see one that comes to nothing."""
+    journal = Journal(tmp_path, "r", segment_bytes=100)
+    exchange = journal.exchange()
+    exchange.write(Mark.CHUNK, 1, b"x" * 200)
+    seen: list[list[int]] = []
+
+    def refuse(fd: int, data: bytes) -> int:
+        seen.append(segment_numbers(tmp_path / "r"))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("recorder.journal.os.write", refuse)
+        exchange.write(Mark.CHUNK, 2, b"y")
+    exchange.write(Mark.CHUNK, 3, b"z")
+    journal.close()
+    assert seen == [[1]]
+    assert segment_numbers(tmp_path / "r") == [1, 2]
+    assert [payload[:1] for *_, payload in read_all(tmp_path / "r")] == [b"x", b"y", b"z"]
+    assert not list((tmp_path / "r").glob("*.partial"))
+
+
+def test_nothing_is_appended_behind_a_torn_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    journal = Journal(tmp_path, "r", writev=disk.writev)
+    exchange = journal.exchange()
+    exchange.write(Mark.CHUNK, 1, b"before")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("recorder.journal.os.ftruncate", refuse)
+        disk.room = 10
+        exchange.write(Mark.CHUNK, 2, b"torn")
+        disk.room = None
+        patch.setattr("recorder.journal.os.rename", refuse)
+        exchange.write(Mark.CHUNK, 3, b"refused")
+    exchange.write(Mark.CHUNK, 4, b"after")
+    exchange.end(5, b"{}")
+    journal.close()
+    told = read_all(tmp_path / "r")
+    assert [mark for _, mark, _, _ in told] == [Mark.CHUNK, Mark.GAP, Mark.CHUNK, Mark.END]
+    assert (gaps(told)[0].chunks, gaps(told)[0].size_bytes) == (2, len(b"tornrefused"))
+
+
+def test_data_longer_than_a_record_becomes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.journal.RECORD_LIMIT", 10)
+    journal = Journal(tmp_path, "r")
+    journal.exchange().write(Mark.CHUNK, 1, b"0123456789abcdef")
+    journal.close()
+    assert [payload for *_, payload in read_all(tmp_path / "r")] == [b"0123456789", b"abcdef"]
+
+
+def test_a_journal_at_its_bound_ends_its_segment_so_that_it_can_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is in the log must be deletable, however small the bound: else it would stay closed for ever."""
+    monkeypatch.setattr("recorder.journal.REMEASURE_NS", 0)
+    journal = Journal(tmp_path, "r", limit_bytes=1000)
+    exchange = journal.exchange()
+    for number in range(200):
+        exchange.write(Mark.CHUNK, number, b"x" * 100)
+        for segment in segment_numbers(tmp_path / "r")[:-1]:
+            (tmp_path / "r" / segment_name(segment)).unlink()
+    exchange.end(200, b"{}")
+    journal.close()
+    assert gaps(read_all(tmp_path / "r")) == []
+
+
+def test_what_is_carried_over_does_not_count_against_the_bound(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r", limit_bytes=10_000, segment_bytes=500)
+    (tmp_path / "r" / "carried-000001-0000000000").write_bytes(bytes(20_000))
+    exchange = journal.exchange()
+    for number in range(10):
+        exchange.write(Mark.CHUNK, number, b"x" * 100)
+    journal.close()
+    assert gaps(read_all(tmp_path / "r")) == []
+
+
+def test_a_late_record_goes_nowhere(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r")
+    exchange = journal.exchange()
+    journal.close()
+    with open(tmp_path / "other", "wb") as other:
+        exchange.write(Mark.CHUNK, 1, b"late")
+        other.flush()
+    assert (tmp_path / "other").read_bytes() == b""
+
+
+def test_a_dead_segment_of_zeros_is_a_torn_one(tmp_path: Path) -> None:
+    (tmp_path / segment_name(1)).write_bytes(bytes(100))
+    reader = JournalReader(tmp_path)
+    assert reader.read(1000, writer_is_dead=True) == []
+    assert "torn off" in reader.torn[0]
+
+
 def test_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

@@ -19,7 +19,7 @@ PURE = (
     *("grouping", "redaction", "routing", "assembly"),
 )
 ADAPTERS = {
-    "journal": ("segments", "journal"),
+    "journal": ("segments", "carried", "journal"),
     "store": ("location", "sqlite", "schema", "migrate", "store", "log"),
     "transports": ("transports",),
     "proxy": ("admission", "proxy", "server"),

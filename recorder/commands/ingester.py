@@ -7,6 +7,7 @@ a pipe: when that closes, the recorder has ended, and what is left in the journa
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import select
@@ -16,14 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recorder.errors import StoreBusyError
-from recorder.ingest import RETRY_S, Ingester, Stopped, recover
+from recorder.ingest import RETRY_S, Ingester, Stopped, claimed, recover, recover_one
 from recorder.location import database_url
-from recorder.segments import try_lock
 from recorder.store import Store
 
 log = logging.getLogger(__name__)
 
-NICENESS = 5  # the proxy comes first: what waits here waits on disk
+NICENESS = 19  # the proxy comes first: what waits here waits on disk
+AUTOGROUP = Path("/proc/self/autogroup")  # on Linux a process with a session of its own is nice through this only
+GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
 
 
 class Pause:
@@ -44,8 +46,9 @@ class Pause:
 def main(url: str, directory: Path) -> None:
     """Follow one journal to its end."""
     logging.basicConfig(stream=sys.stderr, format="recorder: %(message)s", level=logging.WARNING)
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
+    _stand_back()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
     pause = Pause()
     store = _open(url, pause)
     if store is None:
@@ -57,14 +60,25 @@ def main(url: str, directory: Path) -> None:
             log.warning("stopped while the database refused; %s is ingested at the next start", directory)
 
 
+def _stand_back() -> None:
+    """Take the processor only when nobody else wants it."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    with contextlib.suppress(OSError):
+        AUTOGROUP.write_text(str(NICENESS))
+
+
 def _ingest(store: Store, directory: Path, pause: Pause) -> None:
+    """Follow the journal while its recorder lives, when nobody else does any more; then bring it to its end."""
     recover(store, directory.parent, pause)
-    ingester = Ingester(store, directory, pause)
-    ingester.run()
-    lock = try_lock(directory) if directory.exists() else None
-    if lock is not None:
-        ingester.finish()
-        os.close(lock)
+    while directory.exists():
+        with claimed(directory) as mine:
+            if mine:
+                Ingester(store, directory, pause).run()
+                break
+        if pause(RETRY_S):
+            break
+    recover_one(store, directory, pause)
 
 
 def _open(url: str, pause: Callable[[float], bool]) -> Store | None:

@@ -24,6 +24,7 @@ from recorder.transports.upstream import UpstreamTransport
 log = logging.getLogger(__name__)
 
 RESTART_S = 1.0  # before an ingester that died is started again: a reason to die lasts at times
+AGAIN_S = 0.1  # the same at the end, when little time is left
 DRAIN_S = 2.5  # for the ingester to commit what is left at the end; what it cannot, the next start does
 
 
@@ -87,11 +88,13 @@ class _Ingester:
     async def keep_running(self) -> None:
         """Until the recorder has ended and its journal is gone, because all of it is in the log."""
         while not self._given_up and not (self._closing.is_set() and not self._directory.exists()):
-            code = await self._run()
-            if not self._closing.is_set():
-                log.error("the ingester ended with code %s and is started again; the journal keeps what passes", code)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._closing.wait(), RESTART_S)
+            ended = await self._run()
+            if self._closing.is_set():
+                await asyncio.sleep(AGAIN_S)
+                continue
+            log.error("the ingester %s and is started again; the journal keeps what passes", ended)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), RESTART_S)
         self._ended.set()
 
     async def close(self) -> None:
@@ -101,25 +104,33 @@ class _Ingester:
         try:
             await asyncio.wait_for(self._ended.wait(), DRAIN_S)
         except TimeoutError:
-            log.warning("the database refuses still: the next start of recorder ingests what is left in the journal")
+            log.warning("not all of the journal is in the log yet: the next start of recorder ingests the rest")
             self._given_up = True
-            if self._process is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.kill()  # it may wait in SQLite, and can be killed at any point
+            self._tell()
 
-    async def _run(self) -> int:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "recorder.commands.ingester", *self._arguments),
-            stdin=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
-        )
+    async def _run(self) -> str:
+        """Run an ingester to its end; returns how that was."""
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "recorder.commands.ingester", *self._arguments),
+                stdin=asyncio.subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
+            )
+        except OSError as error:  # no descriptors or no memory left just now: nothing that a client should feel
+            return f"could not be started ({error.strerror})"
         self._tell()
-        return await self._process.wait()
+        return f"ended with code {await self._process.wait()}"
 
     def _tell(self) -> None:
-        """That the recorder has ended, by closing the pipe."""
-        if self._closing.is_set() and self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
+        """That the recorder has ended, by closing the pipe; or that it cannot wait any longer."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if self._given_up:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()  # it may wait in SQLite, and can be killed at any point
+        elif self._closing.is_set() and process.stdin is not None:
+            process.stdin.close()
 
 
 def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream]) -> list[str]:

@@ -1,0 +1,75 @@
+"""The command: `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from benchmarks import log, machine, replay, streams
+from benchmarks.figures import Column, Round, Table, lines, table
+from benchmarks.settings import QUICK, Settings
+
+
+class Benchmark(NamedTuple):
+    title: str
+    columns: Sequence[Column]
+    rounds: Callable[[Settings], list[Round]]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a run writes: `version` is of this form."""
+
+    version: int
+    started: str
+    machine: dict[str, str]
+    settings: Settings
+    benchmarks: dict[str, Table]
+
+
+BENCHMARKS = {
+    **{
+        name: Benchmark(scenario.title, scenario.columns, functools.partial(streams.rounds, scenario))
+        for name, scenario in streams.SCENARIOS.items()
+    },
+    "append": Benchmark("100 exchanges, 500 rows a commit", log.APPEND_COLUMNS, log.append_rounds),
+    "ingest": Benchmark("journal → log, 100 exchanges", log.INGEST_COLUMNS, log.ingest_rounds),
+    "replay": Benchmark("one stream at its original speed", replay.COLUMNS, replay.rounds),
+}
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Shorter measurements: under two minutes for all.")
+@click.option("--only", type=click.Choice(list(BENCHMARKS)), multiple=True, help="This one; can be given many times.")
+@click.option("--rounds", type=click.IntRange(min=5), default=5, show_default=True)
+@click.option("--json", "path", type=click.Path(dir_okay=False, path_type=Path), help="[default: bench-DATE.json]")
+def main(quick: bool, only: tuple[str, ...], rounds: int, path: Path | None) -> None:
+    """Measure: medians of rounds, with minimum and maximum; ratios are taken within a round.
+
+    \b
+    direct      no proxy: what the load itself costs
+    nginx       if it is installed, with proxy_buffering off
+    relay       bytes to and fro on uvloop: the floor for an event loop in Python
+    proxy       ours, recording off
+    recording   ours, with journal and ingester as `recorder serve` runs them
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    settings = msgspec.structs.replace(QUICK if quick else Settings(), rounds=rounds)
+    found: dict[str, Table] = {}
+    for name in only or BENCHMARKS:
+        benchmark = BENCHMARKS[name]
+        found[name] = table(name, benchmark.title, benchmark.columns, benchmark.rounds(settings))
+        print(*lines(found[name]), "", sep="\n", flush=True)
+    report = Report(1, now.isoformat(timespec="seconds"), machine.description(), settings, found)
+    path = path or Path(f"bench-{now:%Y-%m-%d}.json")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    print(f"Written to {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The log: how fast rows are appended, and a journal is ingested, against `sqlite3` with the same rows."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks import machine, traffic
+from benchmarks.figures import Column, Round, Row
+from benchmarks.settings import Settings
+from recorder.events import Event, Exchange, Session
+from recorder.heads import RequestEnd
+from recorder.ingest import Ingester
+from recorder.journal import Journal
+from recorder.records import Mark
+from recorder.sqlite import WRITER, apply
+from recorder.store import WAL_BYTES, Store
+
+EXCHANGES = 100
+ROWS_PER_COMMIT = 500
+PAGE_BYTES = 4096
+
+APPEND_COLUMNS = (
+    Column("rows/s", "rows_s"),
+    Column("x raw", "rows_s", "/", "raw"),
+    Column("x raw, guarded", "rows_s", "/", "raw, guarded"),
+    Column("CPU µs/row", "cpu_us"),
+)
+INGEST_COLUMNS = (
+    Column("rows/s", "rows_s"),
+    Column("x raw", "rows_s", "/", "raw"),
+    Column("CPU µs/row", "cpu_us"),
+)
+
+When = Callable[[int], int]
+Appender = Callable[[Path, Sequence[Event]], None]
+
+
+class Rows(NamedTuple):
+    """The rows of a log, events in the order in which they were written."""
+
+    sessions: list[Session]
+    exchanges: list[Exchange]
+    events: list[Event]
+
+
+def append_rounds(settings: Settings) -> list[Round]:
+    """`Store.append` against raw `executemany` of the same rows, in commits of the same size."""
+    with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
+        prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
+        rows = _ingested(Path(folder), prepared)
+        streams = [[event for event in rows.events if event.exchange_id == each.exchange_id] for each in rows.exchanges]
+        rows = rows._replace(events=list(traffic.interleaved(streams)))
+        return _rounds(settings, {name: _appending(rows, append) for name, append in _APPENDERS.items()})
+
+
+def ingest_rounds(settings: Settings) -> list[Round]:
+    """`Ingester.drain` of a prepared journal, against raw `executemany` of the rows that come of it."""
+    with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
+        prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
+        rows = _ingested(Path(folder), prepared)
+        alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": _appending(rows, _append_raw)}
+        return _rounds(settings, alternatives)
+
+
+def prepare_journal(root: Path, frames: int, exchanges: int = EXCHANGES, when: When = traffic.when) -> Path:
+    """The journal of a recorder of so many exchanges at once, where each chunk is an event of its stream.
+
+    `when` gives the time of each event, by its number.
+    """
+    journal = Journal(root, "benchmark")
+    tapes = [journal.exchange() for _ in range(exchanges)]
+    encode = msgspec.json.encode
+    for number, tape in enumerate(tapes):
+        tape.write(Mark.REQUEST, 0, encode(traffic.request_head(number)))
+        tape.write(Mark.REQUEST_BODY, 0, traffic.BODY)
+        tape.write(Mark.REQUEST_END, 0, encode(RequestEnd(True)))
+        tape.write(Mark.RESPONSE, traffic.TICK_NS, encode(traffic.RESPONSE_HEAD))
+    for count in range(frames):
+        for tape in tapes:
+            tape.write(Mark.CHUNK, when(count), traffic.frame(count))
+    for tape in tapes:
+        tape.write(Mark.CHUNK, when(frames), traffic.COMPLETED % frames)
+        tape.end(when(frames), encode(traffic.END))
+    journal.close()
+    return journal.directory
+
+
+def _rounds(settings: Settings, alternatives: dict[str, Callable[[Path], Row]]) -> list[Round]:
+    """Each alternative with a database of its own, in each round in another order."""
+    found: list[Round] = []
+    with machine.on_core(machine.MEASURED_CORE):
+        for _ in range(settings.rounds):
+            order = random.sample(list(alternatives), len(alternatives))
+            rows: dict[str, Row] = {}
+            for name in order:
+                with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
+                    rows[name] = alternatives[name](Path(folder) / "recorder.db")
+            found.append({name: rows[name] for name in alternatives})
+    return found
+
+
+def _timed(work: Callable[[], None], rows: int) -> Row:
+    begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
+    work()
+    wall_s, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s
+    return {"rows_s": rows / wall_s, "cpu_us": cpu_s / rows * 1e6}
+
+
+# -- append
+
+
+def _appending(rows: Rows, append: Appender) -> Callable[[Path], Row]:
+    def measure(path: Path) -> Row:
+        with Store(path) as store, store.transaction():
+            for session in rows.sessions:
+                store.add_session(session)
+            for exchange in rows.exchanges:
+                store.add_exchange(exchange)
+        return _timed(lambda: append(path, rows.events), len(rows.events))
+
+    return measure
+
+
+def _append_by_store(path: Path, events: Sequence[Event]) -> None:
+    with Store(path) as store:
+        for commit in _commits(events):
+            with store.transaction():
+                store.append(commit)
+
+
+def _append_raw(path: Path, events: Sequence[Event]) -> None:
+    with closing(_connect(path)) as connection:
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        _insert(connection, events)
+
+
+def _append_guarded(path: Path, events: Sequence[Event]) -> None:
+    with closing(_connect(path)) as connection:
+        _insert(connection, events)
+
+
+_APPENDERS: dict[str, Appender] = {"store": _append_by_store, "raw": _append_raw, "raw, guarded": _append_guarded}
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """As the store opens it; with checkpoints by SQLite itself, as often as the store makes them."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    apply(connection, {**WRITER, "wal_autocheckpoint": WAL_BYTES // PAGE_BYTES})
+    return connection
+
+
+def _insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
+    columns = len(Event.__struct_fields__)
+    statement = f"INSERT INTO events VALUES ({', '.join('?' * columns)})"
+    for commit in _commits(events):
+        rows = [msgspec.structs.astuple(event) for event in commit]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(statement, rows)
+        connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def _commits(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    for start in range(0, len(events), ROWS_PER_COMMIT):
+        yield events[start : start + ROWS_PER_COMMIT]
+
+
+# -- ingest
+
+
+def _ingesting(prepared: Path, rows: int) -> Callable[[Path], Row]:
+    def measure(path: Path) -> Row:
+        Store(path).close()
+        directory = _copy(prepared, path)
+        return _timed(lambda: _ingest(path, directory), rows)
+
+    return measure
+
+
+def _ingested(folder: Path, prepared: Path) -> Rows:
+    """What the log has of a journal."""
+    path = folder / "ingested.db"
+    _ingest(path, _copy(prepared, path))
+    with closing(sqlite3.connect(path)) as connection:
+        select = "SELECT * FROM {} ORDER BY rowid"  # columns are in the order of the fields
+        return Rows(
+            [Session(*row) for row in connection.execute(select.format("sessions"))],
+            [Exchange(*row) for row in connection.execute(select.format("exchanges"))],
+            [Event(*row) for row in connection.execute(select.format("events"))],
+        )
+
+
+def _copy(prepared: Path, path: Path) -> Path:
+    """The journal beside the database at `path`: an ingester deletes what it has read."""
+    return Path(shutil.copytree(prepared, Path(f"{path}.journal") / prepared.name))
+
+
+def _ingest(path: Path, directory: Path) -> None:
+    with Store(path) as store:
+        Ingester(store, directory, lambda _: False).drain()

@@ -1,0 +1,43 @@
+"""Our proxy as a process: `python -m benchmarks.ours UPSTREAM_PORT [DATABASE]`. Without a database it does not record.
+
+With one it is what `recorder serve` runs: journal, and the ingester process beside it. Prints its port; ends when its
+standard input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+
+from benchmarks.relay import until_stdin_ends
+from recorder.commands.recording import recording
+from recorder.location import database_url
+from recorder.proxy import Proxy
+from recorder.routing import Routes, Upstream
+from recorder.server import Server, run
+from recorder.transports.upstream import UpstreamTransport
+
+
+@contextlib.asynccontextmanager
+async def forwarding(upstreams: list[Upstream]) -> AsyncIterator[Proxy]:
+    """The proxy with nothing but the real upstream behind it."""
+    transport = UpstreamTransport()
+    try:
+        yield Proxy(transport, Routes(upstreams))
+    finally:
+        await transport.aclose()
+
+
+async def main(upstream_port: int, database: str | None) -> None:
+    upstreams = [Upstream("openai", f"http://127.0.0.1:{upstream_port}")]
+    async with recording(database_url(database), upstreams) if database else forwarding(upstreams) as proxy:
+        server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
+        await server.start()
+        print(server.port, flush=True)
+        await until_stdin_ends()
+        await server.stop(0)
+
+
+if __name__ == "__main__":
+    run(main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))

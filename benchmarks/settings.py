@@ -1,0 +1,19 @@
+"""How much is measured."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The sizes of a run; the defaults are those of `make bench`."""
+
+    rounds: int = 5
+    warm_up_s: float = 0.3  # of streams, and for how long they are measured then
+    window_s: float = 2.0
+    flat_events: int = 10_000  # in each of 16 streams
+    rows: int = 50_000  # appended, and ingested
+    replay_s: float = 2.0
+
+
+QUICK = Settings(warm_up_s=0.1, window_s=0.3, flat_events=3_200, rows=10_000, replay_s=0.5)

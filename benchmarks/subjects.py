@@ -1,0 +1,160 @@
+"""What is measured: each a process between client and upstream, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import machine
+from recorder.segments import segment_name, segment_numbers
+
+START_S, SETTLE_S, STOP_S = 15.0, 60.0, 15.0
+POLL_S = 0.02
+
+_NGINX = """
+worker_processes 1; daemon off; master_process off; error_log stderr error; pid {folder}/nginx.pid;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; tcp_nodelay on; keepalive_requests 1000000;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  upstream api {{ server 127.0.0.1:{upstream_port}; keepalive 512; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=1024;
+    location / {{
+      proxy_pass http://api; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off; proxy_read_timeout 1h;
+    }}
+  }}
+}}
+"""
+
+
+class Subject:
+    """A process under measurement, or none: `direct`."""
+
+    def __init__(self, port: int, process: subprocess.Popen[bytes] | None = None, database: Path | None = None) -> None:
+        self.port = port
+        self._process, self._database = process, database
+
+    def cpu_s(self) -> float:
+        """User and system time of the process; not a number if there is none."""
+        return machine.cpu_s(self._process.pid) if self._process else math.nan
+
+    def children_cpu_s(self) -> float:
+        """The same of the ingester, which only a recorder has."""
+        if self._process is None or self._database is None:
+            return math.nan
+        return sum(map(machine.cpu_s, machine.children(self._process.pid)))
+
+    def settle(self) -> None:
+        """Wait until all that was journaled is in the log: it would be ingested during the next measurement."""
+        until_s = time.monotonic() + SETTLE_S
+        while self._database is not None and time.monotonic() < until_s and not _is_ingested(self._database):
+            time.sleep(POLL_S)  # nothing else runs meanwhile
+
+
+class _Program(NamedTuple):
+    arguments: list[str]
+    port: int | None = None  # else it prints its port
+    database: Path | None = None
+
+
+def _relay(upstream_port: int, folder: Path) -> _Program:
+    return _Program([sys.executable, "-m", "benchmarks.relay", str(upstream_port)])
+
+
+def _proxy(upstream_port: int, folder: Path) -> _Program:
+    return _Program([sys.executable, "-m", "benchmarks.ours", str(upstream_port)])
+
+
+def _recording(upstream_port: int, folder: Path) -> _Program:
+    database = folder / "recorder.db"
+    return _Program([sys.executable, "-m", "benchmarks.ours", str(upstream_port), str(database)], database=database)
+
+
+def _nginx(upstream_port: int, folder: Path) -> _Program:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    configuration = folder / "nginx.conf"
+    configuration.write_text(_NGINX.format(folder=folder, upstream_port=upstream_port, port=port))
+    return _Program([shutil.which("nginx") or "nginx", "-p", str(folder), "-c", str(configuration)], port)
+
+
+_PROGRAMS: dict[str, Callable[[int, Path], _Program]] = {
+    "nginx": _nginx,
+    "relay": _relay,
+    "proxy": _proxy,
+    "recording": _recording,
+}
+
+DIRECT = "direct"
+
+
+def names() -> list[str]:
+    """What can be measured here, in the order of the table."""
+    return [DIRECT, *(name for name in _PROGRAMS if name != "nginx" or shutil.which("nginx"))]
+
+
+@contextlib.asynccontextmanager
+async def running(name: str, upstream_port: int, folder: Path) -> AsyncIterator[Subject]:
+    """The subject of that name in front of the upstream, on the core for what is measured."""
+    if name == DIRECT:
+        yield Subject(upstream_port)
+        return
+    folder.mkdir()
+    program = _PROGRAMS[name](upstream_port, folder)
+    process = _start(program.arguments)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        try:
+            if program.port is not None:
+                await _listens(program.port)
+            yield Subject(program.port or int(process.stdout.readline()), process, program.database)
+        finally:
+            process.stdin.close()
+            if program.port is not None:
+                process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+    shutil.rmtree(folder)
+
+
+def _start(arguments: list[str]) -> subprocess.Popen[bytes]:
+    with machine.on_core(machine.MEASURED_CORE):
+        return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+async def _listens(port: int) -> None:
+    async with asyncio.timeout(START_S):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(POLL_S)
+                continue
+            writer.close()
+            await writer.wait_closed()
+            return
+
+
+def _is_ingested(database: Path) -> bool:
+    """Whether the place of the journal in the log is its end."""
+    journal = next(Path(f"{database}.journal").iterdir())
+    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        place = connection.execute('SELECT segment, "offset" FROM ingest_offsets').fetchone()
+    last = segment_numbers(journal)[-1]
+    return place is not None and place == (last, (journal / segment_name(last)).stat().st_size)

@@ -1,0 +1,54 @@
+"""What is carried over: the records of open exchanges from before a place in a journal, in a file of their own.
+
+The name of the file is the place, so that a place that was committed has its file and any other file is left over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from recorder.records import MAGIC, RECORD_LIMIT, START, Position, Record, encode, parse
+
+PREFIX = "carried-"
+BLOCK_BYTES = RECORD_LIMIT  # read at a time; one more may be held while a record in it is not whole
+
+
+def carried_path(directory: Path, place: Position) -> Path:
+    """Where the records from before `place` of exchanges that were open there are carried over to."""
+    return directory / f"{PREFIX}{place.segment:06d}-{place.offset:010d}"
+
+
+def write_carried(directory: Path, place: Position, records: Iterable[Record]) -> None:
+    """Make that file, whole or not at all. Raises `OSError`."""
+    path = carried_path(directory, place)
+    partial = directory / f"partial-{path.name}"
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.writelines(encode(records))
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+
+
+def read_carried(directory: Path, place: Position) -> Iterator[Record]:
+    """The records of that file, if there is one."""
+    path = carried_path(directory, place)
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        held = file.read(len(MAGIC))[len(MAGIC) :]
+        while block := file.read(BLOCK_BYTES):
+            held += block
+            end = 0
+            for record in parse(held, START):
+                end = record.position.offset
+                yield record
+            held = held[end:]
+
+
+def drop_carried(directory: Path, *, but: Position) -> None:
+    """Delete what is left over from other places."""
+    for path in directory.glob(f"{PREFIX}*"):
+        if path != carried_path(directory, but):
+            path.unlink(missing_ok=True)
