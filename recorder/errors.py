@@ -5,6 +5,7 @@
     ├── NotFoundError          exit 3: what was asked for is not there
     ├── StoreError             exit 1: the database refused (not writable, newer, foreign, full)
     │   ├── StoreBusyError             another process holds it; the same call may succeed later
+    │   ├── StoreLostError             its file was deleted or replaced while it was open: open it again
     │   └── StoreConflictError         other content stands at that position of the log
     └── UpstreamError          exit 1: the upstream could not be reached, or broke off
 
@@ -36,6 +37,10 @@ class StoreError(RecorderError):
 
 class StoreBusyError(StoreError):
     """The database is locked or full just now. The same call may succeed later."""
+
+
+class StoreLostError(StoreError):
+    """The database file was deleted or replaced while it was open. Open it again and repeat the transaction."""
 
 
 class StoreConflictError(StoreError):

@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from recorder.assembly import Assembler, Batch
 from recorder.carried import carried_path, drop_carried, read_carried, write_carried
-from recorder.errors import RecorderError, StoreConflictError, StoreError
+from recorder.errors import RecorderError, StoreConflictError, StoreError, StoreLostError
 from recorder.grouping import Grouping
 from recorder.heads import RequestHead
 from recorder.records import HEADER, START, Position, Record
@@ -182,13 +182,16 @@ class Ingester:
                     self._assembler.reject(numbers[exchange_id], str(error))
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
-        """Do it until the store does. Only a conflict is final: a full disk is cleaned up, a lock is let go."""
+        """Do it until the store does: a full disk is cleaned up, a lock is let go.
+
+        Final are a conflict, and a database that is gone: what it held must be told again to the one in its place.
+        """
         complained_s = float("-inf")
         while True:
             try:
                 with self._store.transaction():
                     return work()
-            except StoreConflictError:
+            except (StoreConflictError, StoreLostError):
                 raise
             except StoreError as error:
                 now_s = time.monotonic()

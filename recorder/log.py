@@ -55,7 +55,9 @@ class SessionRow(Session, frozen=True):
     bytes: int = 0  # of the decoded response bodies
     first_ns: int = 0  # wall time of the first request; of the session itself if there is none
     last_ns: int = 0  # wall time of the last event
+    used_ns: int = 0  # wall time of the newest request, which is what they are ordered by
     open: int = 0  # exchanges without an end
+    gaps: int = 0  # exchanges of whose response something was not kept
     status: str = "open"  # how the last exchange ended, or that it has not
     apis: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ class _End(msgspec.Struct, frozen=True):
 
     status: str = "unknown"
     body_bytes: int = 0
+    gap_chunks: int = 0
 
 
 _end_of = msgspec.json.Decoder(_End).decode
@@ -234,7 +237,7 @@ class Log:
 
 
 def _session_row(session: Session, sums: dict[str, dict[str, Any]]) -> SessionRow:
-    empty = {"first_ns": session.created_ns, "last_ns": session.created_ns}
+    empty = {"first_ns": session.created_ns, "last_ns": session.created_ns, "used_ns": session.created_ns}
     return SessionRow(*msgspec.structs.astuple(session), **sums.get(session.session_id, empty))
 
 
@@ -248,7 +251,9 @@ def _sum(group: Iterable[AnyRow]) -> dict[str, Any]:
         "bytes": sum(end.body_bytes if end else line.open_bytes for line, end in zip(lines, ends, strict=True)),
         "first_ns": lines[0].started_ns,
         "last_ns": max(line.last_ns for line in lines),
+        "used_ns": lines[-1].started_ns,
         "open": ends.count(None),
+        "gaps": sum(end is not None and end.gap_chunks > 0 for end in ends),
         "status": ends[-1].status if ends[-1] else "open",
         "apis": tuple(dict.fromkeys(line.api for line in lines)),
         "clients": tuple(dict.fromkeys(line.client for line in lines if line.client)),

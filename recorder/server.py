@@ -63,6 +63,11 @@ class Server:
             lambda: _Protocol(self._config, self._state, {}, loop), sock=listener, backlog=BACKLOG
         )
 
+    @property
+    def open(self) -> int:
+        """How many requests are not answered yet."""
+        return len(self._state.tasks)
+
     async def stop(self, grace_s: float = GRACE_S, now: asyncio.Event | None = None) -> None:
         """Stop. Open streams have `grace_s` to end by themselves, unless `now` is set before."""
         assert self._listener is not None
@@ -93,16 +98,21 @@ async def serve(
     port: int,
     *,
     on_ready: Callable[[int], None],
+    on_stop: Callable[[int], None],
     on_drain: Callable[[], None],
     grace_s: float = GRACE_S,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal ends the grace of open streams at once."""
+    """Serve until SIGTERM or SIGINT; a second signal ends the grace of open streams at once.
+
+    `on_ready` is given the port, `on_stop` how many requests are open when stopping begins.
+    """
     server = Server(app, host, port, on_drain=on_drain)
     await server.start()
     stop, now = asyncio.Event(), asyncio.Event()
     with _signals(lambda: (now if stop.is_set() else stop).set()):
         on_ready(server.port)
         await stop.wait()
+        on_stop(server.open)
         await server.stop(grace_s, now)
 
 

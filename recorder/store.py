@@ -7,10 +7,12 @@ Rules of this file:
 * Only `INSERT … ON CONFLICT DO NOTHING` and `SELECT` touch the log. Writing the same again changes nothing, so whoever
   does not know whether a commit happened repeats the transaction.
 * The write lock is held for the transaction, and for the checkpoint that may follow it, and never otherwise.
+* What is committed is in the file that the path names: SQLite would go on writing into one that was deleted.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
@@ -25,7 +27,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.sql import Executable
 
 from recorder import migrate
-from recorder.errors import StoreError
+from recorder.errors import StoreError, StoreLostError
 from recorder.events import BODY_KINDS, Event, Exchange, Session
 from recorder.location import database_path, database_url, default_url
 from recorder.schema import LOG, events, exchanges, ingest_offsets, sessions
@@ -88,6 +90,7 @@ class Store:
         self.path = database_path(self.url)
         self._busy_timeout_s = busy_timeout_s
         migrate.upgrade(self.url, busy_timeout_s)
+        self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
         with translated(self.path):
             self._connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
         self._checkpoint_at = WAL_BYTES
@@ -106,14 +109,17 @@ class Store:
         """All that is written inside is committed at its end, durably, or not at all if it raises.
 
         Raises `StoreBusyError` when another program writes for too long or the disk is full: nothing is written then,
-        and the same transaction may be repeated.
+        and the same transaction may be repeated. Raises `StoreLostError` when the file was deleted or replaced: it may
+        be repeated with a new store, once this one is closed.
         """
         with write_lock(self.path, self._busy_timeout_s):
+            self._check_file()
             self._failure = None
             with translated(self.path), self._connection.begin():
                 yield
                 if self._failure is not None:
                     raise self._failure
+            self._check_file()
             if self._wal_bytes() > self._checkpoint_at:
                 with suppress(StoreError):  # what was committed stays so, whatever hinders the checkpoint
                     self._checkpoint()
@@ -202,6 +208,10 @@ class Store:
             self._failure = error
             raise
 
+    def _check_file(self) -> None:
+        if self._file is None or _file_at(self.path) != self._file:
+            raise StoreLostError(f"The database {self.path} was deleted or replaced while it was open: open it again.")
+
     def _wal_bytes(self) -> int:
         try:
             return Path(f"{self.path}-wal").stat().st_size
@@ -220,3 +230,12 @@ class Store:
         finally:
             driver.execute(f"PRAGMA busy_timeout = {round(self._busy_timeout_s * 1000)}")
             self._checkpoint_at = self._wal_bytes() + WAL_BYTES
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file a path names."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -18,14 +21,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.capture import Capture, GapRecord
+from recorder.capture import Capture
 from recorder.commands import recorder
 from recorder.commands.env import CLIENTS
 from recorder.commands.output import safe_text, seconds
 from recorder.commands.verbs import VERBS
 from recorder.dialects import by_name
-from recorder.events import Exchange, Session, uuid7
-from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.events import Exchange, Outcome, Session, uuid7
+from recorder.heads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.journal import Journal
 from recorder.records import Mark
 from recorder.store import Store
@@ -69,15 +72,17 @@ class Recorded:
         self.path = path
         self._clock = 1_700_000_000_000_000_000
 
-    def session(self, name: str, *bodies: list[bytes], gap: bool = False, ended: bool = True) -> str:
+    def session(
+        self, name: str, *bodies: list[bytes], gap: bool = False, ended: bool = True, outcome: Outcome = "eof"
+    ) -> str:
         session_id = self._id()
         with Store(self.path) as store, store.transaction():
             store.add_session(Session(session_id, self._clock, name, "path", "{}", "live"))
             for body in bodies:
-                self._exchange(store, session_id, body, gap, ended)
+                self._exchange(store, session_id, body, gap, outcome if ended else None)
         return session_id
 
-    def _exchange(self, store: Store, session_id: str, body: list[bytes], gap: bool, ended: bool) -> None:
+    def _exchange(self, store: Store, session_id: str, body: list[bytes], gap: bool, end: Outcome | None) -> None:
         exchange_id = self._id()
         head = RequestHead(exchange_id, session_id, self._clock, "POST", "/v1/responses", "openai", [])
         api = "openai-responses"
@@ -91,8 +96,8 @@ class Recorded:
             events += capture.chunk((10 + number * 20) * 1_000_000, chunk)
         if gap:
             events += capture.gap(GapRecord("response", 1, 5, "", 0, 0, "the journal is at its bound"))
-        if ended:
-            events += capture.end(500_000_000, ExchangeEnd("eof"))
+        if end is not None:
+            events += capture.end(500_000_000, ExchangeEnd(end))
         store.append(events)
 
     def _id(self) -> str:
@@ -121,6 +126,7 @@ def test_sessions_are_listed_newest_first(on: Callable[..., Ran]) -> None:
     assert [row["name"] for row in rows] == ["two", "streaming", "gappy", "hostile", "first"]
     assert (rows[0]["exchanges"], rows[0]["status"], rows[1]["status"], rows[1]["open"]) == (2, "incomplete", "open", 1)
     assert rows[-1]["bytes"] == len(b"".join(FRAMES))
+    assert [row["gaps"] for row in rows] == [0, 0, 1, 0, 0]
     assert [json.loads(line)["name"] for line in on("sessions", "--jsonl", "--limit", 2).text.splitlines()] == [
         "two",
         "streaming",
@@ -129,6 +135,7 @@ def test_sessions_are_listed_newest_first(on: Callable[..., Ran]) -> None:
     assert (table.code, table.err) == (0, "")
     assert table.text.splitlines()[0].split()[:2] == ["session", "name"]
     assert len(table.text.splitlines()) == 6
+    assert [line.split()[1] for line in table.text.splitlines() if ", gaps" in line] == ["gappy"]
 
 
 def test_a_session_is_found_by_id_prefix_name_and_latest(on: Callable[..., Ran], recorded: Recorded) -> None:
@@ -174,8 +181,30 @@ def test_replay_speaks_three_formats(on: Callable[..., Ran]) -> None:
     rows = [json.loads(line) for line in on("replay", "first", "--speed", "max", "--format", "jsonl").text.splitlines()]
     assert [row["sequence_number"] for row in rows] == [0, 1, None, 2, 3]
     assert rows[1]["data"]["delta"] == "Hello"
-    assert rows[2]["data"] == FRAMES[2].decode()
-    assert on("replay", "first", "--speed", "max", "--format", "text").text == "Hello, été"
+    assert (rows[2]["raw"], "data" in rows[2], "raw" in rows[1]) == (FRAMES[2].decode(), False, False)
+    assert on("replay", "first", "--speed", "max", "--format", "text") == (0, "Hello, été\n".encode(), "")
+
+
+def test_each_text_ends_its_line(recorded: Recorded, tmp_path: Path) -> None:
+    made = Recorded(tmp_path / "texts.db")
+    made.session("texts", FRAMES, FRAMES[:2], FRAMES[:1])
+    ran = run("replay", "texts", "--speed", "max", "--format", "text", "--db", made.path)
+    assert ran == (0, "Hello, été\nHello\n".encode(), "Exchange 3: there is no text in it.\n")
+
+
+def test_a_replay_says_how_a_stream_broke_off(tmp_path: Path) -> None:
+    made = Recorded(tmp_path / "cut.db")
+    made.session("cut", FRAMES[:2], outcome="truncated")
+    ran = run("replay", "cut", "--speed", "max", "--db", made.path)
+    assert ran == (0, b"".join(FRAMES[:2]), "Exchange 1: it broke off (truncated).\n")
+
+
+def test_nothing_to_replay_is_exit_code_three(tmp_path: Path) -> None:
+    made = Recorded(tmp_path / "empty.db")
+    made.session("empty", [])
+    ran = run("replay", "empty", "--db", made.path)
+    assert (ran.code, ran.out) == (3, b"")
+    assert "There is no response body in session empty" in ran.err
 
 
 def test_replay_refuses_a_session_with_gaps(on: Callable[..., Ran]) -> None:
@@ -186,7 +215,16 @@ def test_replay_refuses_a_session_with_gaps(on: Callable[..., Ran]) -> None:
 
 
 def test_a_stream_that_is_still_open_plays_as_far_as_it_is(on: Callable[..., Ran]) -> None:
-    assert on("replay", "streaming", "--speed", "max").out == b"".join(FRAMES[:2])
+    ran = on("replay", "streaming", "--speed", "max")
+    assert (ran.code, ran.out) == (0, b"".join(FRAMES[:2]))
+    assert "Exchange 1: it is unfinished" in ran.err
+
+
+def test_a_followed_table_has_a_header_and_columns(on: Callable[..., Ran]) -> None:
+    followed = on("events", "first", "--follow", "--limit", 7).text.splitlines()
+    assert followed[0].split() == on("events", "first").text.splitlines()[0].split()
+    for column in ("kind", "raw"):
+        assert {line[followed[0].index(column) - 1] for line in followed} == {" "}
 
 
 @pytest.mark.parametrize("arguments", [("events", "hostile"), ("events", "hostile", "--follow", "--limit", 4)])
@@ -212,13 +250,21 @@ def test_spans_of_time_are_readable(ns: int | None, shown: str) -> None:
 WRONG = [
     (["events", "nosuch"], 3, "There is no session 'nosuch'"),
     (["events", "latest", "--exchange", "9"], 3, "has no exchange 9"),
+    (["events", "first", "--exchange", "99"], 3, "has no exchange 99: it has only 1."),
     (["events", "latest", "--raw", "--json"], 2, "choose one"),
     (["events", "latest", "--follow", "--json"], 2, "use --jsonl"),
     (["replay", "latest", "--speed", "0"], 2, "give a number over 0, or max"),
     (["replay", "latest", "--speed", "nan"], 2, "give a number over 0, or max"),
     (["replay"], 2, "Missing argument 'SESSION'"),
     (["sessions", "--limit", "0"], 2, "--limit"),
-    (["nonsense"], 2, "No such command"),
+    (["nonsense"], 2, "No such command 'nonsense'."),
+    (["sesions"], 2, "Did you mean 'sessions'?"),
+    (["env", "openai", "--url", "localhost:8787"], 2, "is no http or https URL"),
+    (["env", "openai", "--url", "http://x/?y"], 2, "is no http or https URL"),
+    (["env", "codex", "--url", 'http://x/"'], 2, "is no http or https URL"),
+    (["serve", "--host", "0.0.0.0"], 2, "is no loopback address"),
+    (["serve", "--host", "::"], 2, "is no loopback address"),
+    (["serve", "--host", "example.com"], 2, "is no loopback address"),
 ]
 
 
@@ -254,6 +300,12 @@ def test_a_reader_that_has_seen_enough_is_no_error(recorded: Recorded) -> None:
     assert done.stderr == b""
 
 
+def test_recover_makes_no_database(tmp_path: Path) -> None:
+    ran = run("db", "recover", "--db", tmp_path / "typo.db")
+    assert (ran.code, list(tmp_path.iterdir())) == (3, [])
+    assert "There is no database" in ran.err
+
+
 def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
     path = tmp_path / "new" / "recorder.db"
     assert run("db", "path", "--db", path).text == f"{path}\n"
@@ -273,59 +325,27 @@ def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
 def test_env_is_what_a_shell_can_evaluate(client: str) -> None:
     printed = run("env", client, "--url", "http://127.0.0.1:9000/", "--session", "a b/c")
     assert (printed.code, printed.err) == (0, "")
-    words = [word for line in printed.text.splitlines() for word in shlex.split(line)]
-    assert words[0] in ("export", "alias")
+    assert printed.text.startswith(("export ", "codex() {"))
     assert "http://127.0.0.1:9000/s/a%20b%2Fc" in printed.text
     subprocess.run(["bash", "-ec", printed.text], check=True)
 
 
-def test_env_of_codex_is_valid_toml() -> None:
-    alias = shlex.split(run("env", "codex").text)[1].removeprefix("codex=")
-    overrides = [word for word in shlex.split(alias) if "=" in word and word != "codex"]
-    provider = overrides[1].partition("=")[2]
-    assert tomllib.loads(f"x = {provider}")["x"] == {
+@pytest.mark.parametrize("shell", [shell for shell in ("bash", "zsh", "dash") if shutil.which(shell)])
+def test_env_of_codex_works_on_the_line_that_evaluates_it(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "codex").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    (tmp_path / "codex").chmod(0o755)
+    line = f'eval "$({sys.executable} -m recorder env codex)" && codex exec "a  prompt"'
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run([shell, "-c", line], capture_output=True, text=True, env=environment, check=True)
+    given = done.stdout.splitlines()
+    assert given[-2:] == ["exec", "a  prompt"]
+    assert given[:3:2] == ["-c", "-c"]
+    assert tomllib.loads(given[3])["model_providers"]["recorder"] == {
         "name": "recorder",
         "base_url": "http://127.0.0.1:8787/v1",
         "wire_api": "responses",
         "env_key": "OPENAI_API_KEY",
     }
-
-
-def test_settings_come_from_flag_then_environment_then_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    (tmp_path / "recorder.toml").write_text('db = "from-file.db"\n[serve]\nport = 9001\nmax-body = 3\n')
-
-    def taken(verb: str, *arguments: str) -> dict[str, Any]:
-        with recorder.make_context("recorder", [verb, *arguments]) as context:
-            command = recorder.get_command(context, verb)
-            assert command is not None
-            with command.make_context(verb, list(arguments), parent=context) as made:
-                return made.params
-
-    assert taken("serve")["port"] == 9001
-    assert taken("serve")["max_body"] == 3
-    assert taken("serve", "--port", "1")["port"] == 1
-    assert taken("sessions")["database"] == "from-file.db"
-    monkeypatch.setenv("RECORDER_DB", "from-environment.db")
-    monkeypatch.setenv("RECORDER_SERVE_PORT", "9002")
-    assert taken("sessions")["database"] == "from-environment.db"
-    assert taken("serve")["port"] == 9002
-    assert taken("sessions", "--db", "from-flag.db")["database"] == "from-flag.db"
-
-
-def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
-    (tmp_path / "recorder").mkdir()
-    (tmp_path / "recorder" / "recorder.toml").write_text("[serve]\nprot = 1")
-    ran = run("serve", XDG_CONFIG_HOME=str(tmp_path))
-    assert (ran.code, "`recorder serve` has no option --prot" in ran.err) == (2, True)
-
-
-def test_a_broken_settings_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "recorder").mkdir()
-    (tmp_path / "recorder" / "recorder.toml").write_text("port = = 1")
-    ran = run("sessions", XDG_CONFIG_HOME=str(tmp_path))
-    assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
 
 
 def test_every_verb_is_listed_and_has_an_example() -> None:
@@ -338,6 +358,52 @@ def test_every_verb_is_listed_and_has_an_example() -> None:
         if isinstance(command, click.Group):
             helps = [sub.help or "" for sub in command.commands.values()]
         assert all("\b" in text and f"recorder {verb}" in text for text in helps), f"{verb} has no example"
+
+
+def test_an_interrupted_demo_does_not_look_like_an_upstream_fault(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "recorder", "demo", "--db", str(tmp_path / "demo.db")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "POST /v1/responses" in line)  # the second one streams now
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert (process.returncode, "Traceback" in said) == (130, False), said
+    [row] = json.loads(run("sessions", "--json", "--db", tmp_path / "demo.db").out)
+    assert row["status"] in ("completed", "client_disconnect", "recorder_shutdown")
+
+
+def test_the_demo_says_lines_that_can_be_pasted(tmp_path: Path) -> None:
+    path = tmp_path / "a demo.db"
+    ran = run("demo", "--db", path)
+    assert ran.code == 0
+    shown = [line[2:] for line in ran.err.splitlines() if line.startswith(("$ recorder ", "  recorder "))]
+    assert len(shown) == 6
+    for line in shown:
+        program, *arguments = shlex.split(line)
+        assert (program, arguments[-2:]) == ("recorder", ["--db", str(path)])
+    again = shlex.split(next(line for line in shown if "events" in line))[1:]
+    assert run(*again).code == 0
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_the_address_of_ipv6_has_brackets(host: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "recorder", "serve", "--host", host, "--port", "0", "--db", str(tmp_path / "x.db")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline() for _ in range(6)]
+        process.terminate()
+        assert process.stderr.read() == ""
+    assert re.fullmatch(r"Listening on http://\[::1\]:\d+\n", lines[1])
+    assert re.search(r"recorder env CLIENT --url 'http://\[::1\]:\d+'", lines[5])
 
 
 def test_the_launcher_is_the_command() -> None:

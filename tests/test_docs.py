@@ -18,12 +18,15 @@ import click
 import pytest
 
 from recorder.commands import recorder
+from recorder.commands.settings import defaults
+from recorder.commands.verbs import VERBS
 from recorder.demo.server import DemoServer, start
 from recorder.events import Kind, Status
 from recorder.location import database_url
 from recorder.schema import metadata
 from recorder.store import Store
 from tests.corpus import ROOT
+from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
 
 README = (ROOT / "README.md").read_text()
 LOG = (ROOT / "docs" / "log.md").read_text()
@@ -68,7 +71,7 @@ def free_port() -> int:
 async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_path: Path) -> None:
     """The lines of "Record, look, replay" as they stand, on a free port, against the built-in upstream."""
     install, *lines = next(block for block in blocks(README, "sh") if "recorder serve &" in block).splitlines()
-    assert install.split()[-1] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
+    assert shlex.split(install, comments=True) == ["pip", "install", "."]
     assert len(lines) <= 15
     port = str(free_port())
     (tmp_path / "recorder.toml").write_text(
@@ -91,13 +94,31 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
     assert (tmp_path / "body.sse").stat().st_size > 1000
 
 
-def test_the_settings_shown_are_settings() -> None:
+def test_the_settings_shown_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every verb takes the file as it stands, those that have none of its options included."""
     [shown] = blocks(README, "toml")
-    settings = tomllib.loads(shown)
+    (tmp_path / "recorder.toml").write_text(shown)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     with click.Context(recorder) as context:
-        serve = recorder.get_command(context, "serve")
-    assert serve is not None
-    assert set(settings["serve"]) <= {option.lstrip("-") for param in serve.params for option in param.opts}
+        taken = {verb: defaults(verb, command) for verb in VERBS if (command := recorder.get_command(context, verb))}
+    assert taken["serve"] == {**tomllib.loads(shown)["serve"], "db": f"{tmp_path}/recordings.db", "port": "9000"}
+    assert taken["env"] == {}
+
+
+def test_the_newest_session_of_the_queries_is_the_latest(tmp_path: Path) -> None:
+    """A session that is used again is the newest, as it is for `latest`."""
+    with Store(database_url(tmp_path / "log.db")) as store:
+        resumed, other = begin(store, 1), begin(store, 2)
+        again = make_exchange(make_session(1), 3)
+        with store.transaction():
+            store.add_exchange(again)
+        for exchange in (resumed, other, again):
+            add(store, make_events(exchange, [make_end("completed")], ["end"]))
+    [sql] = [block for block in blocks(LOG, "sql") if "$.status" in block]
+    connection = sqlite3.connect(tmp_path / "log.db")
+    assert {row[0] for row in connection.execute(sql)} == {resumed.exchange_id, again.exchange_id}
+    connection.close()
 
 
 @pytest.mark.parametrize("sql", [*blocks(LOG, "sql"), re.findall(r'"(select .*?)"', README)[0]])

@@ -163,7 +163,7 @@ async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, 
     [row] = await log.sessions()
     assert (row.session_id, row.name, row.created_ns) == (session.session_id, session.name, session.created_ns)
     assert (row.exchanges, row.events, row.bytes, row.open) == (3, 10, 3 + 6 + 10, 1)
-    assert (row.first_ns, row.last_ns) == (1_000_000, 3_001_000)
+    assert (row.first_ns, row.last_ns, row.used_ns) == (1_000_000, 3_001_000, 3_000_000)
     assert (row.status, row.apis, row.clients) == ("truncated", ("openai-responses", "anthropic"), ("codex",))
 
 
@@ -179,7 +179,21 @@ async def test_a_session_without_exchanges_and_one_without_events_are_listed(sto
         store.add_session(make_session(2))
     empty, bare = await log.sessions()
     assert (empty.exchanges, empty.first_ns, empty.last_ns) == (0, empty.created_ns, empty.created_ns)
+    assert empty.used_ns == empty.created_ns
     assert (bare.exchanges, bare.events, bare.status) == (1, 0, "open")
+
+
+async def test_exchanges_with_gaps_are_counted(store: Store, log: Log) -> None:
+    session = make_session()
+    exchanges = [make_exchange(session, number) for number in (1, 2, 3)]
+    ends = [make_end("completed"), b'{"status":"completed","gap_chunks":2}', b'{"status":"failed","gap_chunks":0}']
+    with store.transaction():
+        store.add_session(session)
+        for exchange, end in zip(exchanges, ends, strict=True):
+            store.add_exchange(exchange)
+            store.append(make_events(exchange, [end], ["end"]))
+    [row] = await log.sessions()
+    assert (row.gaps, row.exchanges) == (1, 3)
 
 
 @pytest.mark.parametrize("raw", [b"", b"not JSON", b"[]", b'{"status": 7}', b"\xff"])

@@ -131,7 +131,15 @@ def test_the_first_signal_waits_for_streams_and_the_second_does_not(number: sign
         app, ready = Streams(), asyncio.Queue[int]()
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(
-                serve(app, "127.0.0.1", 0, on_ready=ready.put_nowait, on_drain=app.drain, grace_s=0.5)
+                serve(
+                    app,
+                    "127.0.0.1",
+                    0,
+                    on_ready=ready.put_nowait,
+                    on_stop=lambda streams: None,
+                    on_drain=app.drain,
+                    grace_s=0.5,
+                )
             )
             async with await RawClient.connect(await ready.get()) as client:
                 await client.send(get())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
 from recorder.events import Event, Exchange
 from recorder.sqlite import WRITER, write_lock
 from recorder.store import FIRST_EVENTS, RECENT_EXCHANGES, WAL_BYTES, Store
@@ -423,3 +423,54 @@ def test_a_damaged_database_is_one_sentence(store: Store) -> None:
     with pytest.raises(StoreError, match=r"is damaged .*: restore a backup\.|is not a database"):
         with Store(store.path) as again:
             begin(again, 2)
+
+
+def delete(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+
+
+def replace(path: Path) -> None:
+    for file in list(path.parent.glob(f"{path.name}*")):
+        file.rename(file.with_name(f"old-{file.name}"))
+    with Store(path):
+        pass
+
+
+@pytest.mark.parametrize("lose", [delete, replace])
+def test_a_database_that_is_gone_is_lost_and_the_same_transaction_goes_into_a_new_store(
+    store: Store, lose: Callable[[Path], None]
+) -> None:
+    begin(store, 1)
+    lose(store.path)
+    with pytest.raises(StoreLostError, match="deleted or replaced"):
+        begin(store, 2)
+    store.close()
+    with Store(store.path) as reopened:
+        begin(reopened, 2)
+        assert count(reopened, "exchanges") == 1
+
+
+@pytest.mark.parametrize("lose", [delete, replace])
+def test_no_commit_counts_that_went_into_a_deleted_file(store: Store, lose: Callable[[Path], None]) -> None:
+    def lose_in_mid_transaction() -> None:
+        with store.transaction():
+            store.add_session(make_session())
+            lose(store.path)
+
+    with pytest.raises(StoreLostError):
+        lose_in_mid_transaction()
+
+
+def test_closing_a_lost_store_does_nothing_to_what_is_at_its_path_now(store: Store) -> None:
+    begin(store, 1)
+    delete(store.path)
+    with Store(store.path) as new:
+        exchange = begin(new, 2)
+        wal = wal_bytes(new)
+        store.close()
+        assert wal_bytes(new) == wal > 0
+        begin(new, 3)
+    with Store(store.path) as reopened:
+        assert count(reopened, "exchanges") == 2
+        assert stored(reopened, exchange) == []

@@ -6,15 +6,16 @@ a finding, 5 replay mismatch, 130 interrupt.
 
 from __future__ import annotations
 
+import difflib
 import importlib
-import os
 import sys
 from typing import Any
 
 import click
 
 from recorder import __version__
-from recorder.commands.settings import by_parameter, defaults
+from recorder.commands.output import open_closed_stdout, stdout_refusal
+from recorder.commands.settings import defaults
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 
@@ -22,22 +23,26 @@ from recorder.errors import RecorderError
 class Verbs(click.Group):
     """Loads a verb when it is called: `recorder sessions` need not wait for the proxy to be imported."""
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        return super().make_context(info_name, args, parent, default_map=defaults(), **extra)
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"recorder.commands.{cmd_name}")
-        command: click.Command = module.command
-        if ctx.default_map is not None and cmd_name in ctx.default_map:
-            ctx.default_map[cmd_name] = by_parameter(cmd_name, command, ctx.default_map[cmd_name])
+        command: click.Command = importlib.import_module(f"recorder.commands.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb, with the settings that files have for it; who asks for help needs none of them."""
+        if args[0] not in VERBS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None and not set(ctx.help_option_names) & set(rest):
+            ctx.default_map = {name: defaults(name, command)}
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -45,7 +50,7 @@ class Verbs(click.Group):
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER"})
-@click.version_option(__version__, prog_name="recorder")
+@click.version_option(__version__, prog_name="recorder", allow_from_autoenv=False)
 def recorder() -> None:
     """Record stream sessions byte for byte, and replay them at their original timing.
 
@@ -61,17 +66,24 @@ def recorder() -> None:
 
 def main(args: list[str] | None = None) -> Any:
     """Run the command line and exit."""
+    open_closed_stdout()
     try:
         code = recorder.main(args, prog_name="recorder", standalone_mode=False)
     except RecorderError as error:
-        click.echo(f"Error: {error}", err=True)
-        code = error.exit_code
+        code = _failed(error)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` has seen enough
-        code = 0
+    except OSError:
+        refusal = stdout_refusal()  # of what click itself prints: help, version
+        if refusal is None:
+            raise
+        code = _failed(refusal)
     sys.exit(code)
+
+
+def _failed(error: RecorderError) -> int:
+    click.echo(f"Error: {error}", err=True)
+    return error.exit_code

@@ -18,7 +18,6 @@ def database_option(function: F) -> F:
     """The `--db` of every command that opens the database."""
     return click.option(
         "--db",
-        "database",
         metavar="URL|PATH",
         envvar="RECORDER_DB",
         help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",

@@ -7,7 +7,8 @@ import time
 import click
 
 from recorder.commands.database import chosen_url, database_option, journal_root
-from recorder.commands.output import echo
+from recorder.commands.output import echo, write_line
+from recorder.errors import NotFoundError
 from recorder.ingest import recover
 from recorder.location import database_path
 from recorder.store import Store
@@ -20,37 +21,40 @@ def command() -> None:
 
 @command.command()
 @database_option
-def path(database: str | None) -> None:
+def path(db: str | None) -> None:
     """Print where the database is.
 
     \b
     sqlite3 -readonly "$(recorder db path)" "select name from sessions"
     """
-    click.echo(database_path(chosen_url(database)))
+    write_line(str(database_path(chosen_url(db))))
 
 
 @command.command()
 @database_option
-def upgrade(database: str | None) -> None:
+def upgrade(db: str | None) -> None:
     """Create the database, or bring it up to the version of this program.
 
     \b
     recorder db upgrade --db recordings.db
     """
-    url = chosen_url(database)
+    url = chosen_url(db)
     with Store(url):
         echo(f"{database_path(url)} is up to date.")
 
 
 @command.command("recover")
 @database_option
-def recover_command(database: str | None) -> None:
+def recover_command(db: str | None) -> None:
     """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself.
 
     \b
     recorder db recover
     """
-    url = chosen_url(database)
+    url = chosen_url(db)
+    path = database_path(url)
+    if not path.exists() and not journal_root(url).exists():
+        raise NotFoundError(f"There is no database {path}, and no journal beside it: nothing has been recorded there.")
     with Store(url) as store:
         found = recover(store, journal_root(url), _wait)
     echo(f"{found} journal{'s' if found != 1 else ''} recovered." if found else "There is nothing to recover.")

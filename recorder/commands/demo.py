@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 import httpx
 import msgspec
+from click.core import ParameterSource
 from sqlalchemy import URL
 
 from recorder import server
@@ -43,30 +43,32 @@ class Call(NamedTuple):
 
 @click.command()
 @database_option
-def command(database: str | None) -> None:
+@click.pass_context
+def command(ctx: click.Context, db: str | None) -> None:
     """Record, list and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
     \b
     recorder demo
     recorder demo --db /tmp/demo.db
     """
-    url = chosen_url(database)
+    url = chosen_url(db)
+    given = ("--db", db) if db and ctx.get_parameter_source("db") is ParameterSource.COMMANDLINE else ()
     name = time.strftime("demo-%Y%m%d-%H%M%S")
     echo(f"Recording session {name} to {database_path(url)}:")
     received = server.run(_record(url, name))
-    _run("sessions", "--limit", "3", url=url)
-    _run("events", name, "--exchange", "1", "--limit", str(SHOWN), url=url)
-    _run("replay", name, "--exchange", "2", "--format", "text", url=url)
-    click.echo()
+    _run("sessions", "--limit", "3", *given)
+    _run("events", name, "--exchange", "1", "--limit", str(SHOWN), *given)
+    _run("replay", name, "--exchange", "2", "--format", "text", *given)
     _compare(asyncio.run(_recorded(url, name)), received)
-    echo(f"Go on: recorder events {name} | recorder replay {name} --speed 4 --format jsonl | recorder serve")
+    echo("Go on:")
+    for further in (("events", name), ("replay", name, "--speed", "4", "--format", "jsonl"), ("serve",)):
+        echo(f"  {shlex.join(('recorder', *further, *given))}")
 
 
-def _run(*arguments: str, url: URL) -> None:
+def _run(*arguments: str) -> None:
     """Run a command as a user would, and say which."""
-    echo(f"\n$ recorder {shlex.join(arguments)}")
-    recorder.main([*arguments, "--db", str(database_path(url))], prog_name="recorder", standalone_mode=False)
-    sys.stdout.flush()
+    echo(f"\n$ {shlex.join(('recorder', *arguments))}")
+    recorder.main(arguments, prog_name="recorder", standalone_mode=False)
 
 
 async def _record(url: URL, name: str) -> list[bytes]:
@@ -76,10 +78,11 @@ async def _record(url: URL, name: str) -> list[bytes]:
         async with recording(url, upstreams) as proxy:
             front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
             await front.start()
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}/s/{name}", timeout=30) as client:
-                bodies = await _converse(client)
-            await front.stop()
-    return bodies
+            try:
+                async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}/s/{name}", timeout=30) as client:
+                    return await _converse(client)
+            finally:
+                await front.stop(grace_s=0)  # before its upstream goes, or Ctrl-C would be recorded as a fault of that
 
 
 async def _converse(client: httpx.AsyncClient) -> list[bytes]:

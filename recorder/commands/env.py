@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import click
 
+from recorder.commands.output import write_line
+
+DEFAULT_URL = "http://127.0.0.1:8787"
+
+# Of ASCII, what needs no escape in a URL, a TOML string or a format, and begins neither query nor fragment.
+_PLAIN = re.compile(r"[!$-;=@-\[\]-_a-z~]+")
 _CODEX = (
     "model_provider=recorder",
     'model_providers.recorder={{name="recorder", base_url="{url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}',
@@ -21,8 +28,9 @@ def _export(**variables: str) -> Callable[[str], str]:
 
 
 def _codex(url: str) -> str:
+    """A function and not an alias: shells expand no alias on the line that makes it, and none in a script."""
     flags = " ".join(f"-c {shlex.quote(setting.format(url=url))}" for setting in _CODEX)
-    return f"alias codex={shlex.quote(f'codex {flags}')}"
+    return f'codex() {{ command codex {flags} "$@"; }}'
 
 
 # How each client takes its base URL, and whether with /v1 in it.
@@ -37,9 +45,26 @@ CLIENTS: dict[str, Callable[[str], str]] = {
 }
 
 
+def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and _PLAIN.fullmatch(value)
+    except ValueError:
+        good = False
+    if not good:
+        raise click.BadParameter(f"{value!r} is no http or https URL, such as http://127.0.0.1:8787.")
+    return value.rstrip("/")
+
+
 @click.command()
 @click.argument("client", type=click.Choice(list(CLIENTS)))
-@click.option("--url", default="http://127.0.0.1:8787", show_default=True, help="Where `recorder serve` listens.")
+@click.option(
+    "--url",
+    default=DEFAULT_URL,
+    show_default=True,
+    callback=_base_url,
+    help="Where `recorder serve` listens.",
+)
 @click.option("--session", metavar="NAME", help="Record everything under this session.")
 def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
@@ -49,5 +74,5 @@ def command(client: str, url: str, session: str | None) -> None:
     eval "$(recorder env codex --session refactoring)" && codex
     """
     if session is not None:
-        url = f"{url.rstrip('/')}/s/{quote(session, safe='')}"
-    click.echo(CLIENTS[client](url.rstrip("/")))
+        url = f"{url}/s/{quote(session, safe='')}"
+    write_line(CLIENTS[client](url))

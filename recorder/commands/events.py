@@ -10,35 +10,46 @@ import click
 import msgspec
 
 from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import safe_text, with_json, write_bytes, write_json, write_table
+from recorder.commands.output import with_json, write_bytes, write_json
 from recorder.commands.selection import EXCHANGE_HELP, select
+from recorder.commands.table import Column, growing_table, write_table
 from recorder.errors import UsageError
 from recorder.events import BODY_KINDS, Event
 from recorder.log import Log
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
 PREVIEW = 120  # characters of an event in the table
-_COLUMNS = ("exchange", "pos", "t_ms", "kind", "type", "seq", "item_id", "index", "bytes", "raw")
-_RIGHT = ("exchange", "pos", "t_ms", "seq", "index", "bytes")
+_COLUMNS = (
+    Column("exchange", right=True),
+    Column("pos", right=True, usual=4),
+    Column("t_ms", right=True, usual=8),
+    Column("kind", usual=8),
+    Column("type", cap=30, usual=26),
+    Column("seq", right=True, goes=3, usual=4),
+    Column("item_id", cap=12, goes=1, usual=12),
+    Column("index", right=True, goes=2),
+    Column("bytes", right=True, goes=4),
+    Column("raw", least=16, usual=PREVIEW),
+)
 
 
 @click.command()
 @click.argument("session")
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
-@click.option("--raw", "as_raw", is_flag=True, help="The response bodies as they were received, decoded, and no more.")
+@click.option("--raw", is_flag=True, help="The response bodies as they were received, decoded, and no more.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
 @click.option("--follow", is_flag=True, help="Go on as events come in, until interrupted.")
 @with_json
 @database_option
 def command(
-    database: str | None,
+    db: str | None,
     session: str,
     exchange: str | None,
-    as_raw: bool,
+    raw: bool,
     limit: int | None,
     follow: bool,
-    as_json: bool,
-    as_jsonl: bool,
+    json: bool,
+    jsonl: bool,
 ) -> None:
     """Show the events of SESSION (an id, the beginning of one, a name, or `latest`), exchange by exchange.
 
@@ -47,18 +58,16 @@ def command(
     recorder events latest --exchange 1 --raw
     recorder events latest --follow --jsonl
     """
-    if as_raw and (as_json or as_jsonl):
+    if raw and (json or jsonl):
         raise UsageError("--raw is bytes, --json and --jsonl are JSON: choose one.")
-    if follow and as_json:
+    if follow and json:
         raise UsageError("A JSON array has an end and --follow has none: use --jsonl.")
-    show = _raw if as_raw else _json_lines if as_jsonl else _json if as_json else _lines if follow else _table
-    asyncio.run(_show(show, database, session, exchange, limit, follow))
+    show = _raw if raw else _json_lines if jsonl else _json if json else _growing if follow else _table
+    asyncio.run(_show(show, db, session, exchange, limit, follow))
 
 
-async def _show(
-    show: Any, database: str | None, session: str, exchange: str | None, limit: int | None, follow: bool
-) -> None:
-    async with await Log.open(chosen_url(database)) as log:
+async def _show(show: Any, db: str | None, session: str, exchange: str | None, limit: int | None, follow: bool) -> None:
+    async with await Log.open(chosen_url(db)) as log:
         events = _events(log, session, exchange, follow)
         await show(events if limit is None else _first(limit, events))
 
@@ -107,13 +116,13 @@ async def _json_lines(events: AsyncIterator[tuple[int, Event]]) -> None:
 
 
 async def _table(events: AsyncIterator[tuple[int, Event]]) -> None:
-    write_table(_COLUMNS, [_cells(number, event) async for number, event in events], right=_RIGHT)
+    write_table(_COLUMNS, [_cells(number, event) async for number, event in events])
 
 
-async def _lines(events: AsyncIterator[tuple[int, Event]]) -> None:
+async def _growing(events: AsyncIterator[tuple[int, Event]]) -> None:
+    write_row = growing_table(_COLUMNS)
     async for number, event in events:
-        cells = ("" if cell is None else str(cell) for cell in _cells(number, event))
-        click.echo(safe_text("  ".join(cells)))
+        write_row(_cells(number, event))
 
 
 def _row(event: Event) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from recorder.errors import StoreBusyError
+from recorder.errors import StoreBusyError, StoreLostError
 from recorder.ingest import RETRY_S, Ingester, Stopped, claimed, recover, recover_one
 from recorder.location import database_url
 from recorder.store import Store
@@ -58,6 +58,9 @@ def main(url: str, directory: Path) -> None:
             _ingest(store, directory, pause)
         except Stopped:
             log.warning("stopped while the database refused; %s is ingested at the next start", directory)
+        except StoreLostError as error:
+            log.error("%s", error)
+            sys.exit(1)  # the recorder starts another, which opens, or makes, the database that is there then
 
 
 def _stand_back() -> None:

@@ -1,16 +1,19 @@
-"""Printing: tables for people, JSON for programs, and nothing that could take over a terminal."""
+"""Printing: lines for people, JSON for programs, and nothing that could take over a terminal.
+
+All that goes to stdout goes through here, so that a stdout that takes nothing is one sentence and never a traceback.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+from recorder.errors import RecorderError
 
 _ESCAPED = {
     **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"},
@@ -19,8 +22,8 @@ _ESCAPED = {
 }
 
 json_options = (
-    click.option("--json", "as_json", is_flag=True, help="A JSON array; keys are the SQL column names."),
-    click.option("--jsonl", "as_jsonl", is_flag=True, help="One JSON object a line."),
+    click.option("--json", is_flag=True, help="A JSON array; keys are the SQL column names."),
+    click.option("--jsonl", is_flag=True, help="One JSON object a line."),
 )
 
 
@@ -52,19 +55,51 @@ def write_bytes(data: bytes) -> None:
     """Bytes on stdout, at once; made visible if it is a terminal."""
     if sys.stdout.isatty():
         data = safe_text(data.decode("utf-8", "backslashreplace")).encode()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    _write(data)
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> None:
-    """A table on stdout. On a terminal it is cut to its width; in a pipe every cell is whole."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        table.add_row(*(Text("" if cell is None else safe_text(str(cell)).replace("\n", " ")) for cell in row))
-    width = None if sys.stdout.isatty() else 1000
-    Console(file=sys.stdout, width=width, highlight=False).print(table)
+def write_line(text: str = "") -> None:
+    """A line of our own on stdout, at once. What of it was recorded has been through `safe_text`."""
+    _write(f"{text}\n".encode("utf-8", "backslashreplace"))
+
+
+def stdout_refusal() -> RecorderError | None:
+    """That stdout takes nothing, if so: asked with an empty line, after something has failed."""
+    try:
+        write_line()
+    except RecorderError as refusal:
+        return refusal
+    return None
+
+
+def open_closed_stdout() -> None:
+    """Put in the place of a stdout that is closed (`>&-`) one that refuses to be written, as a closed one should.
+
+    Otherwise the next file that is opened gets its number.
+    """
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+
+
+def _write(data: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # `| head` has seen enough
+        _discard_rest()
+        raise click.exceptions.Exit(0) from None
+    except OSError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: OSError) -> RecorderError:
+    _discard_rest()
+    return RecorderError(f"stdout cannot be written: {error.strerror}.")
+
+
+def _discard_rest() -> None:
+    """What stdout has not taken, it will not be given again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _plain(value: Any) -> Any:

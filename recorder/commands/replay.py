@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from typing import get_args
 
 import click
 import msgspec
 
 from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import echo, write_bytes, write_json
+from recorder.commands.output import echo, write_bytes, write_json, write_line
 from recorder.commands.selection import EXCHANGE_HELP, select
 from recorder.dialects import by_name
-from recorder.errors import RecorderError
-from recorder.events import BODY_KINDS, Event, Exchange
+from recorder.errors import NotFoundError, RecorderError
+from recorder.events import BODY_KINDS, BrokenOff, Event, Exchange
 from recorder.log import Log
 from recorder.playback import Clock, paced
 
@@ -35,22 +35,35 @@ class Speed(click.ParamType[float | None]):
         return speed
 
 
+class _End(msgspec.Struct, frozen=True):
+    """What is read here of an `end` event."""
+
+    status: str = "unknown"
+
+
 @click.command()
 @click.argument("session")
-@click.option("--speed", type=Speed(), default="1", show_default=True, help="Times the original speed.")
+@click.option(
+    "--speed",
+    type=Speed(),
+    metavar="1|N|max",
+    default="1",
+    show_default=True,
+    help="Times the original speed.",
+)
 @click.option(
     "--format",
-    "form",
     type=click.Choice(["sse", "jsonl", "text"]),
     default="sse",
     show_default=True,
-    help="sse: the bytes of the response body. jsonl: one event a line, with its payload. text: what the model wrote.",
+    help="sse: the bytes of the response body. jsonl: one event a line, its JSON payload as data, and as raw "
+    "what has none. text: what the model wrote.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="Play a session although some of its bytes were not kept.")
 @database_option
 def command(
-    database: str | None, session: str, speed: float | None, form: str, exchange: str | None, allow_gaps: bool
+    db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:
     """Play the responses of SESSION (an id, the beginning of one, a name, or `latest`) to stdout.
 
@@ -61,25 +74,36 @@ def command(
     recorder replay latest --exchange 2 --speed max --format sse > body.sse
     recorder replay latest --speed 4 --format text
     """
-    asyncio.run(_replay(database, session, speed, form, exchange, allow_gaps))
+    asyncio.run(_replay(db, session, speed, format, exchange, allow_gaps))
 
 
 async def _replay(
-    database: str | None, session: str, speed: float | None, form: str, exchange: str | None, allow_gaps: bool
+    db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:
-    async with await Log.open(chosen_url(database)) as log:
-        _, chosen = await select(log, session, exchange)
+    async with await Log.open(chosen_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
         if not allow_gaps:
             await _refuse_gaps(log, chosen)
         played = 0
-        for _, each in chosen:
-            write = _WRITERS[form](each)
+        for number, each in chosen:
+            writer = _WRITERS[format](each)
             events = log.events(each.session_id, each.exchange_id, kinds=BODY_KINDS)
             async for event in paced(events, speed, Clock()):
-                write(event)
+                writer.write(event)
                 played += 1
+            remarks = [remark for remark in (writer.close(), await _ending(log, each)) if remark]
+            if remarks:
+                echo(f"Exchange {number}: {', '.join(remarks)}.")
         if not played:
-            echo("There is no response body in it.")
+            raise NotFoundError(f"There is no response body in session {found.name}: `recorder events` shows what is.")
+
+
+async def _ending(log: Log, exchange: Exchange) -> str | None:
+    """What there is to say about a stream that did not end as streams do."""
+    async for event in log.events(exchange.session_id, exchange.exchange_id, kinds=("end",)):
+        status: str = msgspec.json.decode(event.raw, type=_End).status
+        return f"it broke off ({status})" if status in get_args(BrokenOff) else None
+    return "it is unfinished, this is what there is of it so far"
 
 
 async def _refuse_gaps(log: Log, chosen: list[tuple[int, Exchange]]) -> None:
@@ -88,32 +112,54 @@ async def _refuse_gaps(log: Log, chosen: list[tuple[int, Exchange]]) -> None:
             raise RecorderError(f"Exchange {number} has a gap, bytes that were not kept: --allow-gaps plays the rest.")
 
 
-def _sse(exchange: Exchange) -> Callable[[Event], None]:
-    return lambda event: write_bytes(event.raw)
+class _Sse:
+    """The bytes as they were received."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        pass
+
+    def write(self, event: Event) -> None:
+        write_bytes(event.raw)
+
+    def close(self) -> str | None:
+        """End the exchange; returns what there is to say about it."""
+        return None
 
 
-def _jsonl(exchange: Exchange) -> Callable[[Event], None]:
-    def write(event: Event) -> None:
+class _Jsonl(_Sse):
+    """Events as objects: `data` is the JSON payload; `raw` is there instead where an event has none."""
+
+    def write(self, event: Event) -> None:
         row = msgspec.structs.asdict(event)
         row = {name: row[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "sequence_number")}
         payload = _payload(event)
-        write_json([{**row, "data": event.raw if payload is None else msgspec.Raw(payload)}], lines=True)
+        content = {"raw": event.raw} if payload is None else {"data": msgspec.Raw(payload)}
+        write_json([{**row, **content}], lines=True)
 
-    return write
 
+class _Text(_Sse):
+    """What the model wrote, with the end of a line at its end."""
 
-def _text(exchange: Exchange) -> Callable[[Event], None]:
-    text = by_name(exchange.api).text
+    def __init__(self, exchange: Exchange) -> None:
+        self._text = by_name(exchange.api).text
+        self._last = ""
 
-    def write(event: Event) -> None:
+    def write(self, event: Event) -> None:
         payload = _payload(event)
-        if payload is not None:
-            write_bytes(text(payload).encode("utf-8", "replace"))
+        text = "" if payload is None else self._text(payload)
+        if text:
+            write_bytes(text.encode("utf-8", "replace"))
+            self._last = text
 
-    return write
+    def close(self) -> str | None:
+        if not self._last:
+            return "there is no text in it"
+        if not self._last.endswith("\n"):
+            write_line()
+        return None
 
 
-_WRITERS = {"sse": _sse, "jsonl": _jsonl, "text": _text}
+_WRITERS: dict[str, type[_Sse]] = {"sse": _Sse, "jsonl": _Jsonl, "text": _Text}
 
 
 def _payload(event: Event) -> bytes | None:

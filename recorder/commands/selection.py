@@ -18,7 +18,8 @@ async def select(log: Log, session: str, exchange: str | None) -> tuple[Session,
     matches = [(number, each) for number, each in numbered if exchange in (str(number), each.exchange_id)]
     matches = matches or [(n, each) for n, each in numbered if len(exchange) >= 4 and _names(exchange, each)]
     if not matches:
-        raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has 1 to {len(numbered)}.")
+        has = {0: "none", 1: "only 1"}.get(len(numbered), f"1 to {len(numbered)}")
+        raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
     if len(matches) > 1:
         raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
     return found, matches

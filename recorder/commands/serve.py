@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import click
@@ -11,6 +13,7 @@ import click
 from recorder import server
 from recorder.admission import is_local
 from recorder.commands.database import chosen_url, database_option
+from recorder.commands.env import DEFAULT_URL
 from recorder.commands.output import echo
 from recorder.commands.recording import describe, recording
 from recorder.errors import RecorderError, UsageError
@@ -25,19 +28,42 @@ def _upstreams(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
         raise click.BadParameter(str(error)) from error
 
 
+def _loopback(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    host = value.removeprefix("[").removesuffix("]")
+    try:
+        local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise click.BadParameter(
+            f"{value!r} is no loopback address such as 127.0.0.1, ::1 or localhost: "
+            "whoever reaches the port could use your upstreams, and asking them for a token comes in a later version."
+        )
+    return host
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True, help="0 takes a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; a loopback one.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    callback=_loopback,
+    help="The address to listen on; a loopback one.",
+)
 @click.option(
     "--upstream",
-    "upstreams",
     metavar="NAME=URL",
     multiple=True,
     callback=_upstreams,
     help="Where an API is: openai=, anthropic= and gemini= replace the public ones; another NAME is reachable as "
     "/NAME/…. Can be given many times.",
 )
-@click.option("--allow-host", "hosts", metavar="NAME", multiple=True, help="A further name for this machine in Host.")
+@click.option("--allow-host", metavar="NAME", multiple=True, help="A further name for this machine in Host.")
 @click.option(
     "--max-body",
     metavar="MIB",
@@ -48,7 +74,7 @@ def _upstreams(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 )
 @database_option
 def command(
-    database: str | None, port: int, host: str, upstreams: list[Upstream], hosts: tuple[str, ...], max_body: int
+    db: str | None, port: int, host: str, upstream: list[Upstream], allow_host: tuple[str, ...], max_body: int
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
 
@@ -61,21 +87,29 @@ def command(
     recorder serve --upstream local=http://127.0.0.1:11434/v1    # as http://127.0.0.1:8787/local
     """
     logging.basicConfig(stream=sys.stderr, format="recorder: %(message)s", level=logging.WARNING)
-    server.run(_serve(database, port, host, upstreams, hosts, max_body))
+    server.run(_serve(db, port, host, upstream, allow_host, max_body))
 
 
 async def _serve(
-    database: str | None, port: int, host: str, upstreams: list[Upstream], hosts: tuple[str, ...], max_body: int
+    db: str | None, port: int, host: str, upstreams: list[Upstream], hosts: tuple[str, ...], max_body: int
 ) -> None:
-    url = chosen_url(database)
+    url = chosen_url(db)
     for name, base in Routes(upstreams).upstreams:
         there = urlsplit(base)
-        if there.port == port and is_local((there.hostname or "").encode(), hosts):
+        if there.port == port and is_local(_in_url(there.hostname or "").encode(), hosts):
             raise UsageError(f"Upstream {name} ({base}) would be this recorder itself: give another --port.")
 
     def ready(bound_port: int) -> None:
-        for line in describe(url, f"http://{host}:{bound_port}", Routes(upstreams).upstreams):
+        address = f"http://{_in_url(host)}:{bound_port}"
+        for line in describe(url, address, Routes(upstreams).upstreams):
             echo(line)
+        elsewhere = "" if address == DEFAULT_URL else f" --url {shlex.quote(address)}"
+        echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
 
     async with recording(url, upstreams, hosts=hosts, body_limit_bytes=max_body * 2**20) as proxy:
-        await server.serve(proxy, host, port, on_ready=ready, on_drain=proxy.shutdown)
+        await server.serve(proxy, host, port, on_ready=ready, on_stop=_say_stopping, on_drain=proxy.shutdown)
+
+
+def _say_stopping(streams: int) -> None:
+    if streams:
+        echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")

@@ -51,6 +51,7 @@ async def stopped(serve: Serving, send: Signal, signals: int) -> tuple[float, di
         code = await asyncio.to_thread(serve.process.wait, 15)
         took_s = time.monotonic() - began
     assert code == 0
+    assert f"open streams ({STREAMS})" in serve.said
     assert "Traceback" not in serve.said
     return took_s, {name: task.result() for name, task in streams.items()}
 

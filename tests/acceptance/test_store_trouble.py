@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from recorder.demo.server import start
-from tests.acceptance.logbook import assert_chained, entries
+from tests.acceptance.logbook import all_ended, assert_chained, entries
 from tests.acceptance.upstreams import Answer, Upstream, request
-from tests.serving import Serving, everywhere, run, serving
+from tests.serving import Serving, everywhere, run, serving, wait_until
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
 
 STREAMS = 12
@@ -182,3 +182,31 @@ def _dechunked(data: bytes) -> bytes:
         body += data[start : start + size]
         data = data[start + size + 2 :]
     return body
+
+
+def holds(db: Path, body: bytes) -> bool:
+    """Whether a database is there, and that response in it."""
+    with contextlib.suppress(sqlite3.OperationalError):
+        return body in [entry.body for entry in entries(db)]
+    return False
+
+
+async def test_a_database_that_is_deleted_while_recording_is_made_again(tmp_path: Path) -> None:
+    """What was in it is gone with it, but for what the journal still has; what passes from then on is not."""
+    db = tmp_path / "recorder.db"
+    async with Upstream({"one": paced("one", 5, 0), "two": paced("two", 5, 0)}) as upstream:
+        with serving(db, *everywhere(upstream.base)) as serve:
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(request("/v1/responses", "one"))
+                await client.response()
+            await asyncio.to_thread(wait_until, lambda: all_ended(db, 1))
+            for path in (db, Path(f"{db}-wal"), Path(f"{db}-shm")):
+                path.unlink(missing_ok=True)
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(request("/v1/responses", "two"))
+                received = await client.response()
+            await asyncio.to_thread(wait_until, lambda: holds(db, received.body))
+            assert serve.stop() == 0
+    assert holds(db, received.body)
+    assert "was deleted or replaced" in serve.said
+    assert "Traceback" not in serve.said

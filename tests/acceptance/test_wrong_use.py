@@ -68,7 +68,7 @@ def test_a_taken_port(tmp_path: Path) -> None:
 WRONG = {
     "unknown session": (["events", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
     "unknown session of a replay": (["replay", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
-    "unknown exchange": (["events", "latest", "--exchange", "7"], 3, ["no exchange 7", "1 to 1"]),
+    "unknown exchange": (["events", "latest", "--exchange", "7"], 3, ["no exchange 7", "it has only 1"]),
     "unknown exchange of a replay": (["replay", "latest", "--exchange", "abcdef"], 3, ["no exchange abcdef"]),
     "speed of nothing": (["replay", "latest", "--speed", "0"], 2, ["over 0, or max"]),
     "negative speed": (["replay", "latest", "--speed", "-1"], 2, ["over 0, or max"]),

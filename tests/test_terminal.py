@@ -1,0 +1,138 @@
+"""What commands write to: terminals of any width, and a stdout that takes nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from recorder.commands.events import _COLUMNS as EVENTS
+from recorder.commands.sessions import _COLUMNS as SESSIONS
+from recorder.commands.table import Column, fitted
+from tests.test_commands import FRAMES, HOSTILE, Recorded, run
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    made = Recorded(tmp_path_factory.mktemp("terminal") / "recorder.db")
+    for number in range(3):
+        made.session(f"a session with quite a long name, number {number}", FRAMES, gap=number == 1)
+    made.session("hostile", [b"data: " + HOSTILE.encode() + b"\xff\n\n"], outcome="upstream_unreachable")
+    return made
+
+
+def on_terminal(columns: int, *arguments: object) -> list[str]:
+    """The lines that a command writes to a terminal of that width, without their attributes."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [sys.executable, "-m", "recorder", *map(str, arguments)]
+    environment = {"PATH": "/usr/bin:/bin", "TERM": "xterm"}
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.PIPE, env=environment, cwd="/") as process:
+        os.close(slave)
+        shown = b""
+        while data := _read(master):
+            shown += data
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    os.close(master)
+    return re.sub(r"\x1b\[\d+m", "", shown.decode()).splitlines()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # EIO: the other side is closed
+        return b""
+
+
+@pytest.mark.parametrize("follow", [(), ("--follow", "--limit", 9)])
+def test_events_are_readable_on_eighty_columns(recorded: Recorded, follow: tuple[object, ...]) -> None:
+    name = "a session with quite a long name, number 0"
+    header, *lines = on_terminal(80, "events", name, *follow, "--db", recorded.path)
+    assert header.split() == ["exchange", "pos", "t_ms", "kind", "type", "raw"]
+    assert all(cell_len(line) <= 80 for line in (header, *lines))
+    assert [line.split()[:2] for line in lines] == [["1", str(pos)] for pos in range(len(lines))]
+    assert {line.split()[3] for line in lines} <= {"request", "response", "frame", "comment", "reads", "end"}
+
+
+def test_sessions_are_readable_on_eighty_columns(recorded: Recorded) -> None:
+    header, *lines = on_terminal(80, "sessions", "--db", recorded.path)
+    assert header.split() == ["session", "name", "last", "exchanges", "status"]
+    assert all(cell_len(line) <= 80 for line in (header, *lines))
+    assert lines[0].endswith("upstream_unreachable")
+    assert lines[2].endswith("completed, gaps")
+
+
+def test_a_shortened_id_still_means_its_session(recorded: Recorded) -> None:
+    [_, line, *_] = on_terminal(80, "sessions", "--db", recorded.path)
+    short = line.split()[0]
+    assert len(short) < 36
+    assert run("events", short, "--db", recorded.path) == run("events", "latest", "--db", recorded.path)
+
+
+def test_a_wide_terminal_shows_every_column(recorded: Recorded) -> None:
+    assert on_terminal(250, "sessions", "--db", recorded.path)[0].split() == [column.name for column in SESSIONS]
+    assert on_terminal(250, "events", "latest", "--db", recorded.path)[0].split() == [column.name for column in EVENTS]
+
+
+def test_recorded_text_cannot_take_over_a_real_terminal(recorded: Recorded) -> None:
+    shown = "\n".join(on_terminal(200, "events", "hostile", "--db", recorded.path))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    assert "\\x1b]52" in shown
+
+
+@given(st.sampled_from([SESSIONS, EVENTS]), st.data(), st.integers(80, 300))
+def test_only_the_column_with_room_to_give_is_cut(columns: tuple[Column, ...], data: st.DataObject, width: int) -> None:
+    needed = [max(len(column.name), data.draw(st.integers(1, 20))) for column in columns]
+    widths = fitted(columns, needed, width)
+    for number, shown in widths.items():
+        if not columns[number].least:
+            assert shown == min(needed[number], columns[number].cap)
+    assert all(column.goes for number, column in enumerate(columns) if number not in widths)
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd="/")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("--help", "sessions", "sessions --json", "events latest --raw", "events latest", "events latest --follow"),
+        *("replay latest --speed max", "replay latest --speed max --format jsonl", "env openai", "db path"),
+    ],
+)
+@pytest.mark.parametrize("nowhere", ["> /dev/full", ">&-"])
+def test_a_stdout_that_takes_nothing_is_one_sentence(recorded: Recorded, command: str, nowhere: str) -> None:
+    database = f"RECORDER_DB={shlex.quote(str(recorded.path))}"
+    done = shell(f"{database} {sys.executable} -m recorder {command} {nowhere}")
+    assert done.returncode == 1
+    assert re.fullmatch(r"Error: stdout cannot be written: .*\.\n", done.stderr), done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_told_nothing(recorded: Recorded) -> None:
+    for command in ("sessions --jsonl", "events latest", "events latest --raw", "--help"):
+        program = f"{sys.executable} -m recorder {command}"
+        done = shell(f"RECORDER_DB={shlex.quote(str(recorded.path))} {program} | true")
+        assert done.stderr == ""
+
+
+def test_a_working_directory_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    done = shell(
+        f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && {sys.executable} -m recorder sessions"
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: The working directory does not exist any more")
