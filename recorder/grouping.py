@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from recorder.dialects.payload import too_deep
 from recorder.heads import RequestHead
 
 BODY_LIMIT = 16 * 1024 * 1024
@@ -197,7 +198,7 @@ def _leaf(document: bytes) -> str | None:
 
 def _members(document: bytes) -> Mapping[str, bytes]:
     """The members of a JSON object, still encoded: an agent's whole history is skipped, not built."""
-    if not document.lstrip().startswith(b"{"):
+    if not document.lstrip().startswith(b"{") or too_deep(document):
         return {}
     try:
         return {name: bytes(value) for name, value in _decode_members(document).items()}

@@ -124,7 +124,7 @@ class Proxy:
         """Forward, and listen to the client meanwhile: whichever ends first ends the other."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                listener = tasks.create_task(client.listen())
+                listener = tasks.create_task(self._listen(request, client))
                 await self._forward(request, route, response)
                 listener.cancel()
         except* ClientGoneError:  # client leaves: `_forward` was cancelled and has closed the upstream
@@ -132,6 +132,13 @@ class Proxy:
         except* BodyTooLargeError:
             if not response.started:
                 await _respond(response.send, *_error(too_large(self._body_limit_bytes)))
+
+    async def _listen(self, request: httpx.Request, client: _Client) -> None:
+        try:
+            await client.listen()
+        except BodyTooLargeError:  # the record says why, before `_forward` is cancelled
+            request.extensions["error"] = too_large(self._body_limit_bytes).message
+            raise
 
     async def _forward(self, request: httpx.Request, route: Route, response: _Response) -> None:
         """The way of a request up and of each chunk down.

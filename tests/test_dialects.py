@@ -6,15 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.dialects import DIALECTS, Keys, by_name, by_path, framing
+from recorder.dialects import DIALECTS, Dialect, Keys, by_name, by_path, framing
+from recorder.dialects.payload import NESTING_LIMIT, too_deep
 from recorder.sse import Splitter, parse
 from tests.corpus import corpus_files, corpus_index, needs_corpus
+
+T = TypeVar("T")
 
 RESPONSES = by_name("openai-responses").keys
 CHAT = by_name("openai-chat").keys
@@ -220,6 +223,49 @@ def test_a_payload_over_several_lines_is_read_all_the_same() -> None:
 
 def test_broken_json_leaves_the_type_of_the_event_line() -> None:
     assert RESPONSES(b'event: response.created\ndata: {"type":"x\n\n') == Keys("response.created")
+
+
+# -- depth
+
+
+def deeper(frames: int, call: Callable[[], T]) -> T:
+    """`call()`, that much further down the stack."""
+    return deeper(frames - 1, call) if frames else call()
+
+
+def deep(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
+    """A payload of that many levels, its own included."""
+    return b'{"type":"t","error":null,"deep":' + opening * (levels - 1) + b"1" + closing * (levels - 1) + b"}"
+
+
+@pytest.mark.parametrize("levels", [NESTING_LIMIT, NESTING_LIMIT + 1, 500, 975, 987, 990, 2000])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_what_a_deep_payload_says_does_not_hang_on_the_stack(
+    dialect: Dialect, opening: bytes, closing: bytes, levels: int
+) -> None:
+    raw = b"event: e\ndata: " + deep(levels, opening, closing) + b"\n\n"
+    keys = dialect.keys(raw)
+    assert keys == deeper(500, lambda: dialect.keys(raw))
+    assert (keys.data_start is None) == (levels > NESTING_LIMIT)
+    assert levels <= NESTING_LIMIT or keys == Keys("e")
+
+
+@pytest.mark.parametrize("levels", [NESTING_LIMIT, NESTING_LIMIT + 1, 987])
+def test_the_text_of_a_deep_payload_does_not_hang_on_the_stack(levels: int) -> None:
+    data = b'{"delta":{"text":"said"},' + deep(levels)[1:]
+    text = by_name("anthropic").text
+    assert text(data) == deeper(500, lambda: text(data)) == ("said" if levels <= NESTING_LIMIT else "")
+
+
+@given(
+    st.recursive(st.text('[]{}"\\ a', max_size=6), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+)
+def test_brackets_are_counted_outside_texts_only(value: object) -> None:
+    data = json.dumps([value, "[" * NESTING_LIMIT]).encode()
+    assert not too_deep(data)
+    assert too_deep(b"[" * NESTING_LIMIT + data + b"]" * NESTING_LIMIT)
+    assert not too_deep(data + b"," + b"[]," * NESTING_LIMIT)
 
 
 # -- any bytes

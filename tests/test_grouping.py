@@ -265,6 +265,15 @@ def test_an_odd_body_names_no_session(body: bytes) -> None:
     assert found(body) == (None, "new")
 
 
+@pytest.mark.parametrize("levels", [100, 500, 975, 987, 990])
+def test_what_a_deep_body_names_does_not_hang_on_the_stack(levels: int) -> None:
+    def deeper(frames: int) -> tuple[str | None, str]:
+        return deeper(frames - 1) if frames else found(body)
+
+    body = b'{"prompt_cache_key": "k", "deep": ' + b"[" * levels + b"]" * levels + b"}"
+    assert found(body) == deeper(500) == (("k", "prompt_cache_key") if levels == 100 else (None, "new"))
+
+
 def test_a_number_is_a_name() -> None:
     assert found({"prompt_cache_key": 42}) == ("42", "prompt_cache_key")
 

@@ -42,7 +42,11 @@ async def test_an_upload_that_passes_the_limit_on_its_way_is_a_413(tmp_path: Pat
             response = await proxy.ask(request + chunked(b"x" * (2**20 + 1)))
             assert response.status.startswith(b"413")
             await asyncio.wait_for(upstream.gone.wait(), 1)
-            assert proxy.tapes()[0].json[Mark.REQUEST_END] == {"complete": False}
+            (tape,) = proxy.tapes()
+            assert tape.json[Mark.REQUEST_END] == {"complete": False}
+            error = "The request body is over the limit of 1 MiB; see --max-body."
+            assert tape.json[Mark.END] == {"outcome": "client_disconnect", "error": error}
+            assert error.encode() in response.body
 
 
 @on_uvloop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -130,6 +129,13 @@ async def test_a_chunk_is_in_the_journal_before_it_is_handed_on(journal: Journal
     await response.stream.aclose()
 
 
+async def test_whoever_lets_go_of_an_exchange_may_say_why(journal: Journal) -> None:
+    request = httpx.Request("GET", "http://h/", stream=Chunks(), extensions={"error": "Too large."})
+    response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
+    await response.stream.aclose()
+    assert tape_of(journal).json[Mark.END] == {"outcome": "client_disconnect", "error": "Too large."}
+
+
 @pytest.mark.parametrize("outcome", [None, "recorder_shutdown"])
 async def test_closing_early_means_the_client_left_unless_told_otherwise(journal: Journal, outcome: str | None) -> None:
     request = httpx.Request("GET", "http://h/", stream=Chunks())
@@ -153,18 +159,21 @@ async def test_how_the_upstream_broke_is_kept(journal: Journal) -> None:
 @pytest.mark.parametrize("first", range(9))
 @pytest.mark.parametrize("how", ["once", "for good"])
 async def test_store_fails(journal: Journal, how: str, first: int) -> None:
-    """Whichever write fails, the client and the upstream get every byte; a chunk that was lost stands in a gap."""
+    """Whichever write fails, the client and the upstream get every byte, and the record says that it is not whole."""
     echo = Echo(*CHUNKS)
     failing = Failing(journal, fails=lambda call: call == first or (how == "for good" and call > first))
     assert await pass_through(RecordingTransport(echo, failing)) == CHUNKS
     assert echo.uploaded == b"body"
     tape = tape_of(journal)
     if how == "once" and first in (5, 6, 7):  # one of the three chunks
-        lost = CHUNKS[first - 5]
+        kept, lost = CHUNKS[: first - 5], CHUNKS[first - 5 :]
         gap = tape.json[Mark.GAP]
-        assert (gap["mark"], gap["chunks"], gap["size_bytes"]) == (Mark.CHUNK, 1, len(lost))
-        assert gap["sha256"] == sha256(lost).hexdigest()
-        assert tape.body == b"".join(CHUNKS).replace(lost, b"")
+        assert (gap["mark"], gap["chunks"], gap["size_bytes"]) == (Mark.CHUNK, len(lost), len(b"".join(lost)))
+        assert (tape.body, tape.marks[-2:]) == (b"".join(kept), [Mark.GAP, Mark.END])
+    if how == "once" and first in (1, 2):  # one of the two chunks of the request
+        assert tape.json[Mark.REQUEST_END] == {"complete": False}
+    if how == "for good":
+        assert Mark.END not in tape.marks
     if how == "once" and first != 8:
         assert tape.json[Mark.END]["error"] == "The recording of this exchange failed: ZeroDivisionError."
 

@@ -10,13 +10,14 @@ import httpx
 import pytest
 
 from recorder.errors import UpstreamError, UsageError
-from recorder.transports.upstream import UpstreamTransport
+from recorder.transports.upstream import HEAD_BYTES, UpstreamTransport
 from tests.loops import both_loops, eventually
 from tests.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
     Action,
     Close,
+    Flood,
     Reset,
     ScriptedUpstream,
     Send,
@@ -147,6 +148,47 @@ async def test_a_redirect_is_not_followed() -> None:
 async def test_a_header_of_60_kib_is_read() -> None:
     response, _, _ = await get(answer(b"", b"X-Long: " + b"x" * 60_000))
     assert len(response.headers["x-long"]) == 60_000
+
+
+def head_of(size_bytes: int, body_bytes: int = 0) -> bytes:
+    """A response head whose header names and values have that size."""
+    rest = size_bytes - len(b"Content-Length0") - 3 * 60_000
+    lines = [b"a: " + b"x" * (60_000 - 1)] * 3
+    return head(b"Content-Length: %d" % body_bytes, *lines, b"b: " + b"x" * 60_000, b"c: " + b"x" * (rest - 60_000 - 2))
+
+
+@both_loops
+async def test_a_head_up_to_the_limit_is_read() -> None:
+    response, _, outcome = await get([Send(head_of(HEAD_BYTES))])
+    assert sum(len(name) + len(value) for name, value in response.headers.raw) == HEAD_BYTES
+    assert outcome == "eof"
+
+
+TOO_LONG: dict[str, list[Action]] = {
+    "by a byte": [Send(head_of(HEAD_BYTES + 1, body_bytes=9)), Stall()],
+    "without an end": [Send(b"HTTP/1.1 200 OK\r\n"), Flood(b"Via: " + b"v" * 65_000 + b"\r\n")],
+    "in the heads before it": [Flood(b"HTTP/1.1 103 Early Hints\r\nLink: " + b"x" * 1000 + b"\r\n\r\n")],
+}
+
+
+@pytest.mark.parametrize("case", TOO_LONG)
+@both_loops
+async def test_a_head_over_the_limit_is_an_error(case: str) -> None:
+    async with ScriptedUpstream(TOO_LONG[case]) as upstream, transport() as client:
+        with pytest.raises(UpstreamError, match="the head of the upstream's response is over 256 KiB") as raised:
+            await asyncio.wait_for(client.handle_async_request(httpx.Request("GET", upstream.base)), 5)
+        assert raised.value.outcome == "upstream_reset"
+        await asyncio.wait_for(upstream.gone.wait(), 1)
+
+
+@both_loops
+async def test_only_the_head_counts_and_of_each_response_anew() -> None:
+    big = answer(b"x" * 2**20, b"a: " + b"x" * 60_000, b"b: " + b"x" * 60_000, b"c: " + b"x" * 60_000)
+    async with ScriptedUpstream(big) as upstream, transport() as client:
+        for _ in range(4):
+            response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+            assert await body_of(response) == (b"x" * 2**20, "eof")
+    assert (upstream.connections, len(upstream.requests)) == (1, 4)
 
 
 @both_loops

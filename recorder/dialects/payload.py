@@ -2,13 +2,15 @@
 
 A dialect declares the few fields it wants as a struct and says which of them are which key; everything else in the
 payload is skipped, though checked. A field that the log cannot hold (wrong type, over 512 characters, with NUL or a
-lone surrogate, no bigint) is left out, and only that field. Nothing in here raises, on any bytes.
+lone surrogate, no bigint) is left out, and only that field. Nothing in here raises, on any bytes, and the result hangs
+on nothing but the bytes: told twice, the journal gives the same rows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
 
 import msgspec
@@ -19,6 +21,10 @@ from recorder.sse import parse
 
 TEXT_LIMIT = 512
 """Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
+
+NESTING_LIMIT = 256
+"""How deep JSON is read. Real payloads have under 30 levels; without a limit, decoders give up by what is left of the
+stack, somewhere under 1,000 levels and elsewhere in the program at another one."""
 
 Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -57,14 +63,7 @@ class Reader(Generic[Shape]):
         event, data, start, length, _, _ = parse(raw)
         if data is None:
             return self._keys_without_data(raw, event)
-        named: Named | None
-        try:
-            named = self._name(self._decode(data))
-            as_expected = b"\\u0000" not in data and (data.isascii() or data.decode() is not None)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            as_expected = False
-        if not as_expected:
-            named = self._tolerant(data)
+        named = self._named(data)
         if named is None:
             named = DONE if data.strip() == b"[DONE]" else None, None, None, None
             start = length = None
@@ -75,12 +74,24 @@ class Reader(Generic[Shape]):
 
     def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
         """No event to the standard, yet errors come so: as bare JSON (Gemini), or as a field `error:` (llama.cpp)."""
-        named = self._tolerant(raw)
+        named = self._named(raw)
         is_error = raw.startswith(b"error:") or (named is not None and named[0] == ERROR)
         return Keys(ERROR if is_error else _text(event))
 
+    def _named(self, data: bytes) -> Named | None:
+        """What `data` says; `None` if it is no JSON, or too deep."""
+        if too_deep(data):
+            return None
+        try:
+            named = self._name(self._decode(data))
+            if b"\\u0000" not in data and (data.isascii() or data.decode() is not None):
+                return named
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        return self._tolerant(data)
+
     def _tolerant(self, data: bytes) -> Named | None:
-        """What `data` says less the fields that do not fit; `None` if it is no JSON, or nested too deeply to tell."""
+        """The same, less the fields that do not fit."""
         try:
             value = json.loads(data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -97,11 +108,24 @@ def reader_of_text(shape: type[Message], pick: Callable[[Message], str | None]) 
 
     def text(data: bytes) -> str:
         try:
-            return pick(decode(data)) or ""
+            return "" if too_deep(data) else pick(decode(data)) or ""
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
 
     return text
+
+
+_STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
+_FILLING = bytes(set(range(256)) - set(b'[]{}"'))
+
+
+def too_deep(data: bytes) -> bool:
+    """Whether JSON nests deeper than `NESTING_LIMIT`. Of what is no JSON it may say either."""
+    if len(data) <= 2 * NESTING_LIMIT or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
+        return False
+    quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = b"".join(quotes_end_strings.translate(None, _FILLING).split(b'"')[::2])
+    return any(map(NESTING_LIMIT.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
 
 
 def _fitting(value: dict[str, Any], shape: type[Shape]) -> Shape:

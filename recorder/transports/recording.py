@@ -3,8 +3,8 @@
 Rules of this file:
 
 * A chunk is in the journal before it is handed on.
-* Whatever goes wrong in here stays in here: no exception of ours reaches the request or the response that passes. What
-  could not be kept is counted and stands in the journal as a gap.
+* Whatever goes wrong in here stays in here: no exception of ours reaches the request or the response that passes. The
+  journal itself counts what it has no room for; should it ever raise, the rest of the response is counted here.
 * It knows no HTTP library. Requests, responses and streams are whatever has the attributes that httpx gives them.
 """
 
@@ -15,7 +15,6 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from hashlib import sha256
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -123,7 +122,7 @@ class _RequestBody:
         except StopAsyncIteration:
             self._recording.request_end(complete=True)
             raise
-        self._recording.keep(Mark.REQUEST_BODY, chunk)
+        self._recording.keep_request(chunk)
         return chunk
 
     async def aclose(self) -> None:
@@ -151,12 +150,12 @@ class _ResponseBody:
         except Exception as error:
             self._recording.end(*_ending(error, self._request))
             raise
-        self._recording.keep(Mark.CHUNK, chunk)
+        self._recording.keep_response(chunk)
         return chunk
 
     async def aclose(self) -> None:
         """Close the response; if its body was not read to the end, whoever closes it has left."""
-        self._recording.end(_abandoned(self._request))
+        self._recording.end(*_abandoned(self._request))
         await self._inner.aclose()
 
 
@@ -166,8 +165,7 @@ class _Recording:
     def __init__(self, journal: Journal, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
         self._tape: Tape | None = None
-        self._gap: Gap | None = None
-        self._lost = sha256()
+        self._lost_chunks = self._lost_bytes = 0
         self._failure: str | None = None
         self._request_ended = self._ended = False
         try:
@@ -177,25 +175,24 @@ class _Recording:
 
     def head(self, mark: Mark, build: Callable[[], msgspec.Struct]) -> None:
         """Keep a record of which there is one."""
-        try:
-            self._write(mark, msgspec.json.encode(build()))
-        except Exception as error:
-            self._fail(error)
+        self._write(mark, lambda: msgspec.json.encode(build()))
 
-    def keep(self, mark: Mark, data: bytes) -> None:
-        """Keep a chunk of a body."""
-        try:
-            if mark is Mark.CHUNK or not self._request_ended:
-                self._write(mark, data)
-        except Exception as error:
-            self._fail(error)
-            self._lose(mark, data)
+    def keep_request(self, data: bytes) -> None:
+        """Keep a chunk of the request body. If that fails, the body counts as incomplete."""
+        if not self._request_ended:
+            self._write(Mark.REQUEST_BODY, lambda: data)
+
+    def keep_response(self, data: bytes) -> None:
+        """Keep a chunk of the response body. After the first that was lost, the others are counted only."""
+        if self._lost_chunks or not self._write(Mark.CHUNK, lambda: data):
+            self._lost_chunks += 1
+            self._lost_bytes += len(data)
 
     def request_end(self, *, complete: bool) -> None:
         """The request body is over; whatever comes of it later, after the response began, is not part of the record."""
         if not self._request_ended:
             self._request_ended = True
-            self.head(Mark.REQUEST_END, lambda: RequestEnd(complete))
+            self.head(Mark.REQUEST_END, lambda: RequestEnd(complete and self._failure is None))
 
     def end(self, outcome: Outcome, error: str | None = None) -> None:
         """The exchange is over. Only the first call counts."""
@@ -205,36 +202,22 @@ class _Recording:
         self.request_end(complete=False)
         try:
             assert self._tape is not None
-            self._settle(self._tape)
-            payload = msgspec.json.encode(ExchangeEnd(outcome, error or self._failure))
-            self._tape.end(self._clock_ns(), payload)
+            now_ns = self._clock_ns()
+            if self._lost_chunks:
+                gap = Gap(Mark.CHUNK, self._lost_chunks, self._lost_bytes, "", now_ns, now_ns, self._failure or "")
+                self._tape.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
+            self._tape.end(now_ns, msgspec.json.encode(ExchangeEnd(outcome, error or self._failure)))
         except Exception as error_here:
             self._fail(error_here)
 
-    def _write(self, mark: Mark, payload: bytes) -> None:
-        assert self._tape is not None
-        if self._gap is not None:
-            self._settle(self._tape)
-        self._tape.write(mark, self._clock_ns(), payload)
-
-    def _lose(self, mark: Mark, data: bytes) -> None:
-        """Count a chunk that was not kept."""
-        if self._gap is None:
-            now_ns = time.monotonic_ns()  # not `clock_ns`: that may be what failed
-            self._gap = Gap(int(mark), 0, 0, "", now_ns, now_ns, self._failure or "")
-            self._lost = sha256()
-        self._lost.update(data)
-        self._gap.chunks += 1
-        self._gap.size_bytes += len(data)
-
-    def _settle(self, tape: Tape) -> None:
-        """Say in the journal what was lost, before anything that came later."""
-        if self._gap is None:
-            return
-        self._gap.to_ns = time.monotonic_ns()
-        self._gap.sha256 = self._lost.hexdigest()
-        tape.write(Mark.GAP, self._gap.to_ns, msgspec.json.encode(self._gap))
-        self._gap = None
+    def _write(self, mark: Mark, payload: Callable[[], bytes]) -> bool:
+        try:
+            assert self._tape is not None
+            self._tape.write(mark, self._clock_ns(), payload())
+        except Exception as error:
+            self._fail(error)
+            return False
+        return True
 
     def _fail(self, error: Exception) -> None:
         if self._failure is None:
@@ -248,13 +231,14 @@ def _ending(error: BaseException, request: Any) -> tuple[Outcome, str | None]:
         case UpstreamError():
             return cast(Outcome, error.outcome), str(error)
         case asyncio.CancelledError() | GeneratorExit():
-            return _abandoned(request), None
+            return _abandoned(request)
         case _:
             return "upstream_reset", type(error).__name__
 
 
-def _abandoned(request: Any) -> Outcome:
-    return cast(Outcome, request.extensions.get("outcome", "client_disconnect"))
+def _abandoned(request: Any) -> tuple[Outcome, str | None]:
+    """How an exchange ended that was let go of; whoever did so may have said why."""
+    return cast(Outcome, request.extensions.get("outcome", "client_disconnect")), request.extensions.get("error")
 
 
 def _origin(request: Any) -> Origin:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from functools import partial
 from typing import Any
 
 import httpx
@@ -29,17 +30,20 @@ from aiohttp import (
     ClientTimeout,
     ConnectionTimeoutError,
     DummyCookieJar,
+    StreamReader,
     TCPConnector,
 )
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http import RawResponseMessage
 from yarl import URL
 
 from recorder.errors import UpstreamError, UsageError
 
 CONNECT_TIMEOUT_S = 30.0  # the only timeout: a model may think for an hour, a TCP handshake may not
 READ_BYTES = 64 * 2**10  # aiohttp holds up to twice this a stream, then stops reading: 64 MiB at 500 stalled clients
-HEAD_BYTES = 64 * 2**10  # a header line; cookies and reports of gateways come near aiohttp's own 8 KiB
+HEAD_BYTES = 256 * 2**10  # names and values of a response head, as in Chrome: all of it is recorded and sent at once
+HEAD_LINE_BYTES = 64 * 2**10  # one of its lines; cookies and reports of gateways come near aiohttp's own 8 KiB
 HEAD_LINES = 1000
 IDLE_S = 15.0  # how long a connection is kept for the next request: under what servers do, so that we let go first
 
@@ -86,20 +90,53 @@ class UpstreamTransport(httpx.AsyncBaseTransport):
         """The session; it belongs to the event loop that asks first."""
         if self._session is None:
             self._session = ClientSession(
-                connector=TCPConnector(limit=0, keepalive_timeout=IDLE_S),
+                connector=_Connector(limit=0, keepalive_timeout=IDLE_S),
                 cookie_jar=DummyCookieJar(),
                 skip_auto_headers=_AUTOMATIC,
                 auto_decompress=False,
                 trust_env=False,
                 timeout=ClientTimeout(total=None, sock_read=None, sock_connect=CONNECT_TIMEOUT_S),
                 read_bufsize=READ_BYTES,
-                max_line_size=HEAD_BYTES,
-                max_field_size=HEAD_BYTES,
+                max_line_size=HEAD_LINE_BYTES,
+                max_field_size=HEAD_LINE_BYTES,
                 max_headers=HEAD_LINES,
                 response_class=_Response,
                 middlewares=[_once],
             )
         return self._session
+
+
+class _Handler(ResponseHandler):
+    """A connection that stops reading heads without an end, informational ones included: aiohttp bounds lines only."""
+
+    _awaits_head = False
+    _received_bytes = 0
+
+    def set_response_params(self, **params: Any) -> None:
+        self._awaits_head, self._received_bytes = True, 0
+        super().set_response_params(**params)
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """A head is whole."""
+        self._awaits_head = data[0].code < 200
+        super().feed_data(data, size)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._awaits_head:
+            self._received_bytes += len(data)
+            if self._received_bytes > 2 * HEAD_BYTES and self.transport is not None:  # what stands between counts here
+                self.set_exception(_head_too_long())
+                self.transport.close()
+
+
+class _Connector(TCPConnector):
+    """Connections are `_Handler`s."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        handler: type[ResponseHandler] = _Handler
+        self._factory = partial(handler, self._loop)
 
 
 class _Response(ClientResponse):
@@ -115,6 +152,8 @@ class _Response(ClientResponse):
         assert connection.protocol is not None
         self.handler = connection.protocol
         await super().start(connection)
+        if sum(len(name) + len(value) for name, value in self.raw_headers) > HEAD_BYTES:
+            raise _head_too_long()
         if (closed := self.handler.closed) is not None:
             closed.add_done_callback(self._on_closed)
         return self
@@ -199,6 +238,10 @@ def _unanswered(error: Exception) -> UpstreamError:
         case _:
             return UpstreamError("the upstream closed the connection before it answered", "truncated")
     return UpstreamError(message, "upstream_unreachable")
+
+
+def _head_too_long() -> UpstreamError:
+    return UpstreamError(f"the head of the upstream's response is over {HEAD_BYTES // 2**10} KiB", "upstream_reset")
 
 
 def _reset(error: OSError, when: str) -> UpstreamError:
