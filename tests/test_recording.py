@@ -119,6 +119,22 @@ async def test_an_exchange_is_kept_whole_and_in_order(journal: Journal) -> None:
     assert echo.stream.closed
 
 
+class Hasty(Echo):
+    """Answers when it has as much of the request as it wants, without asking whether more comes."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body: Any = request.stream
+        while len(self.uploaded) < 4:
+            self.uploaded += await anext(aiter(body) if not self.uploaded else body)
+        return httpx.Response(200, stream=self.stream)
+
+
+async def test_a_request_is_whole_when_all_that_was_declared_has_passed(journal: Journal) -> None:
+    await pass_through(RecordingTransport(Hasty(*CHUNKS), journal))
+    tape = tape_of(journal)
+    assert (tape.request_body, tape.json[Mark.REQUEST_END]) == (b"body", {"complete": True})
+
+
 async def test_a_chunk_is_in_the_journal_before_it_is_handed_on(journal: Journal) -> None:
     request = httpx.Request("GET", "http://h/", stream=Chunks())
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)

@@ -73,8 +73,9 @@ class RecordingTransport:
     async def handle_async_request(self, request: Any) -> Any:
         recording = _Recording(self._journal, self._clock_ns)
         recording.head(Mark.REQUEST, lambda: self._request_head(request))
-        request.stream = _RequestBody(request.stream, recording)
-        if "content-length" not in request.headers and "transfer-encoding" not in request.headers:
+        length = _declared_length(request)
+        request.stream = _RequestBody(request.stream, recording, length)
+        if length == 0:
             recording.request_end(complete=True)
         try:
             response = await self._inner.handle_async_request(request)
@@ -107,8 +108,9 @@ class RecordingTransport:
 class _RequestBody:
     """A request body on its way up."""
 
-    def __init__(self, inner: Any, recording: _Recording) -> None:
+    def __init__(self, inner: Any, recording: _Recording, length: int | None) -> None:
         self._inner, self._recording = inner, recording
+        self._left = length
         self._chunks: AsyncIterator[bytes] | None = None
 
     def __aiter__(self) -> _RequestBody:
@@ -123,6 +125,10 @@ class _RequestBody:
             self._recording.request_end(complete=True)
             raise
         self._recording.keep_request(chunk)
+        if self._left is not None:
+            self._left -= len(chunk)
+            if self._left <= 0:  # a quick upstream answers before anybody asks for the end of the body
+                self._recording.request_end(complete=True)
         return chunk
 
     async def aclose(self) -> None:
@@ -239,6 +245,14 @@ def _ending(error: BaseException, request: Any) -> tuple[Outcome, str | None]:
 def _abandoned(request: Any) -> tuple[Outcome, str | None]:
     """How an exchange ended that was let go of; whoever did so may have said why."""
     return cast(Outcome, request.extensions.get("outcome", "client_disconnect")), request.extensions.get("error")
+
+
+def _declared_length(request: Any) -> int | None:
+    """How long the request body is, in bytes; `None` if it says so only by ending."""
+    if "transfer-encoding" in request.headers:
+        return None
+    length: str = request.headers.get("content-length", "0")
+    return int(length) if length.isdigit() else None
 
 
 def _origin(request: Any) -> Origin:
