@@ -16,7 +16,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder.decoding import Decoder, UndecodableError
-from recorder.dialects import Dialect, Ending, Keys, framing
+from recorder.dialects import Dialect, Ending, Keys, by_name, framing
 from recorder.events import BODY_KINDS, Event, Kind, Outcome, Status, link, root
 from recorder.heads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
 from recorder.sse import BOM, FRAME_LIMIT, Piece, Splitter
@@ -49,6 +49,13 @@ class Capture:
         self._reads = array("q")
         self._wire, self._body = sha256(), sha256()
         self._wire_bytes = self._body_bytes = self._frames = self._gap_chunks = self._gap_bytes = 0
+
+    @classmethod
+    def after(cls, last: Event) -> Capture:
+        """What goes on behind the last event that the log has of an exchange, with nothing known of what was before."""
+        capture = cls(last.session_id, last.exchange_id, by_name("other"), 0)
+        capture._pos, capture._hash = last.pos + 1, last.hash
+        return capture
 
     def request(
         self, head: RequestHead, body: bytes, *, wire: bytes, complete: bool = True, undecoded: str | None = None

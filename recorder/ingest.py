@@ -19,14 +19,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from recorder.assembly import Assembler, Batch
+from recorder.capture import Capture
 from recorder.carried import carried_path, drop_carried, read_carried, write_carried
 from recorder.errors import RecorderError, StoreConflictError, StoreError, StoreLostError
 from recorder.grouping import Grouping
-from recorder.heads import RequestHead
+from recorder.heads import ExchangeEnd, GapRecord, RequestHead
 from recorder.records import HEADER, START, Position, Record
 from recorder.segments import INGESTER_LOCK, JournalReader, segment_name, segment_numbers, size_bytes, try_lock
 from recorder.store import Store
@@ -171,15 +173,24 @@ class Ingester:
         self._in_transaction(write)
 
     def _write_apart(self, batch: Batch) -> None:
-        """One exchange contradicts the log: write the others, and say which it is."""
+        """One exchange contradicts the log: write the others, and end this one where the log has it, with a gap."""
         numbers = {exchange.head.exchange_id: number for number, exchange in self._assembler.open.items()}
-        for exchange_id in dict.fromkeys(event.exchange_id for event in batch.events):
+        for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
             try:
                 self._write(batch.of(exchange_id), None)
             except StoreConflictError as error:
-                log.error("exchange %s: %s", exchange_id, error)
+                reason = f"the journal contradicts the log from here on: {error}"
+                log.error("exchange %s: %s", exchange_id, reason)
+                self._in_transaction(partial(self._cut_off, session_id, exchange_id, reason))
                 if exchange_id in numbers:
-                    self._assembler.reject(numbers[exchange_id], str(error))
+                    self._assembler.reject(numbers[exchange_id], reason)
+
+    def _cut_off(self, session_id: str, exchange_id: str, reason: str) -> None:
+        last = self._store.last_event(session_id, exchange_id)
+        if last is not None and last.kind not in ("end", "note"):
+            rest = Capture.after(last)
+            gap = GapRecord("response", 1, 0, "", last.t_ns, last.t_ns, reason)
+            self._store.append([*rest.gap(gap), *rest.end(last.t_ns, ExchangeEnd("recorder_crash", reason))])
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
         """Do it until the store does: a full disk is cleaned up, a lock is let go.

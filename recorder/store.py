@@ -58,6 +58,13 @@ _SESSION_NAMED = (
 
 _SESSION_OF_EXCHANGE = select(exchanges.c.session_id).where(exchanges.c.exchange_id == bindparam("exchange_id"))
 
+_LAST_EVENT = (
+    select(events)
+    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
+    .order_by(events.c.pos.desc())
+    .limit(1)
+)
+
 _recent = (
     select(exchanges.c.session_id, exchanges.c.exchange_id)
     .order_by(exchanges.c.exchange_id.desc())
@@ -139,6 +146,11 @@ class Store:
         quoted_id = msgspec.json.encode(response_id)
         found: str | None = self._execute(_SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
         return found
+
+    def last_event(self, session_id: str, exchange_id: str) -> Event | None:
+        """The last event that the log has of an exchange."""
+        row = self._execute(_LAST_EVENT, session_id=session_id, exchange_id=exchange_id).one_or_none()
+        return None if row is None else Event(*tuple(row))
 
     def add_session(self, session: Session) -> None:
         """Raises `StoreConflictError` if that id has other content."""

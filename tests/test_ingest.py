@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from recorder import carried, ingest
+from recorder.capture import Capture
 from recorder.errors import StoreBusyError
 from recorder.events import BODY_KINDS, Event, uuid7
 from recorder.heads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
@@ -432,6 +433,29 @@ def test_an_exchange_that_contradicts_the_log_costs_no_other(
     assert body(path, other.id) == other.received
     assert liar.id != first.id
     assert first.id in caplog.text
+
+
+def test_an_exchange_that_goes_on_otherwise_than_the_log_ends_there_with_a_gap(
+    store: Store, journal: Journal, path: Path
+) -> None:
+    exchange = Exchange(journal).chunk(b"data: 1\n\n")
+    ingester = Ingester(store, journal.directory, never)
+    ingester.drain()
+    [(session_id,)] = query(path, "SELECT session_id FROM sessions")
+    with store.transaction():
+        last = store.last_event(session_id, exchange.id)
+        assert last is not None
+        other = Capture.after(last)
+        store.append(other.chunk(last.t_ns, b"somebody else's"))
+    exchange.chunk(b"data: 2\n\n")
+    ingester.drain()
+    exchange.chunk(COMPLETED).end()
+    ingester.drain()
+    kinds = [kind for (kind,) in query(path, "SELECT kind FROM events WHERE exchange_id = ? ORDER BY pos", exchange.id)]
+    assert kinds[-4:] == ["frame", "body", "gap", "end"]
+    end = ending(path, exchange.id)
+    assert (end.status, end.lossless) == ("recorder_crash", False)
+    assert "contradicts the log" in str(end.error)
 
 
 def test_a_gap_in_the_journal_is_a_gap_in_the_log(store: Store, root: Path, path: Path) -> None:
