@@ -1,0 +1,53 @@
+"""Codex CLI, the real one, through the recorder: a turn with tools, and the same session resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from recorder.demo.server import start
+from tests.acceptance.logbook import entries
+from tests.serving import everywhere, serving
+
+CODEX = shutil.which("codex")
+
+
+@pytest.mark.skipif(CODEX is None, reason="no codex on the PATH: npm install @openai/codex")
+async def test_codex_completes_a_turn_and_its_session_groups_its_requests(tmp_path: Path) -> None:
+    db = tmp_path / "recorder.db"
+    async with await start(pace=0) as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+            first = await codex(tmp_path, serve.base, "exec --skip-git-repo-check 'what is the weather?'")
+            again = await codex(tmp_path, serve.base, "exec resume --last --skip-git-repo-check 'and now search'")
+            assert serve.stop() == 0
+    assert "Here is what the tools reported" in first
+    assert "server-sent events" in again
+    found = entries(db)
+    assert len(found) == 3, "the call, its results, and the resumed turn"
+    assert len({entry.session for entry in found}) == 1
+    assert {entry.end["status"] for entry in found} == {"completed"}
+
+
+async def codex(home: Path, url: str, arguments: str) -> str:
+    """What Codex says, pointed at the recorder as its users do it."""
+    (home / "codex").mkdir(exist_ok=True)
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-c", f'eval "$(recorder env codex --url {url})" && codex {arguments}'),
+        env={
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "CODEX_HOME": str(home / "codex"),
+            "OPENAI_API_KEY": "sk-none",
+        },
+        cwd=home,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    return said.decode("utf-8", "replace")
