@@ -13,7 +13,6 @@ stream does not keep the whole journal, its records are carried over into a file
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
@@ -30,7 +29,7 @@ from recorder.errors import RecorderError, StoreConflictError, StoreError, Store
 from recorder.grouping import Grouping
 from recorder.heads import ExchangeEnd, GapRecord, RequestHead
 from recorder.records import HEADER, START, Position, Record
-from recorder.segments import INGESTER_LOCK, JournalReader, segment_name, segment_numbers, size_bytes, try_lock
+from recorder.segments import JournalReader, claimed, segment_name, segment_numbers, size_bytes, try_lock
 from recorder.store import Store
 
 log = logging.getLogger(__name__)
@@ -42,6 +41,8 @@ RETRY_S = 0.1  # how often a refused commit is tried again
 COMPLAIN_S = 10.0  # how often to say that it still is
 COMMIT_BYTES = 16 * 2**20  # of events: a few compressed records may be a great many bytes
 CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journal may hold, a few seconds of work
+
+GIVEN = ("path", "header")  # the rules that find a name that the user gave
 
 Pause = Callable[[float], bool]
 """Wait so many seconds, or less; returns whether the ingester should stop."""
@@ -129,7 +130,7 @@ class Ingester:
         if grouping.source == "previous_response_id":
             self._commit()  # that response may stand in this batch
         for session in self._assembler.batch.sessions:
-            if (session.name, session.source) == (grouping.name, grouping.source):
+            if session.name == grouping.name and session.source in _same_names(grouping.source):
                 return session.session_id
         return self._in_transaction(lambda: self._session_in_store(head.exchange_id, grouping))
 
@@ -138,7 +139,8 @@ class Ingester:
         if found is None and grouping.name is not None:
             if grouping.source == "previous_response_id":
                 found = self._store.session_of_response(grouping.name)
-            found = found or self._store.session_named(grouping.name, grouping.source)
+            for source in _same_names(grouping.source):
+                found = found or self._store.session_named(grouping.name, source)
         return found
 
     # -- the store, which may refuse
@@ -253,15 +255,9 @@ class Ingester:
         drop_carried(self._directory, but=place)
 
 
-@contextlib.contextmanager
-def claimed(directory: Path) -> Iterator[bool]:
-    """Be the one who ingests a journal; gives whether nobody else is."""
-    claim = try_lock(directory, INGESTER_LOCK)
-    try:
-        yield claim is not None
-    finally:
-        if claim is not None:
-            os.close(claim)
+def _same_names(source: str) -> tuple[str, ...]:
+    """The rules whose names mean the same session: a name that the user gave is one, in the path or in a header."""
+    return GIVEN if source in GIVEN else (source,)
 
 
 def recover(store: Store, root: Path, pause: Pause) -> int:

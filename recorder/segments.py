@@ -5,9 +5,11 @@ Reading never changes a byte.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from recorder.errors import RecorderError
@@ -128,3 +130,14 @@ def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
         os.close(fd)
         return None
     return fd
+
+
+@contextlib.contextmanager
+def claimed(directory: Path) -> Iterator[bool]:
+    """Be the one who ingests a journal; gives whether nobody else is."""
+    claim = try_lock(directory, INGESTER_LOCK)
+    try:
+        yield claim is not None
+    finally:
+        if claim is not None:
+            os.close(claim)

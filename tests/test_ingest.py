@@ -20,10 +20,10 @@ from recorder.capture import Capture
 from recorder.errors import StoreBusyError
 from recorder.events import BODY_KINDS, Event, uuid7
 from recorder.heads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.ingest import Ingester, Stopped, claimed, recover
+from recorder.ingest import Ingester, Stopped, recover
 from recorder.journal import Journal, JournalExchange
 from recorder.records import START, Mark, Position, Record
-from recorder.segments import segment_numbers
+from recorder.segments import claimed, segment_numbers
 from recorder.store import Store
 
 SSE = [("Content-Type", "text/event-stream")]
@@ -491,6 +491,19 @@ def test_exchanges_of_one_name_share_a_session_over_commits_and_recorders(store:
         journal.close()
         recover(store, root, never)
     assert names(path) == [("refactoring", "path", 4)]
+
+
+def test_a_name_that_the_user_gave_is_one_session_wherever_it_stands(
+    store: Store, journal: Journal, path: Path
+) -> None:
+    ingester = Ingester(store, journal.directory, never)
+    for source in ("path", "header", "path"):
+        Exchange(journal, session="mine", session_source=source).end()
+        Exchange(journal, session="mine", session_source=source).end()
+        ingester.drain()
+    Exchange(journal, b'{"prompt_cache_key":"mine"}').end()
+    ingester.drain()
+    assert names(path) == [("mine", "path", 6), ("mine", "prompt_cache_key", 1)]
 
 
 def test_a_response_that_continues_another_joins_its_session(store: Store, journal: Journal, path: Path) -> None:

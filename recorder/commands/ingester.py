@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recorder.errors import StoreBusyError, StoreLostError
-from recorder.ingest import RETRY_S, Ingester, Stopped, claimed, recover, recover_one
+from recorder.ingest import RETRY_S, Ingester, Stopped, recover, recover_one
 from recorder.location import database_url
+from recorder.segments import claimed
 from recorder.store import Store
 
 log = logging.getLogger(__name__)
