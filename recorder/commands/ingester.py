@@ -13,11 +13,11 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+import time
 from pathlib import Path
 
-from recorder.errors import StoreBusyError, StoreLostError
-from recorder.ingest import RETRY_S, Ingester, Stopped, recover, recover_one
+from recorder.errors import StoreError
+from recorder.ingest import COMPLAIN_S, RETRY_S, Ingester, Stopped, recover, recover_one
 from recorder.location import database_url
 from recorder.segments import claimed
 from recorder.store import Store
@@ -54,14 +54,14 @@ def main(url: str, directory: Path) -> None:
     store = _open(url, pause)
     if store is None:
         return
-    with store:
-        try:
+    try:
+        with store:
             _ingest(store, directory, pause)
-        except Stopped:
-            log.warning("stopped while the database refused; %s is ingested at the next start", directory)
-        except StoreLostError as error:
-            log.error("%s", error)
-            sys.exit(1)  # the recorder starts another, which opens, or makes, the database that is there then
+    except Stopped:
+        log.warning("stopped while the database refused; %s is ingested at the next start", directory)
+    except StoreError as error:
+        log.error("%s", error)
+        sys.exit(1)  # the recorder starts another, which opens, or makes, the database that is there then
 
 
 def _stand_back() -> None:
@@ -85,11 +85,16 @@ def _ingest(store: Store, directory: Path, pause: Pause) -> None:
     recover_one(store, directory, pause)
 
 
-def _open(url: str, pause: Callable[[float], bool]) -> Store | None:
+def _open(url: str, pause: Pause) -> Store | None:
+    """The store, as soon as it can be opened; `None` if the recorder ends before."""
+    complained_s = float("-inf")
     while True:
         try:
             return Store(database_url(url))
-        except StoreBusyError:
+        except StoreError as error:
+            if time.monotonic() - complained_s > COMPLAIN_S:
+                log.warning("the database cannot be opened, the journal keeps what passes: %s", error)
+                complained_s = time.monotonic()
             if pause(RETRY_S):
                 return None
 

@@ -210,3 +210,25 @@ async def test_a_database_that_is_deleted_while_recording_is_made_again(tmp_path
     assert holds(db, received.body)
     assert "was deleted or replaced" in serve.said
     assert "Traceback" not in serve.said
+
+
+async def test_a_database_that_cannot_be_opened_for_a_while_is_opened_then(tmp_path: Path) -> None:
+    db = tmp_path / "recorder.db"
+    async with Upstream({"one": paced("one", 5, 0), "two": paced("two", 5, 0)}) as upstream:
+        with serving(db, *everywhere(upstream.base)) as serve:
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(request("/v1/responses", "one"))
+                await client.response()
+            await asyncio.to_thread(wait_until, lambda: all_ended(db, 1))
+            for path in (db, Path(f"{db}-wal"), Path(f"{db}-shm")):
+                path.unlink(missing_ok=True)
+            db.mkdir()
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(request("/v1/responses", "two"))
+                received = await client.response()
+            await asyncio.to_thread(wait_until, lambda: "cannot be opened, the journal keeps" in serve.said)
+            db.rmdir()
+            await asyncio.to_thread(wait_until, lambda: holds(db, received.body))
+            assert serve.stop() == 0
+    assert holds(db, received.body)
+    assert "Traceback" not in serve.said
