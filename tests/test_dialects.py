@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from recorder.dialects import DIALECTS, Dialect, Keys, by_name, by_path, framing
 from recorder.dialects.payload import NESTING_LIMIT, too_deep
+from recorder.facts import Fact, Malformed, TextAdded
 from recorder.sse import Splitter, parse
 from tests.corpus import corpus_files, corpus_index, needs_corpus
 
@@ -252,10 +253,13 @@ def test_what_a_deep_payload_says_does_not_hang_on_the_stack(
 
 
 @pytest.mark.parametrize("levels", [NESTING_LIMIT, NESTING_LIMIT + 1, 987])
-def test_the_text_of_a_deep_payload_does_not_hang_on_the_stack(levels: int) -> None:
-    data = b'{"delta":{"text":"said"},' + deep(levels)[1:]
-    text = by_name("anthropic").text
-    assert text(data) == deeper(500, lambda: text(data)) == ("said" if levels <= NESTING_LIMIT else "")
+def test_the_facts_of_a_deep_payload_do_not_hang_on_the_stack(levels: int) -> None:
+    data = b'{"index":0,"delta":{"type":"text_delta","text":"said"},' + deep(levels)[1:]
+
+    def facts() -> list[type[Fact]]:
+        return [type(fact) for fact in by_name("anthropic").teller().event("content_block_delta", data)]
+
+    assert facts() == deeper(500, facts) == [TextAdded if levels <= NESTING_LIMIT else Malformed]
 
 
 @given(

@@ -7,9 +7,13 @@ the object (Assistants: a step of type `tool_calls`). Of the fields only those a
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from recorder.dialects.dialect import Dialect
 from recorder.dialects.payload import ERROR, Named, Payload, Reader, Text, Whole
+from recorder.dialects.telling import Telling, failed, no_request, object_
+from recorder.facts import Fact
 
 
 class _Event(Payload):
@@ -24,11 +28,23 @@ def _name(event: _Event) -> Named:
     return type, event.sequence_number, event.item_id, event.output_index
 
 
+class _Telling(Telling):
+    """Of a stream that nobody here knows, only that it failed can be said."""
+
+    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+        said = object_(payload)
+        return (failed(said),) if type == ERROR or said.get("error") else ()
+
+    def whole(self, payload: Any) -> Sequence[Fact]:
+        return self.payload(None, payload)
+
+
 DIALECT = Dialect(
     name="other",
     routes=re.compile(""),
     keys=Reader(_Event, _name, event_line_first=True).keys,
-    text=lambda data: "",
+    teller=_Telling,
+    asked=no_request,
     terminal={ERROR: "failed"},
     needs_terminal=False,
 )

@@ -99,29 +99,17 @@ class Reader(Generic[Shape]):
         return self._name(_fitting(value, self._shape)) if isinstance(value, dict) else (None, None, None, None)
 
 
-Message = TypeVar("Message", bound=msgspec.Struct)
-
-
-def reader_of_text(shape: type[Message], pick: Callable[[Message], str | None]) -> Callable[[bytes], str]:
-    """`Dialect.text`: a payload of that shape has what `pick` finds; any other has none."""
-    decode = msgspec.json.Decoder(shape).decode
-
-    def text(data: bytes) -> str:
-        try:
-            return "" if too_deep(data) else pick(decode(data)) or ""
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return ""
-
-    return text
-
-
 _STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
 _FILLING = bytes(set(range(256)) - set(b'[]{}"'))
 
 
+SHALLOW = 2 * NESTING_LIMIT
+"""Bytes that cannot nest too deep: every level has two brackets. For who asks so often that a call counts."""
+
+
 def too_deep(data: bytes) -> bool:
     """Whether JSON nests deeper than `NESTING_LIMIT`. Of what is no JSON it may say either."""
-    if len(data) <= 2 * NESTING_LIMIT or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
+    if len(data) <= SHALLOW or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
         return False
     quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     brackets = b"".join(quotes_end_strings.translate(None, _FILLING).split(b'"')[::2])

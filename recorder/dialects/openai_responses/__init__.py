@@ -10,7 +10,9 @@ import re
 import msgspec
 
 from recorder.dialects.dialect import Dialect
-from recorder.dialects.payload import ERROR, Named, Payload, Reader, Text, Whole, reader_of_text
+from recorder.dialects.openai_responses.request import asked
+from recorder.dialects.openai_responses.teller import ResponsesTelling
+from recorder.dialects.payload import ERROR, Named, Payload, Reader, Text, Whole
 
 
 class _Item(msgspec.Struct):
@@ -33,19 +35,12 @@ def _name(event: _Event) -> Named:
     )
 
 
-class _Delta(msgspec.Struct):
-    type: str
-    delta: str
-
-
-_SAID = ("response.output_text.delta", "response.refusal.delta")
-
-
 DIALECT = Dialect(
     name="openai-responses",
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
     keys=Reader(_Event, _name).keys,
-    text=reader_of_text(_Delta, lambda event: event.delta if event.type in _SAID else None),
+    teller=ResponsesTelling,
+    asked=asked,
     terminal={
         "response.completed": "completed",
         "response.incomplete": "incomplete",

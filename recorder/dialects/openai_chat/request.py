@@ -1,0 +1,60 @@
+"""What a request to Chat Completions, or to legacy completions, asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from recorder.dialects.telling import Object, array, is_element, object_, objects, request_object, text, text_or_json
+from recorder.facts import Asked, Returned
+
+_DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in the path alone
+
+
+def asked(path: str, body: bytes) -> Asked:
+    """`Dialect.asked`."""
+    request = request_object(body)
+    messages = objects(request.get("messages"))
+    prompts = [prompt for prompt in _listed(request.get("prompt")) if isinstance(prompt, str)]
+    deployment = _DEPLOYMENT.search(path)
+    stream = request.get("stream")
+    return Asked(
+        model=text(request.get("model")) or (deployment[1] if deployment else None),
+        stream=stream if isinstance(stream, bool) else None,
+        text=_last_said(messages) if messages else next(reversed(prompts), None),
+        is_turn=messages[-1].get("role") == "user" if messages else bool(prompts),
+        results=tuple(_results(messages)),
+    )
+
+
+def _last_said(messages: list[Object]) -> str | None:
+    """The last thing that a user's message says; what a client wraps in a tag, it says itself."""
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            for part in reversed(_texts(message.get("content"))):
+                if part.strip() and not is_element(part):
+                    return part
+    return None
+
+
+def _results(messages: list[Object]) -> Iterator[Returned]:
+    for message in messages:
+        if message.get("role") in ("tool", "function"):
+            yield Returned(
+                text(message.get("tool_call_id")), text(message.get("name")), _output(message.get("content"))
+            )
+
+
+def _output(content: Any) -> str:
+    texts = _texts(content)
+    return "".join(texts) if len(texts) == len(_listed(content)) else text_or_json(content)
+
+
+def _texts(content: Any) -> list[str]:
+    parts = ({"text": part} if isinstance(part, str) else object_(part) for part in _listed(content))
+    return [given for part in parts if (given := text(part.get("text"))) is not None]
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(array(value))

@@ -1,0 +1,232 @@
+"""What events mean, whoever sent them: the words that dialects translate into and that projections fold.
+
+Rules of this file:
+
+* A fact repeats what the wire said. What follows from several of them, a projection says.
+* An item is named by a key that its dialect chooses: the same key means the same item within one response. It is not
+  shown to anyone.
+* Text is as it was decoded: it may hold NUL and lone surrogates (a pair may be cut between two deltas).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+ItemKey = int | str
+
+Field = Literal["text", "refusal", "reasoning", "summary", "arguments", "output"]
+"""The texts of an item: what a message says or refuses to say; raw reasoning and its summary; what a tool is called
+with; what a tool of the provider printed. Each may come in numbered parts (content, summary or command index)."""
+
+ItemKind = Literal["message", "reasoning", "tool_call", "other"]
+
+
+class Fact(msgspec.Struct, frozen=True, gc=False):
+    """One of the classes below."""
+
+
+class Started(Fact, frozen=True, gc=False):
+    """A response began; told again where an event says another id or model than the ones before."""
+
+    response_id: str | None = None
+    model: str | None = None
+
+
+class Stated(msgspec.Struct, frozen=True):
+    """An item as an event describes it as a whole; `None` and empty where it says nothing.
+
+    `texts` are (field, part, text). What is JSON is kept as JSON text.
+    """
+
+    kind: ItemKind
+    type: str  # as the provider calls it: message, function_call, tool_use, …
+    item_id: str | None = None
+    role: str | None = None
+    phase: str | None = None
+    status: str | None = None
+    name: str | None = None  # of the tool
+    call_id: str | None = None
+    texts: tuple[tuple[Field, int, str], ...] = ()
+    annotations: tuple[str, ...] = ()  # each a JSON object
+    logprobs: str | None = None  # a JSON array
+    encrypted: bool = False  # reasoning that only the provider can read is there
+    output: str | None = None  # what a tool of the provider gave: text or JSON, images by size and digest
+    failed: bool | None = None
+    output_index: int | None = None  # in a `Restated`, if it is not the item's place there
+
+
+class ItemStarted(Fact, frozen=True, gc=False):
+    """An item begins. `output_index` is what the wire says of its place: Chat choice, Gemini candidate."""
+
+    item: ItemKey
+    output_index: int | None
+    stated: Stated
+
+
+class TextAdded(Fact, frozen=True, gc=False, eq=False):
+    """A delta of one of an item's texts.
+
+    Most of every stream: a dialect may decode it straight from a payload, into a subclass. That is the same fact.
+    """
+
+    item: ItemKey
+    field: Field
+    part: int
+    text: str
+
+    def _told(self) -> tuple[ItemKey, Field, int, str]:
+        return self.item, self.field, self.part, self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TextAdded) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+
+class TextSettled(Fact, frozen=True, gc=False):
+    """What all deltas of one text come to, as the provider says at its end (`.done`)."""
+
+    item: ItemKey
+    field: Field
+    part: int
+    text: str
+
+
+class AnnotationAdded(Fact, frozen=True, gc=False):
+    """A citation, as a JSON object."""
+
+    item: ItemKey
+    annotation: str
+
+
+class LogprobsAdded(Fact, frozen=True, gc=False):
+    """Log probabilities of a delta, as a JSON array that is not empty."""
+
+    item: ItemKey
+    logprobs: str
+
+
+class ItemFinished(Fact, frozen=True, gc=False):
+    """An item is complete; what it states now stands above what came before."""
+
+    item: ItemKey
+    output_index: int | None
+    stated: Stated
+
+
+class Restated(Fact, frozen=True, gc=False):
+    """All items of the response, in order, as its last event (or a body that is no stream) has them."""
+
+    items: tuple[Stated, ...]
+
+
+class Returned(Fact, frozen=True, gc=False):
+    """The result of a call: of a provider's tool within the stream, of a client's in the next request.
+
+    Without `call_id` (Gemini), it is that of the first call of `name` in the response before that has none yet.
+    """
+
+    call_id: str | None
+    name: str | None
+    output: str  # text, or JSON where it is not only text
+    failed: bool | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Token counts. `input_tokens` includes cached and cache-write, `output_tokens` includes reasoning.
+
+    `None` is not reported. Names and meaning of OpenTelemetry GenAI.
+    """
+
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class UsageReported(Fact, frozen=True, gc=False):
+    """The tokens used so far: the last report stands. `raw` is the provider's JSON object."""
+
+    usage: Usage
+    raw: str
+
+
+class Finished(Fact, frozen=True, gc=False):
+    """The provider says why the response (or one choice of it) ended: its `finish_reason`, in its own word."""
+
+    reason: str | None
+
+
+class Failed(Fact, frozen=True, gc=False):
+    """The provider reports an error, in a stream or as a document."""
+
+    type: str | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+class Unknown(Fact, frozen=True, gc=False):
+    """An event, item or delta of a type that the dialect does not know."""
+
+    type: str
+
+
+class Malformed(Fact, frozen=True, gc=False):
+    """A payload that is no JSON, or not of the shape that its type has."""
+
+    reason: str
+
+
+class Asked(Fact, frozen=True, gc=False):
+    """What a request asks for."""
+
+    model: str | None = None
+    stream: bool | None = None
+    text: str | None = None  # the last thing that a person says in it
+    is_turn: bool = False  # whether that is what it ends with: an answer to tool calls only goes on with a turn
+    results: tuple[Returned, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
+
+
+class Responded(Fact, frozen=True, gc=False):
+    """The response head came."""
+
+    http_status: int
+
+
+class FirstByte(Fact, frozen=True, gc=False):
+    """When the first read of the body came, since the exchange began: earlier than the first event was complete."""
+
+    t_ns: int
+
+
+class Lost(Fact, frozen=True, gc=False):
+    """Something was received here and not recorded."""
+
+    of: Literal["request", "response"]
+    size_bytes: int
+
+
+class TooLarge(Fact, frozen=True, gc=False):
+    """A payload that is not read, because it is over the limit."""
+
+    size_bytes: int
+
+
+class Unterminated(Fact, frozen=True, gc=False):
+    """The stream ended within an event."""
+
+
+class Ended(Fact, frozen=True, gc=False):
+    """The exchange is over, as the recorder saw it."""
+
+    status: str
+    outcome: str
+    error: str | None = None
+    http_status: int | None = None
+    lossless: bool | None = None
+    frames: int = 0  # blocks of the event stream that were received
