@@ -1,0 +1,20 @@
+"""What the log means, as tables: the list of projections.
+
+A further projection is a file with a `PROJECTION` and its line here, and a migration that makes its table.
+"""
+
+from __future__ import annotations
+
+from recorder.projections import anomalies, exchanges, items, results, timing, usage
+from recorder.projections.projection import Projection
+
+__all__ = ["PROJECTIONS", "Projection"]
+
+PROJECTIONS: tuple[Projection, ...] = (
+    exchanges.PROJECTION,
+    items.PROJECTION,
+    usage.PROJECTION,
+    timing.PROJECTION,
+    results.PROJECTION,
+    anomalies.PROJECTION,
+)

@@ -1,0 +1,133 @@
+"""What is wrong with a stream: what it says twice and differently, what is missing, what nobody understands.
+
+Other folds report here what they see (`Note`); numbers, types and ends are looked at here. An anomaly of one kind about
+one thing is one row, with the event where it first shows and how often it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recorder.dialects import by_name
+from recorder.dialects.payload import DONE
+from recorder.events import Event, Exchange
+from recorder.facts import Ended, Fact, Finished, Lost, Malformed, Started, TooLarge, Unknown, Unterminated
+from recorder.projections.projection import Anomaly, Handler, Projection
+from recorder.projections.storable import storable
+
+ANOMALIES_LIMIT = 1_000  # rows of one exchange: further ones only count in a last one
+DETAIL_LIMIT = 500  # characters
+ANY = -1  # no number that is sent: the next one may be any
+
+
+class AnomalyRow(msgspec.Struct, frozen=True):
+    """An anomaly of an exchange."""
+
+    session_id: str
+    exchange_id: str
+    anomaly: int  # 0, 1, 2 … in order of appearance
+    kind: Anomaly
+    pos: int  # the event at which it first shows
+    count: int
+    detail: str
+
+
+class Anomalies:
+    """The fold; `note` is what the others call."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        dialect = by_name(exchange.api)
+        self._ids = (exchange.session_id, exchange.exchange_id)
+        self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
+        self._says_its_end = dialect is not by_name("other")
+        self._seen: dict[tuple[Anomaly, str], list[int]] = {}  # position and count
+        resumes_after = exchange.resumes_after
+        self._next_number = 0 if resumes_after is None else resumes_after + 1
+        self._response_id: str | None = None
+        self._endings: list[str] = []
+        self._is_finished = False
+
+    def note(self, kind: Anomaly, detail: str, event: Event) -> None:
+        """Count an anomaly."""
+        key = (kind, detail[:DETAIL_LIMIT])
+        known = self._seen.get(key)
+        if known is not None:
+            known[1] += 1
+        elif len(self._seen) < ANOMALIES_LIMIT:
+            self._seen[key] = [event.pos, 1]
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {
+            Started: self._on_started,
+            Finished: self._on_finished,
+            Unknown: lambda fact, event: self.note("unknown_type", fact.type, event),
+            Malformed: lambda fact, event: self.note("malformed", fact.reason, event),
+            Unterminated: lambda fact, event: self.note("unterminated", "", event),
+            TooLarge: lambda fact, event: self.note("too_large", f"{fact.size_bytes} bytes", event),
+            Lost: self._on_lost,
+            Ended: self._on_ended,
+        }
+
+    def event(self, event: Event) -> None:
+        """Numbers and types of the events themselves."""
+        number = event.sequence_number
+        if number == self._next_number:
+            self._next_number = number + 1
+        elif number is not None:
+            self._out_of_sequence(number, event)
+        if event.type in self._terminal or self._endings:
+            self._at_the_end(event)
+
+    def _out_of_sequence(self, number: int, event: Event) -> None:
+        expected = number if self._next_number == ANY else self._next_number
+        if number > expected:
+            missing = str(expected) if number == expected + 1 else f"{expected} to {number - 1}"
+            self.note("sequence_gap", missing, event)
+        elif number < expected:
+            self.note("sequence_repeat", "", event)
+        self._next_number = max(number + 1, expected)
+
+    def _at_the_end(self, event: Event) -> None:
+        """An error may be followed by the end that it is the reason for. Comments may follow anything."""
+        type = event.type
+        if type is None:
+            return
+        if type not in self._terminal:
+            if type != DONE:  # several gateways send it after any stream
+                self.note("after_terminal", type, event)
+            return
+        if self._endings and self._endings != ["error"]:
+            self.note("duplicate_terminal", type, event)
+        self._endings.append(type)
+
+    def _on_started(self, fact: Started, event: Event) -> None:
+        if fact.response_id is None:
+            return
+        if self._response_id is not None and fact.response_id != self._response_id:
+            self.note("id_rotation", "response", event)
+        self._response_id = fact.response_id
+
+    def _on_finished(self, fact: Finished, event: Event) -> None:
+        self._is_finished = True
+
+    def _on_lost(self, fact: Lost, event: Event) -> None:
+        self.note("not_recorded", f"{fact.size_bytes} bytes of the {fact.of}", event)
+        self._next_number = ANY if fact.of == "response" else self._next_number
+
+    def _on_ended(self, fact: Ended, event: Event) -> None:
+        """What a client or this recorder broke off need not have an end."""
+        is_ours = fact.outcome == "client_disconnect" or fact.outcome.startswith("recorder_")
+        is_ended = not self._says_its_end or bool(self._endings) or (self._is_finished and not self._needs_terminal)
+        if fact.frames and not is_ended and not is_ours:
+            self.note("missing_terminal", "", event)
+
+    def rows(self) -> Iterable[AnomalyRow]:
+        for number, ((kind, detail), (pos, count)) in enumerate(self._seen.items()):
+            yield AnomalyRow(*self._ids, number, kind, pos, count, storable(detail))
+
+
+PROJECTION = Projection(
+    "anomalies", 1, AnomalyRow, ("session_id", "exchange_id", "anomaly"), lambda exchange, _: Anomalies(exchange)
+)

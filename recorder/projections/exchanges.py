@@ -1,0 +1,104 @@
+"""What each exchange was about and how it ended, in one row: models, first words, status, error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recorder.events import Event, Exchange
+from recorder.facts import Asked, Ended, Fact, Failed, Finished, Responded, Started
+from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.storable import storable
+
+WORDS_LIMIT = 200  # characters of what a person asked: a title
+
+
+class ExchangeRow(msgspec.Struct, frozen=True):
+    """One exchange."""
+
+    session_id: str
+    exchange_id: str
+    response_id: str | None
+    request_model: str | None
+    response_model: str | None
+    stream: bool | None  # whether the client asked for one
+    status: str | None  # of the `end` event; `NULL` while it is open
+    http_status: int | None
+    finish_reason: str | None  # in the provider's word: the last one given
+    error_type: str | None
+    error_code: str | None
+    error: str | None  # the provider's message, else what went wrong with the connection
+    user_text: str | None  # the last that a person says in the request, cut to a title
+    is_turn: bool  # whether the request ends with that: else it goes on with a turn
+    lossless: bool | None
+
+
+class _Exchanges:
+    def __init__(self, exchange: Exchange, _: Witness) -> None:
+        self._ids = (exchange.session_id, exchange.exchange_id)
+        self._asked = Asked()
+        self._response_id: str | None = exchange.resumes_response_id
+        self._response_model: str | None = None
+        self._http_status: int | None = None
+        self._finish_reason: str | None = None
+        self._failed: Failed | None = None
+        self._ended: Ended | None = None
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {
+            Asked: self._on_asked,
+            Responded: self._on_responded,
+            Started: self._on_started,
+            Finished: self._on_finished,
+            Failed: self._on_failed,
+            Ended: self._on_ended,
+        }
+
+    def _on_asked(self, fact: Asked, event: Event) -> None:
+        self._asked = fact
+
+    def _on_responded(self, fact: Responded, event: Event) -> None:
+        self._http_status = fact.http_status
+
+    def _on_started(self, fact: Started, event: Event) -> None:
+        self._response_id = self._response_id or fact.response_id
+        self._response_model = fact.model or self._response_model
+
+    def _on_finished(self, fact: Finished, event: Event) -> None:
+        self._finish_reason = fact.reason or self._finish_reason
+
+    def _on_failed(self, fact: Failed, event: Event) -> None:
+        self._failed = self._failed or fact  # what follows repeats it, mostly with less
+
+    def _on_ended(self, fact: Ended, event: Event) -> None:
+        self._ended = fact
+
+    def rows(self) -> Iterable[ExchangeRow]:
+        asked, failed, ended = self._asked, self._failed or Failed(), self._ended
+        yield ExchangeRow(
+            *self._ids,
+            response_id=storable(self._response_id),
+            request_model=storable(asked.model),
+            response_model=storable(self._response_model),
+            stream=asked.stream,
+            status=ended.status if ended else None,
+            http_status=self._http_status,
+            finish_reason=storable(self._finish_reason),
+            error_type=storable(failed.type),
+            error_code=storable(failed.code),
+            error=storable(failed.message or (ended.error if ended else None)),
+            user_text=_title(asked.text),
+            is_turn=asked.is_turn,
+            lossless=ended.lossless if ended else None,
+        )
+
+
+def _title(text: str | None) -> str | None:
+    """A text on one line, with an ellipsis where it is cut."""
+    words = " ".join((storable(text) or "")[: 8 * WORDS_LIMIT].split())
+    cut = words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"
+    return cut or None
+
+
+PROJECTION = Projection("exchanges", 1, ExchangeRow, ("session_id", "exchange_id"), _Exchanges)

@@ -1,0 +1,91 @@
+"""What a projection is: a fold of the facts of one exchange into the rows of one table.
+
+Rules of this folder:
+
+* Pure: no clock, no database, no other exchange. The same events give the same rows, in whatever batches they come,
+  and every prefix of them is legal.
+* Nothing stops a fold: what is missing, repeated, reordered or garbled is an anomaly and a value that is `NULL`.
+* A projection is one file, one struct that is its table's columns in order, and one version number. Whoever changes
+  what it computes raises the version: another table, built beside the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from recorder.events import Event, Exchange
+from recorder.facts import Fact, Field
+
+Anomaly = Literal[
+    "sequence_gap",  # numbers are missing
+    "sequence_repeat",  # a number that was there already, or smaller than one that was
+    "delta_mismatch",  # a text's deltas are not what its end says it is
+    "item_mismatch",  # an item at its end says something else than its own deltas and events
+    "final_mismatch",  # the response at its end says something else of an item than the item's own events
+    "item_undeclared",  # an event of an item that did not begin
+    "item_repeated",  # an item that begins twice
+    "item_unfinished",  # an item that did not end although its response did
+    "id_rotation",  # another id for the same item or response
+    "unknown_type",
+    "malformed",  # no JSON, or not of the shape that its type has
+    "unterminated",  # the stream ended within an event
+    "missing_terminal",  # it ended, and nothing in it said so
+    "duplicate_terminal",
+    "after_terminal",  # something came after the end
+    "not_recorded",  # a gap: what came there was not kept
+    "too_large",  # a payload over the limit of what is read
+    "cut",  # a text over the limit of what is kept in a projection; the log has it whole
+]
+
+Note = Callable[[Anomaly, str, Event], None]
+"""Report an anomaly: its kind, what it is about in a few words, and the event at which it shows."""
+
+Began = Callable[[Field, Event], None]
+"""Report that a text began: of which field, with the event of its first delta."""
+
+
+class Witness(NamedTuple):
+    """Whom a fold tells of what it sees and another one keeps."""
+
+    note: Note
+    began: Began
+
+
+Handler = Callable[[Any, Event], None]
+
+
+class Fold(Protocol):
+    """The state of one projection of one exchange."""
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        """What to call for a fact of that class, with the event that says it."""
+
+    def rows(self) -> Iterable[msgspec.Struct]:
+        """What it comes to so far. May be asked at any point, any number of times."""
+
+
+class Observer(Fold, Protocol):
+    """A fold that also looks at the events of the response body themselves."""
+
+    def event(self, event: Event) -> None:
+        """One event of a body kind, before its facts."""
+
+
+class Projection(msgspec.Struct, frozen=True):
+    """One table, and how it is computed."""
+
+    name: str
+    version: int
+    row: type[msgspec.Struct]
+    key: tuple[str, ...]
+    fold: Callable[[Exchange, Witness], Fold]
+
+    @property
+    def table(self) -> str:
+        return f"p_{self.name}_v{self.version}"
+
+
+STORABLE_LIMIT = 2**20  # characters of a text in a projection: far above any answer, and a row stays a row

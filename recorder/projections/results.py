@@ -1,0 +1,78 @@
+"""What clients' tools returned, each result once: told by the first request that carries it.
+
+Agents send the whole history with every request. So a result is kept by its call and its content, and of several
+requests that carry it the store keeps the earliest: in whatever order exchanges are folded, the rows are the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+
+import msgspec
+
+from recorder.events import Event, Exchange
+from recorder.facts import Asked, Fact, Returned
+from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.storable import storable
+
+RESULTS_LIMIT = 10_000  # of one request: a longer history than any context holds
+
+
+class ResultRow(msgspec.Struct, frozen=True):
+    """A result that a request carries for a call of an earlier response."""
+
+    session_id: str
+    call_key: str
+    digest: str  # SHA-256 of the result; where calls have no ids (Gemini), of the request's id and the result
+    exchange_id: str  # whose request
+    started_ns: int  # wall time of that request
+    output: str
+    failed: bool | None
+
+
+class _Results:
+    def __init__(self, exchange: Exchange, _: Witness) -> None:
+        self._exchange = exchange
+        self._asked = Asked()
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {Asked: self._on_asked}
+
+    def _on_asked(self, fact: Asked, event: Event) -> None:
+        self._asked = fact
+
+    def rows(self) -> Iterable[ResultRow]:
+        numbers: Counter[str | None] = Counter()
+        seen = set()
+        for result in self._asked.results[:RESULTS_LIMIT]:
+            key = call_key(result.call_id, result.name, numbers[result.name])
+            numbers[result.name] += result.call_id is None
+            digest = self._digest(result)
+            if (key, digest) in seen:
+                continue
+            seen.add((key, digest))
+            exchange = self._exchange
+            yield ResultRow(
+                session_id=exchange.session_id,
+                call_key=key,
+                digest=digest,
+                exchange_id=exchange.exchange_id,
+                started_ns=exchange.started_ns,
+                output=storable(result.output),
+                failed=result.failed,
+            )
+
+    def _digest(self, result: Returned) -> str:
+        """The same call may return the same again, in another turn; an id tells the two apart, a name does not."""
+        scope = "" if result.call_id else self._exchange.exchange_id
+        return sha256(f"{scope}{result.output}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def call_key(call_id: str | None, name: str | None, number: int) -> str:
+    """What a call and its result have in common: the id; without one (Gemini), the name and which of that name."""
+    return storable(call_id) if call_id else storable(f"{name or ''}[{number}]")
+
+
+PROJECTION = Projection("results", 1, ResultRow, ("session_id", "call_key", "digest"), _Results)

@@ -1,0 +1,130 @@
+"""When things came, since the exchange began: what a client waited for, and how evenly it was served."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from operator import sub
+
+import msgspec
+
+from recorder.events import Event, Exchange
+from recorder.facts import Ended, Fact, Field, FirstByte, Responded
+from recorder.projections.projection import Handler, Projection
+
+STALL_NS = 2_000_000_000  # a silence in which a person wonders whether it still runs
+
+
+class TimingRow(msgspec.Struct, frozen=True):
+    """The times of one exchange, in nanoseconds since it began; events are complete when their last byte is there."""
+
+    session_id: str
+    exchange_id: str
+    head_ns: int | None  # the response head
+    first_byte_ns: int | None  # the first read of the body
+    first_event_ns: int | None
+    first_reasoning_ns: int | None
+    first_text_ns: int | None
+    first_arguments_ns: int | None  # of a tool call
+    ttft_ns: int | None  # the first token of any of these
+    last_event_ns: int | None
+    duration_ns: int | None  # to the end of the exchange; `NULL` while it is open
+    longest_silence_ns: int | None  # between two events
+    stalls: int  # silences over two seconds
+    events: int
+    bytes: int  # of the decoded body
+    events_per_s: float | None  # from the first event to the last
+    bytes_per_s: float | None
+    gap_p50_ns: int | None  # between an event and the next
+    gap_p95_ns: int | None
+    gap_p99_ns: int | None
+
+
+class Timing:
+    """The fold; `began` is what the fold of items calls."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._ids = (exchange.session_id, exchange.exchange_id)
+        self._head_ns: int | None = None
+        self._first_byte_ns: int | None = None
+        self._duration_ns: int | None = None
+        self._first: dict[Field, int] = {}
+        self._times = array("q")  # of events: eight bytes each, while their texts are held too
+        self._arrived = self._times.append
+        self._bytes = 0
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {
+            Responded: self._on_responded,
+            FirstByte: self._on_first_byte,
+            Ended: self._on_ended,
+        }
+
+    def event(self, event: Event) -> None:
+        """A piece of the body. Of a long event in parts, only the last part is the event."""
+        if event.kind == "frame" or (event.kind == "part" and event.type is not None) or not self._times:
+            self._arrived(event.t_ns)
+        self._bytes += len(event.raw)
+
+    def _on_responded(self, fact: Responded, event: Event) -> None:
+        self._head_ns = event.t_ns
+
+    def _on_first_byte(self, fact: FirstByte, event: Event) -> None:
+        if self._first_byte_ns is None:
+            self._first_byte_ns = fact.t_ns
+
+    def began(self, field: Field, event: Event) -> None:
+        """A text began."""
+        if field not in self._first and event.kind in _STREAMED:
+            self._first[field] = event.t_ns
+
+    def _on_ended(self, fact: Ended, event: Event) -> None:
+        self._duration_ns = event.t_ns
+
+    def rows(self) -> Iterable[TimingRow]:
+        reasoning = self._earliest("reasoning", "summary")
+        text = self._earliest("text", "refusal")
+        arguments = self._earliest("arguments")
+        times = self._times
+        first, last = (times[0], times[-1]) if times else (None, None)
+        span_ns = times[-1] - times[0] if times else 0
+        gaps = sorted(map(sub, times[1:], times))
+        yield TimingRow(
+            *self._ids,
+            head_ns=self._head_ns,
+            first_byte_ns=first if self._first_byte_ns is None else self._first_byte_ns,
+            first_event_ns=first,
+            first_reasoning_ns=reasoning,
+            first_text_ns=text,
+            first_arguments_ns=arguments,
+            ttft_ns=min((t_ns for t_ns in (reasoning, text, arguments) if t_ns is not None), default=None),
+            last_event_ns=last,
+            duration_ns=self._duration_ns,
+            longest_silence_ns=gaps[-1] if gaps else None,
+            stalls=sum(gap > STALL_NS for gap in gaps),
+            events=len(times),
+            bytes=self._bytes,
+            events_per_s=_per_second(len(times) - 1, span_ns),
+            bytes_per_s=_per_second(self._bytes, span_ns),
+            gap_p50_ns=_percentile(gaps, 50),
+            gap_p95_ns=_percentile(gaps, 95),
+            gap_p99_ns=_percentile(gaps, 99),
+        )
+
+    def _earliest(self, *fields: Field) -> int | None:
+        return min((self._first[field] for field in fields if field in self._first), default=None)
+
+
+_STREAMED = frozenset({"frame", "part", "tail"})  # a body that is no stream has no first token
+
+
+def _per_second(count: int, span_ns: int) -> float | None:
+    return round(count * 1e9 / span_ns, 3) if span_ns > 0 else None
+
+
+def _percentile(ascending: list[int], percent: int) -> int | None:
+    """The smallest value that at least `percent` of them do not pass (nearest rank)."""
+    return ascending[-(-len(ascending) * percent // 100) - 1] if ascending else None
+
+
+PROJECTION = Projection("timing", 1, TimingRow, ("session_id", "exchange_id"), lambda exchange, _: Timing(exchange))

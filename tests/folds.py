@@ -1,0 +1,121 @@
+"""Facts and events for tests of projections, and folds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from recorder.capture import Capture
+from recorder.dialects import by_name
+from recorder.events import BODY_KINDS, Event, Exchange, Kind
+from recorder.events import Outcome as Ending
+from recorder.facts import Fact
+from recorder.folding import Folding, Rows
+from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.projections import PROJECTIONS
+from recorder.projections.anomalies import Anomalies, AnomalyRow
+from recorder.projections.projection import Projection, Witness
+from recorder.projections.timing import Timing
+
+EXCHANGE = Exchange("s-1", "e-1", 1_000, "r-1", "openai", "openai-responses", "POST", "/v1/responses")
+
+MS = 1_000_000
+
+
+def event(pos: int = 0, *, kind: Kind = "frame", t_ms: float = 0.0, **fields: Any) -> Event:
+    """An event of `EXCHANGE`; what is not given is not there."""
+    empty = {"type": None, "sequence_number": None, "item_id": None, "output_index": None, "raw": b"data: {}\n\n"}
+    return Event(
+        "s-1",
+        "e-1",
+        pos,
+        kind,
+        round(t_ms * MS),
+        **{**empty, "data_start": None, "data_length": None, "hash": b"", **fields},
+    )
+
+
+Told = Fact | tuple[Event, Sequence[Fact]] | Event
+"""A fact at an event of no interest, facts at an event, or an event without facts."""
+
+
+class Outcome(msgspec.Struct):
+    rows: list[Any]
+    anomalies: list[AnomalyRow]
+
+    @property
+    def row(self) -> Any:
+        [row] = self.rows
+        return row
+
+    @property
+    def kinds(self) -> list[str]:
+        return [row.kind for row in self.anomalies]
+
+
+def fold(projection: Projection, told: Iterable[Told], exchange: Exchange = EXCHANGE) -> Outcome:
+    """What one projection makes of facts, beside the others, and the anomalies that they report."""
+    anomalies, timing = Anomalies(exchange), Timing(exchange)
+    shared: dict[str, Any] = {"anomalies": anomalies, "timing": timing}
+    witness = Witness(anomalies.note, timing.began)
+    folds = {each.name: shared.get(each.name) or each.fold(exchange, witness) for each in PROJECTIONS}
+    for pos, each in enumerate(told):
+        at, facts = (
+            each if isinstance(each, tuple) else (each, ()) if isinstance(each, Event) else (event(pos), (each,))
+        )
+        if at.kind in BODY_KINDS:
+            timing.event(at)
+            anomalies.event(at)
+        for fact in facts:
+            for state in folds.values():
+                state.handlers().get(type(fact), lambda fact, event: None)(fact, at)
+    rows = list(folds[projection.name].rows())
+    assert rows == list(folds[projection.name].rows()), "rows may be asked for again"
+    return Outcome(rows, list(anomalies.rows()))
+
+
+def captured(
+    body: bytes,
+    api: str = "openai-responses",
+    *,
+    cuts: Iterable[int] = (),
+    request: bytes = b"",
+    content_type: str = "text/event-stream",
+    outcome: Ending = "eof",
+    status: int = 200,
+    started_ns: int = 1_000,
+    exchange: Exchange | None = None,
+) -> tuple[Exchange, list[Event]]:
+    """A response as the log has it, a millisecond for every chunk that the body is cut into."""
+    if exchange is None:
+        exchange = msgspec.structs.replace(EXCHANGE, api=api, target=PATHS[api], started_ns=started_ns)
+    api, target = exchange.api, exchange.target
+    head = RequestHead(exchange.exchange_id, exchange.session_id, started_ns, "POST", target, "openai", [])
+    capture = Capture(exchange.session_id, exchange.exchange_id, by_name(api), 0)
+    events = capture.request(head, request, wire=request)
+    events += capture.response(MS, ResponseHead(status, "OK", [("content-type", content_type)]))
+    places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    for number, (start, end) in enumerate(pairwise(places), 2):
+        events += capture.chunk(number * MS, body[start:end])
+    events += capture.end((len(places) + 2) * MS, ExchangeEnd(outcome))
+    return exchange, events
+
+
+def folded(exchange: Exchange, events: Iterable[Event]) -> Rows:
+    """What all projections make of events."""
+    folding = Folding(exchange)
+    for each in events:
+        folding.tell(each)
+    return folding.rows()
+
+
+PATHS = {
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "other": "/v1/threads/runs",
+}
