@@ -129,7 +129,7 @@ def group(head: RequestHead, body: bytes | None) -> Grouping:
 
 
 def _session(head: RequestHead, request: _Request) -> tuple[str | None, str]:
-    if given := _clean(head.session):
+    if given := cleaned(head.session):
         return given, head.session_source or "path"
     rule, name = _first(SESSION_RULES, request)
     if rule:
@@ -140,7 +140,7 @@ def _session(head: RequestHead, request: _Request) -> tuple[str | None, str]:
 
 def _first(rules: Iterable[Rule], request: _Request) -> tuple[Rule | None, str | None]:
     for rule in rules:
-        if request.is_from(rule) and (value := _clean(request.find(rule))):
+        if request.is_from(rule) and (value := cleaned(request.find(rule))):
             return rule, value
     return None, None
 
@@ -222,7 +222,7 @@ def _utf8(header: str) -> str:
         return header.encode("utf-8", "replace").decode()
 
 
-def _clean(name: str | None) -> str | None:
+def cleaned(name: str | None) -> str | None:
     """`name` as a column and a terminal can hold it, or `None` if nothing is left of it."""
     kept = (character for character in (name or "")[: 4 * NAME_LIMIT] if unicodedata.category(character) not in _UNSEEN)
     return "".join(kept).strip()[:NAME_LIMIT] or None
@@ -238,25 +238,28 @@ _FIRST_WORD = re.compile(r"([^\s/;,()]+)()")
 def _client(user_agent: str) -> tuple[str | None, str | None]:
     agent = user_agent[: 4 * NAME_LIMIT].strip()
     match = _SDK.match(agent) or _PRODUCT.match(agent) or _FIRST_WORD.match(agent)
-    return (_clean(match[1]), _clean(match[2])) if match else (None, None)
+    return (cleaned(match[1]), cleaned(match[2])) if match else (None, None)
 
 
 _RESPONSE = re.compile(
     r"(?:(?:GET|DELETE) /(?:.*/)?responses/([^/]+)(?:/.*)?|POST /(?:.*/)?responses/([^/]+)/cancel)", re.DOTALL
 )
 
+_RETRIEVED = re.compile(r"GET /(?:.*/)?responses/([^/]+)", re.DOTALL)
+
 
 def _response_asked_for(head: RequestHead) -> str | None:
     """The id in `GET /v1/responses/{id}` and its kin."""
     match = _RESPONSE.fullmatch(f"{head.method} {head.target.partition('?')[0]}")
-    return _clean(unquote(match[1] or match[2])) if match else None
+    return cleaned(unquote(match[1] or match[2])) if match else None
 
 
 def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
-    """Which response a request goes on with, and after which sequence number (`None`: from the start)."""
-    query = dict(parse_qsl(head.target.partition("?")[2]))
-    if head.method != "GET" or query.get("stream", "").lower() not in ("true", "1"):
-        return None, None
-    after = re.fullmatch(r"[0-9]{1,18}", query.get("starting_after", ""))
-    response_id = _response_asked_for(head)
-    return response_id, int(after[0]) if after and response_id else None
+    """Which response a request retrieves, and of a stream, after which number it goes on (`None`: it is whole)."""
+    path, _, query = head.target.partition("?")
+    match = _RETRIEVED.fullmatch(f"{head.method} {path}")
+    response_id = cleaned(unquote(match[1])) if match else None
+    asked = dict(parse_qsl(query))
+    after = re.fullmatch(r"[0-9]{1,18}", asked.get("starting_after", ""))
+    is_stream = asked.get("stream", "").lower() in ("true", "1")
+    return response_id, int(after[0]) if after and is_stream and response_id else None

@@ -17,7 +17,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,7 @@ from recorder.assembly import Assembler, Batch
 from recorder.capture import Capture
 from recorder.carried import carried_path, drop_carried, read_carried, write_carried
 from recorder.errors import RecorderError, StoreConflictError, StoreError, StoreLostError
+from recorder.events import Event
 from recorder.grouping import Grouping
 from recorder.heads import ExchangeEnd, GapRecord, RequestHead
 from recorder.records import HEADER, START, Position, Record
@@ -168,7 +169,7 @@ class Ingester:
                 self._store.add_session(session)
             for exchange in batch.exchanges:
                 self._store.add_exchange(exchange)
-            self._store.append(batch.events)
+            self._append(batch.events)
             if place is not None:
                 self._store.set_offset(self._recorder_id, *place)
 
@@ -192,7 +193,14 @@ class Ingester:
         if last is not None and last.kind not in ("end", "note"):
             rest = Capture.after(last)
             gap = GapRecord("response", 1, 0, "", last.t_ns, last.t_ns, reason)
-            self._store.append([*rest.gap(gap), *rest.end(last.t_ns, ExchangeEnd("recorder_crash", reason))])
+            self._append([*rest.gap(gap), *rest.end(last.t_ns, ExchangeEnd("recorder_crash", reason))])
+
+    def _append(self, events: Sequence[Event]) -> None:
+        """Into the log; and what an exchange comes to, in the same transaction as its end."""
+        self._store.append(events)
+        for event in events:
+            if event.kind == "end":
+                self._store.projector.project(event.session_id, event.exchange_id)
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
         """Do it until the store does: a full disk is cleaned up, a lock is let go.

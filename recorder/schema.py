@@ -1,22 +1,31 @@
-"""The log as tables: what its columns, keys, view and guards are. No engine, no connection.
+"""The log and its projections as tables: columns, keys, views and guards. No engine, no connection.
 
 Rules of this file:
 
-* The columns of a table of the log are the fields of its struct in `recorder.events`, in order.
+* The columns of a table of the log are the fields of its struct in `recorder.events`, in order; those of a projection
+  are the fields of its row.
 * `session_id` comes first in every key: a session is the unit of distribution, and nothing is unique across sessions.
-* Types are uuid, text, bigint and bytea on PostgreSQL, TEXT, INTEGER and BLOB in STRICT tables on SQLite.
+* Types are uuid, text, bigint, double precision and bytea on PostgreSQL, TEXT, INTEGER, REAL and BLOB in STRICT tables
+  on SQLite.
 * The guards only prove what the writer already does (`INSERT … ON CONFLICT DO NOTHING`, positions in order): on an
-  engine without triggers the log is the same.
+  engine without triggers the log is the same. Projections have none: they are written anew when they are in doubt.
 
 `migrations/` builds this schema step by step and never imports it; a test holds the two against each other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, get_args
+
+import msgspec
 from sqlalchemy import (
+    REAL,
     BigInteger,
     Column,
     Connection,
+    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
@@ -28,11 +37,16 @@ from sqlalchemy import (
     event,
     text,
 )
+from sqlalchemy.types import TypeEngine
+
+from recorder.projections import PROJECTIONS, Projection
+from recorder.views import VIEWS
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
 TEXT = Text()
 INTEGER = BigInteger().with_variant(Integer(), "sqlite")
 BYTES = LargeBinary()
+DOUBLE: TypeEngine[Any] = REAL().with_variant(Double(), "postgresql")
 
 metadata = MetaData()
 
@@ -124,11 +138,70 @@ ingest_offsets = Table(
 
 LOG = (sessions, exchanges, events, tombstones)
 
-VIEWS = [
-    # The JSON payload of a frame as text, for queries in SQL.
-    "CREATE VIEW event_payloads AS SELECT session_id, exchange_id, pos, type, "
-    "CAST(substr(raw, data_start + 1, data_length) AS TEXT) AS payload FROM events WHERE data_start IS NOT NULL",
-]
+
+def _projected(projection: Projection) -> Table:
+    fields = msgspec.structs.fields(projection.row)
+    columns = (_column(field.name, field.type, field.name in projection.key) for field in fields)
+    return Table(projection.table, metadata, *columns, sqlite_strict=True)
+
+
+def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
+    """The column for a field. A `Literal` is text, a flag 0 or 1."""
+    types = set(get_args(type)) or {type}
+    kind = next((column for python, column in _TYPES.items() if python in types), ID if name in _IDS else TEXT)
+    return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
+
+
+_IDS = ("session_id", "exchange_id")
+_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE}
+
+# The tables of the projections, by the projection's name.
+tables_of = {projection.name: _projected(projection) for projection in PROJECTIONS}
+
+# An exchange of which there are no projections, because its fold raised.
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("exchange_id", ID, primary_key=True),
+    Column("reason", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+# A row means that a rebuild is due or under way, and up to which exchange it has come; '' is the beginning.
+rebuilds = Table(
+    "rebuilds",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("session_id", TEXT, nullable=False),
+    Column("exchange_id", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+REBUILD_IS_DUE = "SELECT EXISTS (SELECT 1 FROM rebuilds)"
+STALE = "The projections are not up to date: run `recorder db rebuild`."  # said where it is
+
+# Who retrieved a response again: few exchanges do.
+Index(
+    "exchanges_resumes",
+    exchanges.c.session_id,
+    exchanges.c.resumes_response_id,
+    sqlite_where=text("resumes_response_id IS NOT NULL"),
+    postgresql_where=text("resumes_response_id IS NOT NULL"),
+)
+Index("p_exchanges_v1_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
+Index("p_results_v1_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
+# What an exchange has of each kind is counted without a look at the texts.
+Index("p_items_v1_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
+
+SEARCH = "p_search_v1"
+
+# The words of messages, reasoning and arguments. It keeps no text: whoever writes `p_items_v1` writes it too, because
+# a trigger may not use it where `trusted_schema` is off.
+SEARCH_TABLE = (
+    f"CREATE VIRTUAL TABLE {SEARCH} USING fts5(text, refusal, summary_text, arguments, content='p_items_v1', "
+    "content_rowid='rowid', tokenize='unicode61 remove_diacritics 2')"
+)
 
 
 def _no_change(table: Table, verb: str) -> str:
@@ -190,7 +263,7 @@ TRIGGERS = [
 
 
 @event.listens_for(metadata, "after_create")
-def _create_views_and_triggers(_: MetaData, connection: Connection, **_options: object) -> None:
+def _create_the_rest(_: MetaData, connection: Connection, **_options: object) -> None:
     if connection.dialect.name == "sqlite":
-        for statement in (*VIEWS, *TRIGGERS):
+        for statement in (SEARCH_TABLE, *(view.statement for view in VIEWS), *TRIGGERS):
             connection.exec_driver_sql(statement)

@@ -13,7 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -30,6 +30,8 @@ from recorder import migrate
 from recorder.errors import StoreError, StoreLostError
 from recorder.events import BODY_KINDS, Event, Exchange, Session
 from recorder.location import database_path, database_url, default_url
+from recorder.projector import Projector
+from recorder.resumed import FIRST_EVENTS
 from recorder.schema import LOG, events, exchanges, ingest_offsets, sessions
 from recorder.sqlite import BUSY_TIMEOUT_S, WRITER, translated, write_lock, writer_engine
 
@@ -37,7 +39,6 @@ __all__ = ["Store", "database_path", "database_url", "default_url"]
 
 WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
 RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
-FIRST_EVENTS = 8  # a response says its id in one of the first events of its exchange
 
 _key = attrgetter("session_id", "exchange_id", "pos")
 
@@ -100,6 +101,7 @@ class Store:
         self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
         with translated(self.path):
             self._connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
+        self.projector = Projector(self._run)  # inside a transaction, as everything else
         self._checkpoint_at = WAL_BYTES
         self._failure: StoreError | None = None  # of a statement of this transaction
 
@@ -204,6 +206,16 @@ class Store:
     def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
         with self._statement():
             return self._connection.execute(statement, values)
+
+    def _run(self, sql: str, values: Any) -> Iterable[Sequence[Any]]:
+        with self._statement():
+            result = self._connection.exec_driver_sql(sql, values)
+        return self._rows(result) if result.returns_rows else ()
+
+    def _rows(self, result: CursorResult[Any]) -> Iterator[Sequence[Any]]:
+        """Read as they are wanted: of a long exchange only a few are in memory."""
+        with self._statement():
+            yield from result
 
     @contextmanager
     def _statement(self) -> Iterator[None]:

@@ -17,13 +17,13 @@ from typing import get_args
 import click
 import pytest
 
+from recorder import schema
 from recorder.commands import recorder
 from recorder.commands.settings import defaults
 from recorder.commands.verbs import VERBS
 from recorder.demo.server import DemoServer, start
 from recorder.events import Kind, Status
 from recorder.location import database_url
-from recorder.schema import metadata
 from recorder.store import Store
 from tests.corpus import ROOT
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
@@ -131,8 +131,11 @@ def test_every_query_shown_answers(sql: str, tmp_path: Path) -> None:
 
 def test_every_table_and_kind_is_documented() -> None:
     statuses = [name for part in get_args(Status) for name in get_args(part)]
-    for name in [*metadata.tables, *get_args(Kind), *statuses]:
+    tables = [table.name for table in (*schema.LOG, schema.ingest_offsets)]
+    for name in [*tables, *get_args(Kind), *statuses]:
         assert f"`{name}`" in LOG or name == "note", f"docs/log.md does not mention {name}"
+    disposable = [table.name for table in (schema.rebuilds, schema.dead_letters, *schema.tables_of.values())]
+    assert set(schema.metadata.tables) == {*tables, *disposable}  # docs/sql.md is about what these mean
 
 
 def test_make_has_the_targets_that_the_readme_names() -> None:

@@ -230,15 +230,16 @@ RESUMES = [
     ("GET", "/responses/resp_1?stream=true", ("resp_1", None)),
     ("GET", "/v1/responses/resp_1?stream=true&starting_after=-1", ("resp_1", None)),
     ("GET", "/v1/responses/resp_1?stream=true&starting_after=" + "9" * 40, ("resp_1", None)),
-    ("GET", "/v1/responses/resp_1?starting_after=3", (None, None)),
-    ("GET", "/v1/responses/resp_1?stream=false&starting_after=3", (None, None)),
+    ("GET", "/v1/responses/resp_1?starting_after=3", ("resp_1", None)),
+    ("GET", "/v1/responses/resp_1?stream=false&starting_after=3", ("resp_1", None)),
+    ("GET", "/v1/responses/resp_1/input_items?stream=true", (None, None)),
     ("POST", "/v1/responses/resp_1?stream=true&starting_after=3", (None, None)),
     ("GET", "/v1/models?stream=true&starting_after=3", (None, None)),
 ]
 
 
 @pytest.mark.parametrize(("method", "target", "resumed"), RESUMES)
-def test_a_resumed_stream_names_its_response(method: str, target: str, resumed: tuple[str | None, int | None]) -> None:
+def test_a_retrieved_response_is_named(method: str, target: str, resumed: tuple[str | None, int | None]) -> None:
     grouping = group(head(target, method), None)
     assert (grouping.resumes_response_id, grouping.resumes_after) == resumed
 

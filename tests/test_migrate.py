@@ -121,7 +121,7 @@ async def test_a_newer_schema_is_refused_and_untouched(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as refusal:
             Store(path)
         assert str(refusal.value) == (
-            f"The database {path} was made by a newer recorder (its schema is 9999, this one knows 0001): "
+            f"The database {path} was made by a newer recorder (its schema is 9999, this one knows {migrate.HEAD}): "
             "upgrade recorder, or give another path."
         )
         with pytest.raises(StoreError, match="was made by a newer recorder"):
@@ -196,9 +196,48 @@ def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -
     assert migrate.current(tmp_path / "log 100%.db") == migrate.HEAD
 
 
+def alembic(path: Path, *verb: str) -> str:
+    command = [sys.executable, "-m", "alembic", "-x", f"db={path}", *verb]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60).stderr
+
+
+def dumped(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+OF_AN_OLD_LOG = """
+INSERT INTO sessions VALUES ('s', 1, 'run', 'prefix', '{}', 'live');
+INSERT INTO exchanges (session_id, exchange_id, started_ns, recorder_id, provider, api, method, target)
+    VALUES ('s', 'x', 1, 'r', 'openai', 'openai-chat', 'POST', '/v1/chat/completions');
+INSERT INTO events VALUES ('s', 'x', 0, 'frame', 1, NULL, NULL, NULL, NULL, x'64', NULL, NULL, x'00');
+"""
+
+
+def test_a_log_without_projections_keeps_its_rows_and_gets_a_rebuild(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    assert alembic(path, "upgrade", "0001") == ""
+    old = set(dumped(run_sql(path, OF_AN_OLD_LOG)))
+    migrate.upgrade(database_url(path))
+    gone = {row for row in old - set(dumped(path)) if not row.startswith("CREATE VIEW event_payloads")}
+    assert gone == {"INSERT INTO \"recorder_version\" VALUES('0001');"}
+    assert "INSERT INTO \"rebuilds\" VALUES('projections','','');" in dumped(path)
+
+
+def test_a_log_without_exchanges_needs_no_rebuild(tmp_path: Path) -> None:
+    assert not [row for row in dumped(make_log(tmp_path / "log.db")) if row.startswith('INSERT INTO "rebuilds"')]
+
+
+def test_projections_can_be_taken_away_again(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    assert alembic(path, "upgrade", "0001") == ""
+    old = dumped(run_sql(path, OF_AN_OLD_LOG))
+    assert alembic(path, "upgrade", "head") == ""
+    assert alembic(path, "downgrade", "0001") == ""
+    assert sorted(dumped(path)) == sorted(old)
+
+
 def test_the_first_schema_has_no_way_down(tmp_path: Path) -> None:
     path = make_log(tmp_path / "log.db")
-    command = [sys.executable, "-m", "alembic", "-x", f"db={path}", "downgrade", "base"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "to be rid of it, delete the file" in run.stderr
+    assert "to be rid of it, delete the file" in alembic(path, "downgrade", "base")
     assert migrate.current(path) == migrate.HEAD

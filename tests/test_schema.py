@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from sqlalchemy import Table, UniqueConstraint, create_engine
 from recorder import schema
 from recorder.events import Event, Exchange, Session
 from recorder.migrate import VERSION_TABLE
+from recorder.projections import PROJECTIONS, Projection
 from recorder.store import Store
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
 
@@ -62,6 +64,33 @@ def test_every_key_begins_with_the_session(table: Table) -> None:
     assert not any(index.unique for index in table.indexes)
 
 
+@pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
+def test_a_projections_table_is_its_row(projection: Projection) -> None:
+    table = schema.tables_of[projection.name]
+    assert table.name == projection.table
+    assert tuple(column.name for column in table.columns) == projection.row.__struct_fields__
+    assert tuple(column.name for column in table.primary_key) == projection.key
+    for column, field in zip(table.columns, msgspec.structs.fields(projection.row), strict=True):
+        types = set(get_args(field.type)) or {field.type}
+        assert column.nullable == (type(None) in types)
+        python = {bool: int}.get(field.type, field.type)
+        assert column.type.python_type in types | {python, int if bool in types else str}
+
+
+def test_every_key_of_a_projection_begins_with_the_session() -> None:
+    for table in (*schema.tables_of.values(), schema.dead_letters):
+        for columns in (table.primary_key.columns, *(index.columns for index in table.indexes)):
+            assert next(iter(columns)).name == "session_id"
+
+
+def test_what_is_disposable_can_be_changed_and_deleted(db: sqlite3.Connection) -> None:
+    for name in [*(table.name for table in schema.tables_of.values()), "rebuilds", "dead_letters"]:
+        assert db.execute(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", [name]
+        ).fetchone() == (0,)
+        db.execute(f"DELETE FROM {name}")
+
+
 def test_nothing_is_numbered_or_defaulted_by_the_database() -> None:
     for table in schema.metadata.tables.values():
         for column in table.columns:
@@ -92,7 +121,7 @@ def test_every_table_is_strict_and_has_a_rowid(db: sqlite3.Connection) -> None:
     ).fetchall()
     tables = {name: (strict, without_rowid) for name, strict, without_rowid in rows if not name.startswith("sqlite_")}
     assert tables.pop(VERSION_TABLE) == (0, 0)
-    assert tables == dict.fromkeys([*LOG, "ingest_offsets"], (1, 0))
+    assert tables == dict.fromkeys(schema.metadata.tables, (1, 0))
 
 
 KEY = "(SELECT session_id FROM sessions), (SELECT min(exchange_id) FROM exchanges)"

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
 from recorder.events import Event, Exchange
+from recorder.resumed import FIRST_EVENTS
 from recorder.sqlite import WRITER, write_lock
-from recorder.store import FIRST_EVENTS, RECENT_EXCHANGES, WAL_BYTES, Store
+from recorder.store import RECENT_EXCHANGES, WAL_BYTES, Store
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
 
 

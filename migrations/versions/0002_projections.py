@@ -1,0 +1,538 @@
+"""What the log means: the tables of the projections, full-text search, and the views.
+
+Revision ID: 0002
+Revises: 0001
+
+Frozen history: literal SQL, nothing imported from recorder.
+"""
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+TABLES = (
+    """
+CREATE TABLE p_exchanges_v1 (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    response_id TEXT,
+    request_model TEXT,
+    response_model TEXT,
+    stream INTEGER,
+    status TEXT,
+    http_status INTEGER,
+    finish_reason TEXT,
+    error_type TEXT,
+    error_code TEXT,
+    error TEXT,
+    user_text TEXT,
+    is_turn INTEGER NOT NULL,
+    lossless INTEGER,
+    PRIMARY KEY (session_id, exchange_id)
+) STRICT
+""",
+    """
+CREATE TABLE p_items_v1 (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    item INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    type TEXT NOT NULL,
+    output_index INTEGER,
+    item_id TEXT,
+    role TEXT,
+    phase TEXT,
+    status TEXT,
+    text TEXT,
+    refusal TEXT,
+    summary TEXT,
+    summary_text TEXT,
+    encrypted INTEGER,
+    annotations TEXT,
+    logprobs TEXT,
+    name TEXT,
+    call_id TEXT,
+    call_key TEXT,
+    arguments TEXT,
+    arguments_json TEXT,
+    output TEXT,
+    failed INTEGER,
+    began_ns INTEGER NOT NULL,
+    ended_ns INTEGER,
+    PRIMARY KEY (session_id, exchange_id, item)
+) STRICT
+""",
+    """
+CREATE TABLE p_usage_v1 (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    input_tokens INTEGER,
+    cache_read_input_tokens INTEGER,
+    cache_write_input_tokens INTEGER,
+    output_tokens INTEGER,
+    reasoning_output_tokens INTEGER,
+    total_tokens INTEGER,
+    usage_raw TEXT,
+    partial INTEGER NOT NULL,
+    PRIMARY KEY (session_id, exchange_id)
+) STRICT
+""",
+    """
+CREATE TABLE p_timing_v1 (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    head_ns INTEGER,
+    first_byte_ns INTEGER,
+    first_event_ns INTEGER,
+    first_reasoning_ns INTEGER,
+    first_text_ns INTEGER,
+    first_arguments_ns INTEGER,
+    ttft_ns INTEGER,
+    last_event_ns INTEGER,
+    duration_ns INTEGER,
+    longest_silence_ns INTEGER,
+    stalls INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    events_per_s REAL,
+    bytes_per_s REAL,
+    gap_p50_ns INTEGER,
+    gap_p95_ns INTEGER,
+    gap_p99_ns INTEGER,
+    PRIMARY KEY (session_id, exchange_id)
+) STRICT
+""",
+    """
+CREATE TABLE p_results_v1 (
+    session_id TEXT NOT NULL,
+    call_key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    started_ns INTEGER NOT NULL,
+    output TEXT NOT NULL,
+    failed INTEGER,
+    PRIMARY KEY (session_id, call_key, digest)
+) STRICT
+""",
+    """
+CREATE TABLE p_anomalies_v1 (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    anomaly INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    pos INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    detail TEXT NOT NULL,
+    PRIMARY KEY (session_id, exchange_id, anomaly)
+) STRICT
+""",
+    """
+CREATE TABLE dead_letters (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (session_id, exchange_id)
+) STRICT
+""",
+    """
+CREATE TABLE rebuilds (
+    name TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    PRIMARY KEY (name)
+) STRICT
+""",
+    """
+CREATE VIRTUAL TABLE p_search_v1 USING fts5(
+    text, refusal, summary_text, arguments,
+    content='p_items_v1', content_rowid='rowid', tokenize='unicode61 remove_diacritics 2'
+)
+""",
+)
+
+INDEXES = (
+    "CREATE INDEX p_exchanges_v1_response ON p_exchanges_v1 (session_id, response_id)",
+    "CREATE INDEX p_items_v1_kind ON p_items_v1 (session_id, exchange_id, kind)",
+    "CREATE INDEX p_results_v1_exchange ON p_results_v1 (session_id, exchange_id)",
+    "CREATE INDEX exchanges_resumes ON exchanges (session_id, resumes_response_id) WHERE resumes_response_id IS "
+    "NOT NULL",
+)
+
+VIEWS = (
+    """
+CREATE VIEW messages AS
+SELECT i.session_id AS session_id,
+    s.name AS session_name,
+    i.exchange_id AS exchange_id,
+    i.item AS item,
+    i.output_index AS output_index,
+    i.item_id AS item_id,
+    i.role AS role,
+    i.phase AS phase,
+    i.status AS status,
+    i.text AS text,
+    i.refusal AS refusal,
+    i.annotations AS annotations,
+    i.logprobs AS logprobs,
+    i.began_ns AS began_ns,
+    i.ended_ns AS ended_ns
+FROM p_items_v1 AS i
+JOIN p_exchanges_v1 AS p ON p.session_id = i.session_id AND p.exchange_id = i.exchange_id
+JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+JOIN sessions AS s ON s.session_id = i.session_id
+WHERE i.kind = 'message' AND NOT EXISTS (SELECT 1 FROM exchanges AS later JOIN p_exchanges_v1 AS told ON
+    told.session_id = later.session_id AND told.exchange_id = later.exchange_id
+        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
+        AND later.started_ns > x.started_ns
+        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+""",
+    """
+CREATE VIEW reasoning AS
+SELECT i.session_id AS session_id,
+    s.name AS session_name,
+    i.exchange_id AS exchange_id,
+    i.item AS item,
+    i.output_index AS output_index,
+    i.item_id AS item_id,
+    i.status AS status,
+    i.summary AS summary,
+    i.summary_text AS summary_text,
+    i.text AS text,
+    i.encrypted AS encrypted,
+    i.began_ns AS began_ns,
+    i.ended_ns AS ended_ns
+FROM p_items_v1 AS i
+JOIN p_exchanges_v1 AS p ON p.session_id = i.session_id AND p.exchange_id = i.exchange_id
+JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+JOIN sessions AS s ON s.session_id = i.session_id
+WHERE i.kind = 'reasoning' AND NOT EXISTS (SELECT 1 FROM exchanges AS later JOIN p_exchanges_v1 AS told ON
+    told.session_id = later.session_id AND told.exchange_id = later.exchange_id
+        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
+        AND later.started_ns > x.started_ns
+        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+""",
+    """
+CREATE VIEW tool_calls AS
+SELECT i.session_id AS session_id,
+    s.name AS session_name,
+    i.exchange_id AS exchange_id,
+    i.item AS item,
+    i.output_index AS output_index,
+    i.item_id AS item_id,
+    i.type AS type,
+    i.name AS name,
+    i.call_id AS call_id,
+    i.arguments AS arguments,
+    i.arguments_json AS arguments_json,
+    i.status AS status,
+    coalesce(i.output, r.output) AS output,
+    coalesce(i.failed, r.failed) AS failed,
+    r.exchange_id AS output_exchange_id,
+    CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        ELSE r.started_ns - (x.started_ns + i.ended_ns) END AS latency_ns,
+    i.began_ns AS began_ns,
+    i.ended_ns AS ended_ns
+FROM p_items_v1 AS i
+JOIN p_exchanges_v1 AS p ON p.session_id = i.session_id AND p.exchange_id = i.exchange_id
+JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+JOIN sessions AS s ON s.session_id = i.session_id
+LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND i.output IS NULL
+    AND r.digest = (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > x.started_ns ORDER BY n.started_ns, n.digest LIMIT 1)
+WHERE i.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM exchanges AS later JOIN p_exchanges_v1 AS told ON
+    told.session_id = later.session_id AND told.exchange_id = later.exchange_id
+        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
+        AND later.started_ns > x.started_ns
+        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+""",
+    """
+CREATE VIEW usage AS
+SELECT x.session_id AS session_id,
+    s.name AS session_name,
+    x.exchange_id AS exchange_id,
+    x.started_ns AS started_ns,
+    x.provider AS provider,
+    x.api AS api,
+    x.client AS client,
+    p.request_model AS request_model,
+    p.response_model AS response_model,
+    coalesce(p.response_model, p.request_model) AS model,
+    u.input_tokens AS input_tokens,
+    u.cache_read_input_tokens AS cache_read_input_tokens,
+    u.cache_write_input_tokens AS cache_write_input_tokens,
+    u.output_tokens AS output_tokens,
+    u.reasoning_output_tokens AS reasoning_output_tokens,
+    u.total_tokens AS total_tokens,
+    u.usage_raw AS usage_raw,
+    u.partial AS partial
+FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+JOIN p_usage_v1 AS u ON u.session_id = x.session_id AND u.exchange_id = x.exchange_id
+JOIN sessions AS s ON s.session_id = x.session_id
+WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM exchanges
+    AS later JOIN p_exchanges_v1 AS told ON told.session_id = later.session_id AND told.exchange_id =
+    later.exchange_id
+        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
+        AND later.started_ns > x.started_ns
+        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+""",
+    """
+CREATE VIEW exchange_summary AS
+SELECT x.session_id AS session_id,
+    s.name AS session_name,
+    x.exchange_id AS exchange_id,
+    x.started_ns AS started_ns,
+    x.provider AS provider,
+    x.api AS api,
+    x.method AS method,
+    x.target AS target,
+    x.client AS client,
+    x.client_version AS client_version,
+    x.thread_id AS thread_id,
+    x.turn_id AS turn_id,
+    x.attempt AS attempt,
+    p.stream AS stream,
+    p.request_model AS request_model,
+    p.response_model AS response_model,
+    coalesce(p.response_model, p.request_model) AS model,
+    p.response_id AS response_id,
+    p.status AS status,
+    p.http_status AS http_status,
+    p.finish_reason AS finish_reason,
+    p.error_type AS error_type,
+    p.error_code AS error_code,
+    p.error AS error,
+    p.user_text AS user_text,
+    p.is_turn AS is_turn,
+    (SELECT later.exchange_id FROM exchanges AS later JOIN p_exchanges_v1 AS told ON told.session_id =
+        later.session_id AND told.exchange_id = later.exchange_id
+        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
+        AND later.started_ns > x.started_ns
+        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL)
+        ORDER BY later.started_ns DESC, later.exchange_id DESC LIMIT 1) AS
+        superseded_by,
+    p.lossless AS lossless,
+    (SELECT count(*) FROM p_items_v1 AS i WHERE i.session_id = x.session_id AND i.exchange_id = x.exchange_id AND
+        i.kind = 'message') AS messages,
+    (SELECT count(*) FROM p_items_v1 AS i WHERE i.session_id = x.session_id AND i.exchange_id = x.exchange_id AND
+        i.kind = 'reasoning') AS reasoning,
+    (SELECT count(*) FROM p_items_v1 AS i WHERE i.session_id = x.session_id AND i.exchange_id = x.exchange_id AND
+        i.kind = 'tool_call') AS tool_calls,
+    (SELECT count(*) FROM p_anomalies_v1 AS a WHERE a.session_id = x.session_id AND a.exchange_id = x.exchange_id)
+        AS anomalies,
+    u.input_tokens AS input_tokens,
+    u.cache_read_input_tokens AS cache_read_input_tokens,
+    u.cache_write_input_tokens AS cache_write_input_tokens,
+    u.output_tokens AS output_tokens,
+    u.reasoning_output_tokens AS reasoning_output_tokens,
+    u.total_tokens AS total_tokens,
+    u.partial AS partial,
+    t.ttft_ns AS ttft_ns,
+    t.duration_ns AS duration_ns
+FROM exchanges AS x
+JOIN sessions AS s ON s.session_id = x.session_id
+LEFT JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+LEFT JOIN p_usage_v1 AS u ON u.session_id = x.session_id AND u.exchange_id = x.exchange_id
+LEFT JOIN p_timing_v1 AS t ON t.session_id = x.session_id AND t.exchange_id = x.exchange_id
+""",
+    """
+CREATE VIEW session_summary AS
+SELECT s.session_id AS session_id,
+    s.name AS session_name,
+    s.created_ns AS created_ns,
+    s.origin AS origin,
+    s.source AS source,
+    (SELECT p.user_text FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND
+        p.exchange_id = x.exchange_id WHERE x.session_id = s.session_id
+        AND p.user_text IS NOT NULL ORDER BY x.started_ns, x.exchange_id LIMIT 1) AS title,
+    min(x.started_ns) AS started_ns,
+    max(x.started_ns + coalesce(t.duration_ns, 0)) AS ended_ns,
+    max(x.started_ns + coalesce(t.duration_ns, 0)) - min(x.started_ns) AS duration_ns,
+    count(x.exchange_id) AS exchanges,
+    count(DISTINCT x.turn_id) + count(CASE WHEN x.turn_id IS NULL AND p.is_turn = 1 THEN 1 END) AS turns,
+    count(DISTINCT x.thread_id) AS threads,
+    (SELECT group_concat(value, ', ') FROM (SELECT coalesce(p.response_model, p.request_model) AS value FROM
+        exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+        WHERE x.session_id = s.session_id AND coalesce(p.response_model, p.request_model) IS NOT NULL
+        GROUP BY coalesce(p.response_model, p.request_model) ORDER BY min(x.started_ns), coalesce(p.response_model,
+        p.request_model))) AS models,
+    (SELECT group_concat(value, ', ') FROM (SELECT i.name AS value FROM p_items_v1 AS i JOIN exchanges AS x ON
+        x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+        WHERE x.session_id = s.session_id AND i.name IS NOT NULL
+        GROUP BY i.name ORDER BY min(x.started_ns), i.name)) AS tools,
+    (SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id) AS tool_calls,
+    (SELECT group_concat(value, ', ') FROM (SELECT x.client AS value FROM exchanges AS x
+        WHERE x.session_id = s.session_id AND x.client IS NOT NULL
+        GROUP BY x.client ORDER BY min(x.started_ns), x.client)) AS clients,
+    count(CASE WHEN p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL THEN 1 END) AS errors,
+    sum(u.input_tokens) AS input_tokens,
+    sum(u.cache_read_input_tokens) AS cache_read_input_tokens,
+    sum(u.cache_write_input_tokens) AS cache_write_input_tokens,
+    sum(u.output_tokens) AS output_tokens,
+    sum(u.reasoning_output_tokens) AS reasoning_output_tokens,
+    sum(u.total_tokens) AS total_tokens
+FROM sessions AS s
+LEFT JOIN exchanges AS x ON x.session_id = s.session_id
+LEFT JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+LEFT JOIN p_usage_v1 AS u ON u.session_id = x.session_id AND u.exchange_id = x.exchange_id AND NOT EXISTS (SELECT 1
+    FROM exchanges AS later JOIN p_exchanges_v1 AS told ON told.session_id = later.session_id AND told.exchange_id =
+    later.exchange_id
+        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
+        AND later.started_ns > x.started_ns
+        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+LEFT JOIN p_timing_v1 AS t ON t.session_id = x.session_id AND t.exchange_id = x.exchange_id
+GROUP BY s.session_id, s.name
+""",
+    """
+CREATE VIEW usage_by_day AS
+SELECT date(started_ns / 1000000000, 'unixepoch') AS day,
+    count(*) AS exchanges,
+    count(usage_raw) AS reported,
+    sum(input_tokens) AS input_tokens,
+    sum(cache_read_input_tokens) AS cache_read_input_tokens,
+    sum(cache_write_input_tokens) AS cache_write_input_tokens,
+    sum(output_tokens) AS output_tokens,
+    sum(reasoning_output_tokens) AS reasoning_output_tokens,
+    sum(total_tokens) AS total_tokens,
+    CAST(sum(reasoning_output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND output_tokens IS NOT
+        NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND
+        output_tokens IS NOT NULL), 0) AS reasoning_share,
+    CAST(sum(cache_read_input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND input_tokens IS NOT
+        NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND
+        input_tokens IS NOT NULL), 0) AS cached_share
+FROM usage GROUP BY 1
+""",
+    """
+CREATE VIEW usage_by_model AS
+SELECT model,
+    count(*) AS exchanges,
+    count(usage_raw) AS reported,
+    sum(input_tokens) AS input_tokens,
+    sum(cache_read_input_tokens) AS cache_read_input_tokens,
+    sum(cache_write_input_tokens) AS cache_write_input_tokens,
+    sum(output_tokens) AS output_tokens,
+    sum(reasoning_output_tokens) AS reasoning_output_tokens,
+    sum(total_tokens) AS total_tokens,
+    CAST(sum(reasoning_output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND output_tokens IS NOT
+        NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND
+        output_tokens IS NOT NULL), 0) AS reasoning_share,
+    CAST(sum(cache_read_input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND input_tokens IS NOT
+        NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND
+        input_tokens IS NOT NULL), 0) AS cached_share
+FROM usage GROUP BY model
+""",
+    """
+CREATE VIEW latency AS
+SELECT t.session_id AS session_id,
+    s.name AS session_name,
+    t.exchange_id AS exchange_id,
+    x.started_ns AS started_ns,
+    x.provider AS provider,
+    x.api AS api,
+    coalesce(p.response_model, p.request_model) AS model,
+    t.head_ns AS head_ns,
+    t.first_byte_ns AS first_byte_ns,
+    t.first_event_ns AS first_event_ns,
+    t.first_reasoning_ns AS first_reasoning_ns,
+    t.first_text_ns AS first_text_ns,
+    t.first_arguments_ns AS first_arguments_ns,
+    t.ttft_ns AS ttft_ns,
+    t.last_event_ns AS last_event_ns,
+    t.duration_ns AS duration_ns,
+    t.longest_silence_ns AS longest_silence_ns,
+    t.stalls AS stalls,
+    t.events AS events,
+    t.bytes AS bytes,
+    t.events_per_s AS events_per_s,
+    t.bytes_per_s AS bytes_per_s,
+    t.gap_p50_ns AS gap_p50_ns,
+    t.gap_p95_ns AS gap_p95_ns,
+    t.gap_p99_ns AS gap_p99_ns
+FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+JOIN p_timing_v1 AS t ON t.session_id = x.session_id AND t.exchange_id = x.exchange_id
+JOIN sessions AS s ON s.session_id = x.session_id
+""",
+    """
+CREATE VIEW event_gaps AS
+SELECT e.session_id AS session_id,
+    s.name AS session_name,
+    e.exchange_id AS exchange_id,
+    e.pos AS pos,
+    e.type AS type,
+    e.t_ns AS t_ns,
+    e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE earlier.session_id = e.session_id AND
+        earlier.exchange_id = e.exchange_id
+        AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1) AS gap_ns
+FROM events AS e JOIN sessions AS s ON s.session_id = e.session_id WHERE e.kind = 'frame'
+""",
+    """
+CREATE VIEW tool_stats AS
+SELECT name,
+    type,
+    count(*) AS calls,
+    count(output) AS answered,
+    count(CASE WHEN failed = 1 THEN 1 END) AS failed,
+    count(DISTINCT session_id) AS sessions,
+    count(DISTINCT exchange_id) AS exchanges,
+    CAST(round(avg(latency_ns)) AS BIGINT) AS latency_avg_ns,
+    max(latency_ns) AS latency_max_ns,
+    sum(length(CAST(arguments AS BLOB))) AS arguments_bytes
+FROM tool_calls GROUP BY name, type
+""",
+    """
+CREATE VIEW anomalies AS
+SELECT a.session_id AS session_id,
+    s.name AS session_name,
+    a.exchange_id AS exchange_id,
+    a.anomaly AS anomaly,
+    a.kind AS kind,
+    a.pos AS pos,
+    a.count AS count,
+    a.detail AS detail
+FROM p_anomalies_v1 AS a JOIN sessions AS s ON s.session_id = a.session_id
+""",
+    """
+CREATE VIEW event_payloads AS
+SELECT e.session_id AS session_id,
+    s.name AS session_name,
+    e.exchange_id AS exchange_id,
+    e.pos AS pos,
+    e.type AS type,
+    CAST(substr(e.raw, e.data_start + 1, e.data_length) AS TEXT) AS payload
+FROM events AS e LEFT JOIN sessions AS s ON s.session_id = e.session_id WHERE e.data_start IS NOT NULL
+""",
+)
+
+# Views of 0001 that are replaced here.
+OLD_VIEWS = (
+    """
+CREATE VIEW event_payloads AS
+SELECT session_id, exchange_id, pos, type,
+    CAST(substr(raw, data_start + 1, data_length) AS TEXT) AS payload
+FROM events WHERE data_start IS NOT NULL
+""",
+)
+
+# What is in the log already is still to be projected.
+REBUILD = "INSERT INTO rebuilds SELECT 'projections', '', '' WHERE EXISTS (SELECT 1 FROM exchanges)"
+
+
+def upgrade() -> None:
+    run("DROP VIEW event_payloads", *TABLES, *INDEXES, *VIEWS, REBUILD)
+
+
+def downgrade() -> None:
+    """Projections are disposable: the log has all that they say."""
+    run(*dropped("VIEW", VIEWS), *dropped("INDEX", INDEXES), *dropped("TABLE", TABLES), *OLD_VIEWS)
+
+
+def dropped(kind: str, statements: tuple[str, ...]) -> list[str]:
+    """The statements that undo `CREATE` statements, the last first."""
+    return [f"DROP {kind} {statement.partition(f'{kind} ')[2].split()[0]}" for statement in reversed(statements)]
+
+
+def run(*statements: str) -> None:
+    for statement in statements:
+        op.get_bind().exec_driver_sql(statement)

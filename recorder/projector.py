@@ -1,0 +1,167 @@
+"""The events of ended exchanges → rows of the projections, in the transaction of whoever calls.
+
+Rules of this file:
+
+* It reads the log and writes projections, bookkeeping of projections included, and nothing else.
+* What it writes for an exchange replaces what stood there: told twice is told once, and a rebuild is the same call.
+* A fold that fails is a fault of this program, not of the log: the exchange is put aside with the reason, the others
+  go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Table, and_, bindparam, delete, func, or_, select, tuple_
+from sqlalchemy.dialects import sqlite as dialect
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.sql import ClauseElement
+
+from recorder.errors import RecorderError
+from recorder.events import Event, Exchange
+from recorder.folding import Folding, Rows
+from recorder.resumed import EARLIER_EVENTS, constant, each_number_once, earlier
+from recorder.schema import SEARCH, dead_letters, events, exchanges, rebuilds, tables_of
+
+log = logging.getLogger(__name__)
+
+Run = Callable[..., Iterable[Sequence[Any]]]
+"""Runs a statement with values by name (or of many rows), raises the errors of recorder, and gives its rows."""
+
+ITEMS, RESULTS = tables_of["items"], tables_of["results"]
+REASON_LIMIT = 500  # characters
+REBUILD = "projections"  # the one rebuild there is: of all of them at once
+
+
+def _compiled(statement: ClauseElement) -> str:
+    return str(statement.compile(dialect=dialect.dialect(paramstyle="named")))
+
+
+def _of_exchange(table: Table) -> Any:
+    return and_(table.c.session_id == bindparam("session_id"), table.c.exchange_id == bindparam("exchange_id"))
+
+
+def _insert(table: Table) -> str:
+    """Of a result that several requests carry, the earliest stands, in whatever order they are told."""
+    statement = insert(table)
+    if table is not RESULTS:
+        return _compiled(statement)
+    new = statement.excluded
+    is_earlier = or_(
+        new.started_ns < table.c.started_ns,
+        and_(new.started_ns == table.c.started_ns, new.exchange_id < table.c.exchange_id),
+    )
+    told = {name: new[name] for name in ("exchange_id", "started_ns", "output", "failed")}
+    return _compiled(
+        statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=told, where=is_earlier)
+    )
+
+
+_EXCHANGE = _compiled(select(exchanges).where(_of_exchange(exchanges)))
+_EVENTS = _compiled(select(events).where(_of_exchange(events)).order_by(events.c.pos))
+_EARLIER = _compiled(EARLIER_EVENTS)
+
+_DELETES = {name: _compiled(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}
+_INSERTS = {name: _insert(table) for name, table in tables_of.items()}
+_FORGIVE = _compiled(delete(dead_letters).where(_of_exchange(dead_letters)))
+_PUT_ASIDE = _compiled(insert(dead_letters))
+
+_is_end = events.c.kind == constant("end")
+_key = tuple_(events.c.session_id, events.c.exchange_id)
+_PLACE = _compiled(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
+_FORGET_PLACE = _compiled(delete(rebuilds).where(rebuilds.c.name == bindparam("name")))
+_SET_PLACE = _compiled(insert(rebuilds))
+_ENDED = _compiled(select(func.count()).select_from(events).where(_is_end))
+_after = _key > tuple_(bindparam("session_id"), bindparam("exchange_id"))
+_ENDED_AFTER = _compiled(
+    select(events.c.session_id, events.c.exchange_id, events.c.pos)
+    .where(_is_end, _after)
+    .order_by(events.c.session_id, events.c.exchange_id)
+)
+_ENDED_AFTER += " LIMIT :limit"
+_DEAD = _compiled(select(dead_letters).order_by(dead_letters.c.session_id, dead_letters.c.exchange_id))
+
+_SEARCHED = "text, refusal, summary_text, arguments"
+_OF_ITEMS = f"{_SEARCHED} FROM {ITEMS.name} WHERE session_id = :session_id AND exchange_id = :exchange_id"
+_INDEX = f"INSERT INTO {SEARCH} (rowid, {_SEARCHED}) SELECT rowid, {_OF_ITEMS}"
+_UNINDEX = f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) SELECT 'delete', rowid, {_OF_ITEMS}"
+
+
+class Projector:
+    """Writes what exchanges come to."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def project(self, session_id: str, exchange_id: str) -> None:
+        """Fold the events that the log has of an exchange, and put the rows in the place of those that are there."""
+        ids = {"session_id": session_id, "exchange_id": exchange_id}
+        for row in self._run(_EXCHANGE, ids):
+            try:
+                rows = self._folded(Exchange(*row), ids)
+            except RecorderError:
+                raise
+            except Exception as error:  # a bug must not keep the log from growing
+                self._put_aside(ids, error)
+            else:
+                self._replace(ids, rows)
+
+    def _folded(self, exchange: Exchange, ids: Mapping[str, str]) -> Rows:
+        folding = Folding(exchange)
+        for event in self._earlier_events(exchange):
+            folding.recall(event)
+        folding.tell_all(Event(*row) for row in self._run(_EVENTS, ids))
+        return folding.rows()
+
+    def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
+        asked = earlier(exchange)
+        return each_number_once(Event(*row) for row in self._run(_EARLIER, asked)) if asked else iter(())
+
+    def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
+        self._clear(ids)
+        for name, told in rows.items():
+            if told:
+                self._run(_INSERTS[name], [msgspec.structs.asdict(row) for row in told])
+        self._run(_INDEX, ids)
+
+    def _clear(self, ids: Mapping[str, str]) -> None:
+        self._run(_UNINDEX, ids)
+        for statement in (*_DELETES.values(), _FORGIVE):
+            self._run(statement, ids)
+
+    def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
+        log.exception("exchange %s has no projections: %s", ids["exchange_id"], reason)
+        self._clear(ids)
+        self._run(_PUT_ASIDE, {**ids, "reason": reason})
+
+    # -- rebuilding: where it has come, and what comes next
+
+    def place(self) -> tuple[str, str] | None:
+        """The last exchange that a rebuild has done, empty ids at its beginning; `None` if none is due."""
+        for session_id, exchange_id in self._run(_PLACE, {"name": REBUILD}):
+            return session_id, exchange_id
+        return None
+
+    def set_place(self, place: tuple[str, str] | None) -> None:
+        """How far a rebuild has come, from the next commit on; `None`: it is done."""
+        self._run(_FORGET_PLACE, {"name": REBUILD})
+        if place is not None:
+            self._run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
+
+    def ended(self) -> int:
+        """How many exchanges have ended."""
+        count: int = next(iter(self._run(_ENDED, {})))[0]
+        return count
+
+    def ended_after(self, place: tuple[str, str], limit: int) -> list[tuple[str, str, int]]:
+        """The next exchanges that have ended, in order of their ids, each with its number of events."""
+        asked = {"session_id": place[0], "exchange_id": place[1], "limit": limit}
+        return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._run(_ENDED_AFTER, asked)]
+
+    def dead_letters(self) -> list[tuple[str, str, str]]:
+        """The exchanges that were put aside: session, exchange, reason."""
+        return [(row[0], row[1], row[2]) for row in self._run(_DEAD, {})]

@@ -1,0 +1,98 @@
+"""Rows of the log and of projections, put into a database by hand: what views are asked about."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+import msgspec
+
+from recorder.events import Event, Exchange, Session
+from recorder.projections import PROJECTIONS
+from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.exchanges import ExchangeRow
+from recorder.projections.items import ItemRow
+from recorder.projections.results import ResultRow
+from recorder.projections.timing import TimingRow
+from recorder.projections.usage import UsageRow
+from recorder.schema import SEARCH
+from recorder.store import Store
+from tests.log_rows import make_events, make_exchange, make_session
+
+LOG: dict[type[msgspec.Struct], str] = {Session: "sessions", Exchange: "exchanges", Event: "events"}
+TABLES = {**LOG, **{projection.row: projection.table for projection in PROJECTIONS}}
+ARGUMENTS = '{"command":"roll"}'
+
+
+@contextmanager
+def written(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that any program may open, to a database that is made if it is not there; committed at the end."""
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        yield connection
+
+
+def put(connection: sqlite3.Connection, *rows: msgspec.Struct) -> None:
+    for row in rows:
+        values = msgspec.structs.astuple(row)
+        connection.execute(f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))})", values)
+
+
+def row(struct: type[msgspec.Struct], exchange: Exchange, /, **fields: Any) -> Any:
+    """A row of an exchange in which all that is not given is empty."""
+    ids = {"session_id": exchange.session_id, "exchange_id": exchange.exchange_id}
+    empty = {field.name: _empty(field.type) for field in msgspec.structs.fields(struct)}
+    return struct(**{**empty, **ids, **fields})
+
+
+def _empty(type: Any) -> Any:
+    if NoneType in get_args(type):
+        return None
+    return {int: 0, bool: False}.get(type, "")
+
+
+def an_exchange(connection: sqlite3.Connection, number: int = 1, session: int = 1, **fields: Any) -> Exchange:
+    """An exchange in the log, its session with it if it is the first."""
+    exchange = make_exchange(make_session(session), number, **fields)
+    put(connection, make_session(session), exchange)  # the log skips a row that it has
+    return exchange
+
+
+def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
+    said = {"arguments": ARGUMENTS, "arguments_json": ARGUMENTS}
+    call: ItemRow = row(
+        ItemRow, exchange, **{"kind": "tool_call", "type": "function_call", "name": "shell", **said, **fields}
+    )
+    return call
+
+
+def a_conversation(connection: sqlite3.Connection) -> tuple[Exchange, Exchange]:
+    """A turn in two exchanges: a model thinks and calls a tool; the tool fails, and so does the model's answer."""
+    asks = an_exchange(connection, 1, client="codex", thread_id="t")
+    tells = an_exchange(connection, 2, client="codex", thread_id="t")
+    for event in make_events(asks, [b'data: {"a":1}\n\n', b'data: {"b":2}\n\n']):
+        put(connection, msgspec.structs.replace(event, data_start=6, data_length=7))
+    put(
+        connection,
+        row(ExchangeRow, asks, request_model="m", status="completed", user_text="Roll the dice", is_turn=True),
+        row(ExchangeRow, tells, request_model="m", response_model="m-1", status="failed", error="overloaded"),
+        row(ItemRow, asks, item=0, kind="reasoning", type="reasoning", text="Which dice?", ended_ns=90),
+        a_call(asks, item=1, call_id="c1", call_key="c1", began_ns=90, ended_ns=100),
+        row(ItemRow, tells, item=0, kind="message", type="message", role="assistant", text="The dice are gone."),
+        row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),
+        row(
+            UsageRow, asks, input_tokens=10, output_tokens=4, reasoning_output_tokens=3, total_tokens=14, usage_raw="{}"
+        ),
+        row(
+            UsageRow, tells, input_tokens=30, cache_read_input_tokens=15, output_tokens=6, usage_raw="{}", partial=True
+        ),
+        row(TimingRow, asks, ttft_ns=50, duration_ns=200),
+        row(TimingRow, tells, ttft_ns=60, duration_ns=300),
+        row(AnomalyRow, tells, kind="missing_terminal", count=1),
+    )
+    connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")
+    return asks, tells

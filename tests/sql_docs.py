@@ -1,0 +1,70 @@
+"""Writes `docs/sql.md` from the views: `python -m tests.sql_docs`."""
+
+from __future__ import annotations
+
+from recorder.commands.query import HELD_BYTES, TABLE_ROWS
+from recorder.glossary import meaning
+from recorder.projections.projection import STORABLE_LIMIT
+from recorder.views import VIEWS, View
+from tests.corpus import ROOT
+
+PAGE = ROOT / "docs" / "sql.md"
+
+INTRO = f"""\
+# SQL
+
+What recordings mean stands in views: messages, reasoning, tool calls, tokens, times, anomalies, for all wire formats
+alike. `recorder query` asks them on a connection that can only read; any SQLite client will do as well
+(`sqlite3 -readonly "$(recorder db path)"`). What was received, byte for byte, is [the log](log.md).
+
+```sh
+recorder query --list
+recorder query "select * from usage_by_model"
+recorder query "select text from messages where session_name = :name" -p name my-run --jsonl
+recorder query --csv < report.sql > report.csv
+```
+
+`-p NAME VALUE` gives `:NAME` its value. A value that is written as a number is one (`42`, `0.5`; not `007`): to SQLite
+every text is greater than every number. Where the text is meant, write `CAST(:NAME AS TEXT)`. A table shows the first
+{TABLE_ROWS:,} rows, `--json` takes {HELD_BYTES >> 20} MiB; `--jsonl` and `--csv` have no limit. Of two columns `text`
+the second becomes `text_2`. An empty result is no error. What SQLite refuses or does not understand ends with 1.
+
+## What all views have in common
+
+* Rows are of exchanges that have ended; `exchange_summary`, `session_summary`, `event_gaps` and `event_payloads` know
+  the open ones too. They appear together with the end of the exchange.
+* `NULL` means not said: a count that was not reported is `NULL`, never 0. Flags are 1 and 0.
+* Times end in `_ns`: integers, nanoseconds. `started_ns` and `created_ns` are wall time since 1970 (UTC), as are the
+  times of `session_summary`; all others count from the beginning of the exchange. Days are days in UTC.
+* Tokens are as OpenTelemetry counts them: cached ones are part of `input_tokens`, reasoning is part of `output_tokens`.
+* A response that is retrieved again is another exchange with the same `response_id`. The later one has all of it; the
+  earlier one is *superseded*: its messages, reasoning, tool calls and tokens are left out everywhere but in
+  `exchange_summary`, so that nothing counts twice.
+* Texts are cut at {STORABLE_LIMIT:,} characters, and what no database takes as text (NUL, half characters) is U+FFFD.
+  The log has them whole.
+
+The names and columns of views are a contract. What lies below, tables named `p_…_v1`, is not: they are computed from
+the log and disposable, and a table with a higher number may take their place. `recorder db rebuild` makes them anew;
+`rebuilds` has a row while that is due, `dead_letters` the exchanges that could not be computed, with the reason.
+`p_search_v1` is a full-text index (FTS5) of the rows of `p_items_v1`:
+
+```sql
+SELECT i.exchange_id, snippet(p_search_v1, -1, '[', ']', '…', 12) AS found
+FROM p_search_v1 JOIN p_items_v1 AS i ON i.rowid = p_search_v1.rowid
+WHERE p_search_v1 MATCH 'dice' ORDER BY rank;
+```
+"""
+
+
+def page() -> str:
+    return "\n".join([INTRO, *map(_section, VIEWS)])
+
+
+def _section(view: View) -> str:
+    lines = [f"| `{name}` | {meaning(view.name, name)} |" for name in view.columns]
+    head = [f"## {view.name}", "", view.row, "", "| column | meaning |", "|---|---|"]
+    return "\n".join([*head, *lines, "", "```sql", view.example, "```", ""]).replace("|  |", "| |")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
