@@ -16,8 +16,9 @@ from recorder.decoding import UndecodableError, decode
 from recorder.dialects import by_path
 from recorder.events import Event, Exchange, Session
 from recorder.grouping import Grouping, group
-from recorder.heads import ExchangeEnd, GapRecord, RequestEnd, RequestHead, ResponseHead
+from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.records import Gap, Mark, Position, Record
+from recorder.restored import Restored
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class OpenExchange(msgspec.Struct):
     complete: bool = False
     overflown: bool = False
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
-    capture: Capture | None = None
+    capture: Capture | Restored | None = None
     last_ns: int = 0
 
 
@@ -167,11 +168,14 @@ class Assembler:
         del self.open[record.exchange]
         return events + capture.end(record.t_ns, msgspec.json.decode(record.payload, type=ExchangeEnd))
 
-    def _begin(self, exchange: OpenExchange) -> tuple[Capture, list[Event]]:
+    def _begin(self, exchange: OpenExchange) -> tuple[Capture | Restored, list[Event]]:
         """The request is known as far as it will be: find its session, and open its part of the log."""
         if exchange.capture is not None:
             return exchange.capture, []
         head, wire = exchange.head, bytes(exchange.body)
+        if head.imported is not None and head.imported.exchange is not None:
+            exchange.capture = self._restore(head, head.imported, head.imported.exchange)
+            return exchange.capture, []
         exchange.body = bytearray()
         body, undecoded = _decoded(head, wire)
         grouping = group(head, None if undecoded else body)
@@ -185,13 +189,28 @@ class Assembler:
             events += capture.gap(gap)
         return capture, events
 
+    def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
+        """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
+        session_id = self._imported_session(imported.session)
+        ids = {"session_id": session_id, "exchange_id": head.exchange_id}
+        self.batch.exchanges.append(msgspec.structs.replace(row, **ids))
+        return Restored(**ids)
+
     def _session(self, head: RequestHead, grouping: Grouping) -> str:
+        if head.imported is not None:
+            return self._imported_session(head.imported.session)
         found = self._find_session(head, grouping)
         if found is not None:
             return found
         name = grouping.name or _own_name(head, grouping)
         self.batch.sessions.append(Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live"))
         return head.session_id
+
+    def _imported_session(self, session: Session) -> str:
+        """The log takes the same row again: each exchange of it brings it."""
+        if session not in self.batch.sessions:
+            self.batch.sessions.append(session)
+        return session.session_id
 
 
 _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {

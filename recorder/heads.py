@@ -10,9 +10,20 @@ from typing import Literal
 
 import msgspec
 
-from recorder.events import Outcome, Status
+from recorder.events import Exchange, Outcome, Session, Status
 
 Header = tuple[str, str]  # name as sent, value; latin-1 decoded, so that every byte survives
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import knows of an exchange that a recorder finds out: the session it belongs to.
+
+    With `exchange`, its row in the log that it was exported from, what follows are no bytes of a response: each chunk
+    is an event of the log, a line of the export (`recorder.exported`).
+    """
+
+    session: Session
+    exchange: Exchange | None = None
 
 
 class RequestHead(msgspec.Struct, frozen=True):
@@ -27,6 +38,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     headers: list[Header]
     session: str | None = None  # from the path prefix or `X-Recorder-Session`
     session_source: str | None = None  # which of the two
+    imported: Imported | None = None  # if no client sent it to us
 
 
 class RequestEnd(msgspec.Struct, frozen=True):

@@ -1,0 +1,45 @@
+"""Cassettes: text files that hold a session, or a part of one, and the way from them to the records of a journal.
+
+`jsonl` is our own format, `foreign` what others store: bodies of event streams, payloads line by line, JSON documents.
+`content` tells them apart. Reading a file twice is cheaper than taking back half of it: a cassette is checked to its
+end before its first record is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from recorder.events import Session
+from recorder.records import Mark
+
+SIZE_LIMIT = 2**30
+"""Bytes of a file: a thousand times the largest stream we have seen. What is larger is no cassette but a mistake."""
+
+
+class Entry(NamedTuple):
+    """What a journal is told: the fields of a record. A request begins an exchange, an end ends it."""
+
+    mark: Mark
+    t_ns: int
+    payload: bytes
+
+
+class Names(NamedTuple):
+    """What makes ids and times: the caller's, so that the same file can give the same entries."""
+
+    new_id: Callable[[], str]
+    now_ns: Callable[[], int]
+
+
+class Cassette(Protocol):
+    """A file that was checked."""
+
+    events: int
+    """How many events of response bodies it has, known when its entries were read."""
+
+    def session(self, name: str, names: Names) -> Session:
+        """The session that it is when it stands for itself."""
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Its exchanges, as parts of a session."""

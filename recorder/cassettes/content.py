@@ -1,0 +1,131 @@
+"""What a file holds, told by its beginning: its format, and the dialect of its payloads.
+
+Pure. A guess, never an error: whether a file really is what it looks like is checked where it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from recorder.sse import BOM, Splitter, parse
+
+Format = Literal["sse", "payloads", "json", "jsonl"]
+
+HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
+PAYLOADS = 50  # that are looked at: one of the first says what it is, in every format
+
+_OPENING = re.compile(rb'\s*\{\s*"recorder_export"\s*:')
+_FIELD = re.compile(rb"^(?:(?:event|data|id|retry|error)(?::|\r?$)|:)", re.MULTILINE)
+_ANTHROPIC = frozenset(
+    {"message", "message_start", "message_delta", "message_stop"}
+    | {"content_block_start", "content_block_delta", "content_block_stop"}
+)
+_GEMINI = frozenset({"candidates", "usageMetadata", "promptFeedback"})
+
+
+def formats(head: bytes) -> tuple[Format, ...]:
+    """The formats that a file which begins like this may have, the likeliest first."""
+    head = head.removeprefix(BOM)
+    if b"\0" in head:
+        return ()
+    if _OPENING.match(head):
+        return ("jsonl",)
+    stream: tuple[Format, ...] = ("sse",) if looks_like_stream(head) else ()
+    if not head.lstrip().startswith((b"{", b"[")):
+        return stream
+    return (*(("payloads", "json") if _is_in_lines(head) else ("json", "payloads")), *stream)
+
+
+def looks_like_stream(head: bytes) -> bool:
+    """Whether a line of it could be one of an event stream."""
+    return _FIELD.search(head.removeprefix(BOM)) is not None
+
+
+def is_payload(line: bytes) -> bool:
+    """Whether a line can be the payload of an event: a JSON object, or the mark that ends a stream."""
+    return line == b"[DONE]" or isinstance(value(line), dict)
+
+
+def value(data: bytes) -> Any:
+    """JSON as a value; `None` for what is none."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(data)  # half an emoji, which the standard library reads
+    except (ValueError, RecursionError):
+        return None
+
+
+def dialect_of(payloads: Iterable[Any]) -> str:
+    """The dialect that these payloads are in, by the first of them that says so."""
+    for payload in payloads:
+        for each in payload if isinstance(payload, list) else [payload]:
+            if isinstance(each, dict):
+                for name, speaks in _DIALECTS.items():
+                    if speaks(each):
+                        return name
+    return "other"
+
+
+def payloads_of(format: Format, head: bytes) -> Iterable[Any]:
+    """The payloads in the beginning of a file."""
+    if format == "json":
+        return [value(head)]
+    if format == "payloads":
+        return [value(line) for line in head.splitlines()[:PAYLOADS]]
+    splitter = Splitter()
+    blocks = [piece.raw.removeprefix(BOM) for piece in (*splitter.feed(head), *splitter.close())]
+    return [_payload(block) for block in blocks[:PAYLOADS]]
+
+
+def _payload(block: bytes) -> Any:
+    """The payload of a block; of one that is cut or no JSON, what its event line says."""
+    fields = parse(block)
+    found = value(fields.data or b"")
+    return {"type": (fields.event or b"").decode("utf-8", "replace")} if found is None else found
+
+
+def _is_in_lines(head: bytes) -> bool:
+    """Whether the first line is a payload, and others follow or it is clearly one of a stream."""
+    lines = [line for line in head.split(b"\n") if line.strip()]
+    first = value(lines[0])
+    return isinstance(first, dict) and (len(lines) > 1 or _is_of_a_stream(first))
+
+
+def _is_of_a_stream(payload: Mapping[str, Any]) -> bool:
+    type, kind = payload.get("type"), payload.get("object")
+    events = _ANTHROPIC - {"message"}
+    return (isinstance(type, str) and (type.startswith("response.") or type in events)) or kind == _CHUNK
+
+
+def _is_openai_responses(payload: Mapping[str, Any]) -> bool:
+    return str(payload.get("type")).startswith("response.") or payload.get("object") == "response"
+
+
+def _is_anthropic(payload: Mapping[str, Any]) -> bool:
+    return payload.get("type") in _ANTHROPIC and "object" not in payload
+
+
+def _is_openai_chat(payload: Mapping[str, Any]) -> bool:
+    return str(payload.get("object")).startswith("chat.completion") or "choices" in payload
+
+
+def _is_gemini(payload: Mapping[str, Any]) -> bool:
+    return not _GEMINI.isdisjoint(payload)
+
+
+_CHUNK = "chat.completion.chunk"
+
+_DIALECTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "openai-responses": _is_openai_responses,
+    "openai-chat": _is_openai_chat,
+    "anthropic": _is_anthropic,
+    "gemini": _is_gemini,
+}

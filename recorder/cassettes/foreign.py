@@ -1,0 +1,226 @@
+"""What others store of a stream: its body, its payloads line by line, or one JSON document.
+
+The bytes of a body stay as they are. Payloads are framed as their API frames them. When the events came nobody has
+written down: the times are made up, one event every 10 ms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from recorder import redaction
+from recorder.cassettes import Entry, Names
+from recorder.cassettes.content import (
+    HEAD_BYTES,
+    Format,
+    dialect_of,
+    is_payload,
+    looks_like_stream,
+    payloads_of,
+    value,
+)
+from recorder.dialects import by_path
+from recorder.errors import RecorderError
+from recorder.events import Session
+from recorder.heads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.records import Mark
+from recorder.sse import Splitter
+
+STEP_NS = 10_000_000  # between two events: about what a quick model does
+LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
+BLOCK_BYTES = 256 * 1024  # of a body, read at a time
+
+_PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
+_WITH_EVENT_LINE = frozenset({"openai-responses", "anthropic"})
+_MODEL = re.compile(r"[\w.-]+")
+_DROPPED = frozenset({"content-encoding", "content-length", "transfer-encoding"})  # of a body that is here as text
+
+
+class Request(NamedTuple):
+    """What was asked, as far as it is known."""
+
+    method: str = "POST"
+    target: str | None = None
+    headers: tuple[Header, ...] = ()
+    body: bytes = b""
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """A request as a file has it beside its stream."""
+
+    url: str
+    method: str | None = None
+    headers: dict[str, str] | None = None
+    body: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def read_request(data: bytes) -> Request:
+    """A request from JSON: `{"method", "url", "headers", "body"}`, or the body alone. Raises `ValueError`."""
+    if value(data) is None:
+        raise ValueError("it is no JSON")
+    try:
+        stored = msgspec.json.decode(data, type=_Stored)
+    except (msgspec.DecodeError, RecursionError):
+        return Request(body=data)
+    parts = urlsplit(stored.url)
+    target = redaction.target((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+    given = [(name.encode(), text.encode()) for name, text in (stored.headers or {}).items()]
+    headers = [(name, text) for name, text in redaction.headers(given) if name.lower() not in _DROPPED]
+    return Request((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
+
+
+def _body(raw: bytes) -> bytes:
+    """A body that is no JSON stands in a file as a string."""
+    given = value(raw)
+    return given.encode("utf-8", "surrogatepass") if isinstance(given, str) else b"" if given is None else raw
+
+
+class Foreign:
+    """A stream or document of others, checked. It becomes one exchange."""
+
+    def __init__(self, file: BinaryIO, format: Format, dialect: str | None, request: Request | None) -> None:
+        """Raises `RecorderError` if that is not what the file holds. `dialect` is guessed if it is `None`."""
+        file.seek(0)
+        head = file.read(HEAD_BYTES if format != "json" else -1)
+        _CHECKS[format](file, head)
+        payloads = list(payloads_of(format, head))
+        self._file, self._format = file, format
+        self._dialect = dialect or dialect_of(payloads)
+        self._request = request or Request()
+        self._path = self._chosen_path(given=dialect is not None, payloads=payloads)
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """One exchange: what was asked, a plain response head, and an event a chunk."""
+        yield Entry(Mark.REQUEST, 0, msgspec.json.encode(self._request_head(session, names)))
+        if self._request.body:
+            yield Entry(Mark.REQUEST_BODY, 0, self._request.body)
+        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
+        content_type = "application/json" if self._format == "json" else "text/event-stream"
+        yield Entry(Mark.RESPONSE, 0, msgspec.json.encode(ResponseHead(200, "OK", [("content-type", content_type)])))
+        t_ns = 0
+        for piece, begins in self._pieces():
+            t_ns += STEP_NS if begins else 0
+            self.events += 1
+            yield Entry(Mark.CHUNK, t_ns, piece)
+        yield Entry(Mark.END, t_ns, msgspec.json.encode(ExchangeEnd("eof")))
+
+    def _pieces(self) -> Iterator[tuple[bytes, bool]]:
+        """The body in events; with each whether it begins one, or goes on with a long one."""
+        self._file.seek(0)
+        if self._format == "payloads":
+            for line in _lines(self._file):
+                yield _framed(line, self._dialect), True
+            return
+        splitter = Splitter() if self._format == "sse" else _Whole()
+        begins = True
+        for block in iter(lambda: self._file.read(BLOCK_BYTES), b""):
+            for piece in splitter.feed(block):
+                yield piece.raw, begins
+                begins = piece.complete
+        for piece in splitter.close():
+            yield piece.raw, begins
+
+    def _request_head(self, session: Session, names: Names) -> RequestHead:
+        return RequestHead(
+            exchange_id=names.new_id(),
+            session_id=session.session_id,
+            started_ns=names.now_ns(),
+            method=self._request.method,
+            target=self._path,
+            upstream=_PROVIDERS.get(self._dialect, self._dialect),
+            headers=list(self._request.headers),
+            imported=Imported(session),
+        )
+
+    def _chosen_path(self, *, given: bool, payloads: list[Any]) -> str:
+        """The target that was asked, if it is known and is one of the dialect that the user named; else a usual one."""
+        known = self._request.target
+        if known is not None:
+            spoken = by_path(self._request.method, known.partition("?")[0]).name
+            if not given or spoken == self._dialect:
+                return known
+        return _PATHS[self._dialect](self._format, payloads)
+
+
+class _Piece(NamedTuple):
+    raw: bytes
+    complete: bool
+
+
+class _Whole:
+    """A document: all of it is one event, however it is read."""
+
+    def feed(self, data: bytes) -> list[_Piece]:
+        return [_Piece(data, False)]
+
+    def close(self) -> list[_Piece]:
+        return []
+
+
+def _framed(line: bytes, dialect: str) -> bytes:
+    """A payload as an event of its API."""
+    line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
+    if dialect == "gemini":
+        return b"data: %b\r\n\r\n" % line
+    payload = value(line) if dialect in _WITH_EVENT_LINE else None
+    type = payload.get("type") if isinstance(payload, dict) else None
+    if isinstance(type, str) and type and type.isprintable():
+        return b"event: %b\ndata: %b\n\n" % (type.encode(), line)
+    return b"data: %b\n\n" % line
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    for line in iter(lambda: file.readline(LINE_LIMIT + 1), b""):
+        if stripped := line.removeprefix(b"\xef\xbb\xbf").strip():
+            yield stripped
+
+
+def _check_stream(file: BinaryIO, head: bytes) -> None:
+    if b"\0" in head or not looks_like_stream(head):
+        raise RecorderError("it is no stream of server-sent events: no line begins with `data:` or the like")
+
+
+def _check_payloads(file: BinaryIO, head: bytes) -> None:
+    file.seek(0)
+    for number, line in enumerate(_lines(file), 1):
+        if len(line) > LINE_LIMIT or not is_payload(line):
+            raise RecorderError(f"payload {number} is no JSON object on a line of its own")
+
+
+def _check_document(file: BinaryIO, data: bytes) -> None:
+    if not isinstance(value(data.removeprefix(b"\xef\xbb\xbf")), dict | list):
+        raise RecorderError("it is no JSON document")
+
+
+_CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
+    "sse": _check_stream,
+    "payloads": _check_payloads,
+    "json": _check_document,
+}
+
+
+def _gemini_path(format: Format, payloads: Iterable[Any]) -> str:
+    """Where Gemini is asked: the model is part of the path, and stands in what it answers."""
+    objects = (each for payload in payloads for each in (payload if isinstance(payload, list) else [payload]))
+    versions = (str(each.get("modelVersion")) for each in objects if isinstance(each, dict) and "modelVersion" in each)
+    model = next((version for version in versions if _MODEL.fullmatch(version)), "unknown")
+    method = "generateContent" if format == "json" else "streamGenerateContent?alt=sse"
+    return f"/v1beta/models/{model}:{method}"
+
+
+_PATHS: dict[str, Callable[[Format, Iterable[Any]], str]] = {
+    "openai-responses": lambda format, payloads: "/v1/responses",
+    "openai-chat": lambda format, payloads: "/v1/chat/completions",
+    "anthropic": lambda format, payloads: "/v1/messages",
+    "gemini": _gemini_path,
+    "other": lambda format, payloads: "/",
+}

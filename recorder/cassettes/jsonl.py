@@ -1,0 +1,130 @@
+"""Our own export, read back: `recorder.exported` says what stands in a line, this file what may follow what.
+
+Nothing in it is taken on trust: positions without a hole, and a chain of hashes that holds, or it is no export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from recorder.cassettes import Entry, Names
+from recorder.errors import RecorderError
+from recorder.events import BODY_KINDS, Event, Exchange, Session, root
+from recorder.exported import read_line, read_opening
+from recorder.heads import ExchangeEnd, Imported, RequestHead
+from recorder.records import Mark
+from recorder.restored import hash_after
+
+LINE_LIMIT = 8 * 2**20  # rows of the log have at most 1 MiB, of which each byte may be six characters of JSON
+
+_CUT_OFF = ExchangeEnd("recorder_crash", "the exchange was exported before it had ended")
+
+
+class Jsonl:
+    """An export, checked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Raises `RecorderError` if the file is no export, or not as it was exported."""
+        self._file = file
+        self.events = 0
+        checker = _Checker()
+        try:
+            self._exported = checker.open(self._opening())
+            for line in self._lines():
+                checker.check(line)
+        except (ValueError, RecursionError) as error:
+            raise RecorderError(f"line {checker.line} is not as `recorder export` wrote it: {error}") from error
+        if not checker.exchanges:
+            raise RecorderError("there is no exchange in it")
+
+    @property
+    def name(self) -> str:
+        """The name of the session that was exported."""
+        return self._exported.name
+
+    def session(self, name: str, names: Names) -> Session:
+        """The session that was exported, under an id of its own."""
+        fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
+        return msgspec.structs.replace(self._exported, **fresh)
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Its exchanges, under ids of their own; a chunk is an event."""
+        self._opening()
+        t_ns, begun = 0, False
+        for line in self._lines():
+            row = read_line(line)
+            if isinstance(row, Event):
+                t_ns = row.t_ns
+                self.events += row.kind in BODY_KINDS
+                yield Entry(Mark.CHUNK, t_ns, line)
+                continue
+            if begun:
+                yield Entry(Mark.END, t_ns, msgspec.json.encode(_CUT_OFF))
+            t_ns, begun = 0, True
+            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(_request_head(row, session, names)))
+        yield Entry(Mark.END, t_ns, msgspec.json.encode(_CUT_OFF))
+
+    def _opening(self) -> bytes:
+        self._file.seek(0)
+        return self._file.readline(LINE_LIMIT)
+
+    def _lines(self) -> Iterator[bytes]:
+        return iter(lambda: self._file.readline(LINE_LIMIT), b"")
+
+
+class _Checker:
+    """Whether lines that follow each other are those of a session."""
+
+    def __init__(self) -> None:
+        self._session_id = self._exchange_id = ""
+        self._hash = b""
+        self._pos = 0
+        self._ended = False
+        self.exchanges = 0
+        self.line = 1
+
+    def open(self, line: bytes) -> Session:
+        """Raises `ValueError` like `check`."""
+        session = read_opening(line)
+        self._session_id = session.session_id
+        return session
+
+    def check(self, line: bytes) -> None:
+        """Raises `ValueError` if the line is none of an export, or cannot come here."""
+        self.line += 1
+        row = read_line(line)
+        if row.session_id != self._session_id:
+            raise ValueError("it is of another session")
+        if isinstance(row, Event):
+            self._check_event(row)
+            return
+        self._exchange_id, self._pos, self._ended = row.exchange_id, 0, False
+        self._hash = root(row.session_id, row.exchange_id)
+        self.exchanges += 1
+
+    def _check_event(self, event: Event) -> None:
+        if (event.exchange_id, event.pos) != (self._exchange_id, self._pos) or not self.exchanges:
+            raise ValueError("an event or an exchange is missing before it")
+        if self._ended and event.kind != "note":
+            raise ValueError("the exchange had ended before it")
+        self._hash = hash_after(self._hash, event, event.pos)
+        if event.hash != self._hash:
+            raise ValueError("it was changed, its hash is not that of its content")
+        self._pos += 1
+        self._ended = self._ended or event.kind == "end"
+
+
+def _request_head(exchange: Exchange, session: Session, names: Names) -> RequestHead:
+    return RequestHead(
+        exchange_id=names.new_id(),
+        session_id=session.session_id,
+        started_ns=exchange.started_ns,
+        method=exchange.method,
+        target=exchange.target,
+        upstream=exchange.provider,
+        headers=[],
+        imported=Imported(session, exchange),
+    )

@@ -1,0 +1,177 @@
+"""`recorder tail`: what is recorded just now, of all sessions, until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.output import echo, write_json
+from recorder.commands.table import Column, growing_table
+from recorder.events import BODY_KINDS, Event, uuid7
+from recorder.log import Log
+from recorder.progress import Progress
+
+POLL_S = 0.1  # how often the log is looked at: a person does not see less
+BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
+LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
+BURST = 1_000  # events of one exchange at a time, so that the others have their turn
+PREVIEW = 120  # characters of an event in the table
+
+_SHOWN = frozenset({*BODY_KINDS, "request", "response", "gap", "end", "note"})
+_COLUMNS = (
+    Column("t_s", right=True, usual=8),
+    Column("session", cap=24, usual=18),
+    Column("exchange", right=True),
+    Column("type", cap=36, usual=26),
+    Column("text", least=16, usual=PREVIEW),
+)
+
+
+class Told(NamedTuple):
+    """An event, and where it happened."""
+
+    event: Event
+    session_name: str
+    number: int  # of the exchange in its session
+
+
+@click.command()
+@click.option("--session", metavar="SESSION", help="Only this session: an id, the beginning of one, a name, `latest`.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many events.")
+@click.option("--jsonl", is_flag=True, help="One JSON object a line.")
+@database_option
+def command(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
+    """Follow what is recorded just now, in all sessions, until interrupted.
+
+    Shows each event from now on, also of exchanges that are under way, with its time since the request, its session,
+    the number of its exchange there, its type, and how it begins. What is imported meanwhile is not shown.
+
+    \b
+    recorder tail
+    recorder tail --jsonl --limit 100 > events.jsonl
+    """
+    asyncio.run(_tail(db, session, limit, jsonl))
+
+
+async def _tail(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
+    async with await Log.open(chosen_url(db)) as log:
+        only = None if session is None else (await log.session(session)).session_id
+        following = Following(log, only, time.time_ns)
+        await following.begin()
+        echo("Following; Ctrl-C ends it.")
+        show = _write_json if jsonl else _table()
+        left = limit
+        async for told in _endless(following):
+            show(told)
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+
+
+async def _endless(following: Following) -> AsyncIterator[Told]:
+    while True:
+        async for told in following.news():
+            yield told
+        await asyncio.sleep(POLL_S)
+
+
+class Following:
+    """What happens in the log, look by look.
+
+    An exchange may enter the log later than one that began after it. So each look is at all that began lately, and what
+    is known of it stays known for as long.
+    """
+
+    def __init__(self, log: Log, session_id: str | None, now_ns: Callable[[], int]) -> None:
+        self._log, self._session_id, self._now_ns = log, session_id, now_ns
+        self._seen: dict[str, int] = {}  # the last position that was told, by exchange
+        self._going_on: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    async def begin(self) -> None:
+        """From here on: what there is now is not told any more."""
+        for each in await self._log.progress(self._first_id(BEFORE_S)):
+            self._seen[each.exchange_id] = -1 if each.last_pos is None else each.last_pos
+            if not each.ended:
+                self._going_on.add(each.exchange_id)
+
+    async def news(self) -> AsyncIterator[Told]:
+        """What has come since the last look, exchange by exchange."""
+        since = self._first_id(LATE_S)
+        for each in await self._log.progress(since, self._going_on):
+            if each.origin != "import" and self._session_id in (None, each.session_id):
+                async for told in self._news_of(each):
+                    yield told
+        self._seen = {id: pos for id, pos in self._seen.items() if id >= since or id in self._going_on}
+        self._numbers = {id: number for id, number in self._numbers.items() if id in self._seen}
+
+    async def _news_of(self, exchange: Progress) -> AsyncIterator[Told]:
+        id, after = exchange.exchange_id, self._seen.get(exchange.exchange_id, -1)
+        if exchange.last_pos is None or exchange.last_pos <= after:
+            return
+        self._going_on.add(id)
+        number = await self._number(exchange)
+        count = 0
+        async for event in self._log.events(exchange.session_id, id, after=after):
+            self._seen[id] = event.pos
+            if event.kind == "end":
+                self._going_on.discard(id)
+            if event.kind in _SHOWN and not (event.kind == "request" and event.type == "body"):
+                yield Told(event, exchange.session_name, number)
+            count += 1
+            if count == BURST:
+                return
+
+    async def _number(self, exchange: Progress) -> int:
+        if exchange.exchange_id not in self._numbers:
+            for number, each in enumerate(await self._log.exchanges(exchange.session_id), 1):
+                if each.exchange_id == exchange.exchange_id:
+                    self._numbers[exchange.exchange_id] = number
+        return self._numbers[exchange.exchange_id]
+
+    def _first_id(self, ago_s: int) -> str:
+        """The least id that an exchange could have that began so long ago."""
+        return uuid7(max(0, self._now_ns() - ago_s * 1_000_000_000), bytes(10))
+
+
+def _write_json(told: Told) -> None:
+    row = {**msgspec.structs.asdict(told.event), "hash": told.event.hash.hex()}
+    write_json([{"session_name": told.session_name, "exchange_number": told.number, **row}], lines=True)
+
+
+def _table() -> Callable[[Told], None]:
+    write_row = growing_table(_COLUMNS)
+
+    def show(told: Told) -> None:
+        event = told.event
+        type = event.type or event.kind
+        write_row((f"{event.t_ns / 1e9:.3f}", told.session_name, told.number, type, _text(event)))
+
+    return show
+
+
+class _Control(msgspec.Struct, frozen=True):
+    """What is shown of an event that is no part of a body."""
+
+    method: str = ""
+    target: str = ""
+    status: str | int = ""
+    reason: str = ""
+
+
+def _text(event: Event) -> str:
+    """How an event begins; of one that is ours, what matters of it."""
+    if event.kind in BODY_KINDS:
+        start = event.data_start or 0
+        return event.raw[start : start + PREVIEW * 4].decode("utf-8", "replace").strip()[:PREVIEW]
+    try:
+        said = msgspec.json.decode(event.raw, type=_Control)
+    except msgspec.MsgspecError:
+        return ""
+    return " ".join(str(each) for each in (said.method, said.target, said.status, said.reason) if each != "")

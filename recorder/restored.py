@@ -1,0 +1,69 @@
+"""An exchange whose events are known already: what an export holds of it, told line by line in the place of bytes.
+
+Kinds, times, positions and bytes stay as they were recorded, whatever this version would make of the bytes; the ids are
+new, and so is the chain of hashes, which hangs on them. As pure as `recorder.capture`, in whose place it stands.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import msgspec
+
+from recorder.capture import Capture
+from recorder.dialects import by_name
+from recorder.events import Event, link, root
+from recorder.exported import read_event
+from recorder.heads import ExchangeEnd, GapRecord, ResponseHead
+
+
+class Restored:
+    """One exchange, from its first event to its last."""
+
+    def __init__(self, session_id: str, exchange_id: str) -> None:
+        self._session_id, self._exchange_id = session_id, exchange_id
+        self._last: Event | None = None
+        self._ended = False
+
+    def response(self, t_ns: int, head: ResponseHead) -> NoReturn:
+        raise ValueError("a response head is one of the events, not a record of its own")
+
+    def chunk(self, t_ns: int, line: bytes) -> list[Event]:
+        """The next event. Raises `ValueError` if the line holds none."""
+        event = read_event(line)
+        previous = self._last.hash if self._last else root(self._session_id, self._exchange_id)
+        pos = self._last.pos + 1 if self._last else 0
+        place = {"session_id": self._session_id, "exchange_id": self._exchange_id, "pos": pos}
+        self._last = msgspec.structs.replace(event, **place, hash=hash_after(previous, event, pos))
+        self._ended = self._ended or event.kind == "end"
+        return [self._last]
+
+    def gap(self, gap: GapRecord) -> list[Event]:
+        """Events of the export were lost on their way here."""
+        events = self._continued().gap(gap)
+        self._last = events[-1]
+        return events
+
+    def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
+        """No more events come. An exchange that has no end among them ends here: nobody knows what else there was."""
+        if self._ended:
+            return []
+        reason = end.error or "the export ends here"
+        capture, now_ns = self._continued(), self._last.t_ns if self._last else 0
+        return [
+            *capture.gap(GapRecord("response", 1, 0, "", now_ns, now_ns, reason)),
+            *capture.end(now_ns, end),
+        ]
+
+    def _continued(self) -> Capture:
+        if self._last is not None:
+            return Capture.after(self._last)
+        return Capture(self._session_id, self._exchange_id, by_name("other"), 0)
+
+
+def hash_after(previous: bytes, event: Event, pos: int) -> bytes:
+    """The hash that an event has at a position, after the event with that hash."""
+    return link(
+        *(previous, pos, event.kind, event.t_ns, event.type, event.sequence_number, event.item_id),
+        *(event.output_index, event.raw, event.data_start, event.data_length),
+    )
