@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from benchmarks import log, machine, replay, streams
+from benchmarks import log, machine, projections, replay, streams
 from benchmarks.figures import Column, Round, Table, lines, table
 from benchmarks.settings import QUICK, Settings
 
@@ -39,6 +39,9 @@ BENCHMARKS = {
     },
     "append": Benchmark("100 exchanges, 500 rows a commit", log.APPEND_COLUMNS, log.append_rounds),
     "ingest": Benchmark("journal → log, 100 exchanges", log.INGEST_COLUMNS, log.ingest_rounds),
+    "fold": Benchmark("events → rows of projections", projections.FOLD_COLUMNS, projections.fold_rounds),
+    "rebuild": Benchmark("log → projections", projections.REBUILD_COLUMNS, projections.rebuild_rounds),
+    "ask": Benchmark("sums over a log of many exchanges", projections.ASK_COLUMNS, projections.ask_rounds),
     "replay": Benchmark("one stream at its original speed", replay.COLUMNS, replay.rounds),
 }
 

@@ -14,6 +14,7 @@ class Settings(msgspec.Struct, frozen=True):
     flat_events: int = 10_000  # in each of 16 streams
     rows: int = 50_000  # appended, and ingested
     replay_s: float = 2.0
+    exchanges: int = 10_000  # of the log whose sums are asked for
 
 
-QUICK = Settings(warm_up_s=0.1, window_s=0.3, flat_events=3_200, rows=10_000, replay_s=0.5)
+QUICK = Settings(warm_up_s=0.1, window_s=0.3, flat_events=3_200, rows=10_000, replay_s=0.5, exchanges=1_000)

@@ -9,23 +9,24 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-from sqlalchemy import URL, Row, Select, and_, bindparam, case, func, select
+from sqlalchemy import URL, Row, Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder import migrate
 from recorder.errors import NotFoundError, UsageError
-from recorder.events import BODY_KINDS, Event, Exchange, Session
+from recorder.events import Event, Exchange, Session
+from recorder.listing import NEWEST_FIRST, SPANS, Listing, SessionRow, Wanted
 from recorder.location import database_path, database_url
-from recorder.schema import events, exchanges, sessions
+from recorder.progress import PROGRESS, Progress
+from recorder.resumed import EARLIER_EVENTS, each_number_once, earlier
+from recorder.schema import events, exchanges, rebuilds, sessions
 from recorder.sqlite import reader_engine, translated
+from recorder.tally import By, Tally, sums_by, tallies
 
 AnyRow = Row[*tuple[Any, ...]]
 AnySelect = Select[*tuple[Any, ...]]
@@ -38,70 +39,6 @@ CANDIDATES = 5
 LATEST = "latest"
 
 _ID_PREFIX = re.compile(rf"[0-9a-f-]{{{PREFIX_LENGTH},}}")
-
-# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
-_last_exchange = select(func.max(exchanges.c.exchange_id)).where(exchanges.c.session_id == sessions.c.session_id)
-_NEWEST_FIRST = (
-    func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).desc(),
-    sessions.c.session_id.desc(),
-)
-
-
-class SessionRow(Session, frozen=True):
-    """A session and what can be said of its exchanges together."""
-
-    exchanges: int = 0
-    events: int = 0
-    bytes: int = 0  # of the decoded response bodies
-    first_ns: int = 0  # wall time of the first request; of the session itself if there is none
-    last_ns: int = 0  # wall time of the last event
-    used_ns: int = 0  # wall time of the newest request, which is what they are ordered by
-    open: int = 0  # exchanges without an end
-    gaps: int = 0  # exchanges of whose response something was not kept
-    status: str = "open"  # how the last exchange ended, or that it has not
-    apis: tuple[str, ...] = ()
-    clients: tuple[str, ...] = ()
-
-
-class _End(msgspec.Struct, frozen=True):
-    """What is read here of an `end` event."""
-
-    status: str = "unknown"
-    body_bytes: int = 0
-    gap_chunks: int = 0
-
-
-_end_of = msgspec.json.Decoder(_End).decode
-
-_last, _ending, _body = events.alias("last"), events.alias("ending"), events.alias("body")
-
-
-def _within(table: Any) -> Any:
-    return and_(table.c.session_id == exchanges.c.session_id, table.c.exchange_id == exchanges.c.exchange_id)
-
-
-_last_pos = select(func.max(_body.c.pos)).where(_within(_body)).correlate(exchanges).scalar_subquery()
-_open_bytes = (
-    select(func.coalesce(func.sum(func.length(_body.c.raw)), 0))
-    .where(_within(_body), _body.c.kind.in_(sorted(BODY_KINDS)))
-    .correlate(exchanges)
-    .scalar_subquery()
-)
-_SUMMARY = (
-    select(
-        exchanges.c.session_id,
-        exchanges.c.started_ns,
-        exchanges.c.api,
-        exchanges.c.client,
-        func.coalesce(_last.c.pos + 1, 0).label("events"),
-        (exchanges.c.started_ns + func.coalesce(_last.c.t_ns, 0)).label("last_ns"),
-        _ending.c.raw.label("ending"),
-        case((_ending.c.raw.is_(None), _open_bytes), else_=0).label("open_bytes"),
-    )
-    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
-    .join(_ending, and_(_within(_ending), _ending.c.kind == "end"), isouter=True)
-    .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
-)
 
 _EXCHANGES = (
     select(exchanges)
@@ -158,17 +95,13 @@ class Log:
     async def close(self) -> None:
         await self._engine.dispose()
 
-    async def sessions(self, limit: int | None = None) -> list[SessionRow]:
+    async def sessions(self, limit: int | None = None, wanted: Wanted | None = None) -> list[SessionRow]:
         """Those of the newest exchanges, newest first, each with the sums of its exchanges."""
-        newest = select(sessions).order_by(*_NEWEST_FIRST).limit(limit)
-        chosen = newest.with_only_columns(sessions.c.session_id)
-        summaries = _SUMMARY if limit is None else _SUMMARY.where(exchanges.c.session_id.in_(chosen))
+        listing = Listing(wanted or Wanted(), limit)
         with translated(self.path):
             async with self._engine.connect() as connection:
-                rows = (await connection.execute(newest)).all()
-                lines = (await connection.execute(summaries)).all()
-        sums = {session_id: _sum(group) for session_id, group in groupby(lines, attrgetter("session_id"))}
-        return [_session_row(Session(*row), sums) for row in rows]
+                rows, lines, told = [(await connection.execute(each)).all() for each in listing.statements]
+        return listing.rows(rows, lines, told)
 
     async def session(self, ref: str) -> Session:
         """The session that `ref` means: `latest`, an id, a name (the newest of that name), or the beginning of an id.
@@ -190,6 +123,18 @@ class Log:
         """The exchanges of a session, in order of their start."""
         return [Exchange(*row) for row in await self._all(_EXCHANGES, session_id=session_id)]
 
+    async def spans(self, session_id: str) -> dict[str, int]:
+        """How long each exchange of a session has taken so far, up to its last event."""
+        return {row.exchange_id: row.t_ns for row in await self._all(SPANS, session_id=session_id)}
+
+    async def usage(self, by: By, since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
+        """The tokens of the exchanges that have ended and began in a time, summed by something."""
+        return tallies(by, await self._all(sums_by(by, since_ns, until_ns)))
+
+    async def rebuild_is_due(self) -> bool:
+        """Whether the projections lack exchanges that the log has."""
+        return bool(await self._all(select(rebuilds.c.name).limit(1)))
+
     async def events(
         self, session_id: str, exchange_id: str, after: int = -1, kinds: Collection[str] | None = None
     ) -> AsyncIterator[Event]:
@@ -206,6 +151,16 @@ class Log:
                 return
             after = rows[-1].pos
 
+    async def earlier_events(self, exchange: Exchange) -> list[Event]:
+        """The events of the response that this exchange resumes, from before it was resumed."""
+        asked = earlier(exchange)
+        found = [Event(*row) for row in await self._all(EARLIER_EVENTS, **asked)] if asked else []
+        return list(each_number_once(found))
+
+    async def progress(self, since: str, others: Collection[str] = ()) -> list[Progress]:
+        """How far exchanges are: those whose id is `since` or later, and some others, in order of their ids."""
+        return [Progress(*row) for row in await self._all(PROGRESS, since=since, others=list(others))]
+
     async def _beginning_with(self, prefix: str) -> list[Session]:
         if not _ID_PREFIX.fullmatch(prefix):
             return []
@@ -218,7 +173,7 @@ class Log:
         return found
 
     async def _newest(self, *where: Any, limit: int) -> list[Session]:
-        statement = select(sessions).where(*where).order_by(*_NEWEST_FIRST).limit(limit)
+        statement = select(sessions).where(*where).order_by(*NEWEST_FIRST).limit(limit)
         return [Session(*row) for row in await self._all(statement)]
 
     async def _all(self, statement: AnySelect, **values: Any) -> Sequence[AnyRow]:
@@ -234,34 +189,3 @@ class Log:
             async with self._engine.connect() as connection:
                 revision: str | None = (await connection.exec_driver_sql(migrate.READ_REVISION)).scalar()
                 return revision
-
-
-def _session_row(session: Session, sums: dict[str, dict[str, Any]]) -> SessionRow:
-    empty = {"first_ns": session.created_ns, "last_ns": session.created_ns, "used_ns": session.created_ns}
-    return SessionRow(*msgspec.structs.astuple(session), **sums.get(session.session_id, empty))
-
-
-def _sum(group: Iterable[AnyRow]) -> dict[str, Any]:
-    """What the exchanges of one session, in order of their start, come to."""
-    lines = list(group)
-    ends = [None if line.ending is None else _read_end(line.ending) for line in lines]
-    return {
-        "exchanges": len(lines),
-        "events": sum(line.events for line in lines),
-        "bytes": sum(end.body_bytes if end else line.open_bytes for line, end in zip(lines, ends, strict=True)),
-        "first_ns": lines[0].started_ns,
-        "last_ns": max(line.last_ns for line in lines),
-        "used_ns": lines[-1].started_ns,
-        "open": ends.count(None),
-        "gaps": sum(end is not None and end.gap_chunks > 0 for end in ends),
-        "status": ends[-1].status if ends[-1] else "open",
-        "apis": tuple(dict.fromkeys(line.api for line in lines)),
-        "clients": tuple(dict.fromkeys(line.client for line in lines if line.client)),
-    }
-
-
-def _read_end(raw: bytes) -> _End:
-    try:
-        return _end_of(raw)
-    except msgspec.DecodeError:
-        return _End()

@@ -15,15 +15,20 @@ PACKAGE = ROOT / "recorder"
 
 # Top to bottom: a module imports only from those above its own.
 PURE = (
-    *("errors", "sse", "events", "heads", "records", "dialects", "decoding", "capture"),
+    *("errors", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
+    *("reading", "projections", "folding", "exported", "restored"),
     *("grouping", "redaction", "routing", "assembly"),
 )
 ADAPTERS = {
     "journal": ("segments", "carried", "journal"),
-    "store": ("location", "sqlite", "schema", "migrate", "store", "log"),
+    "store": (
+        *("location", "sqlite", "glossary", "views", "schema", "migrate", "resumed", "projector", "store", "rebuild"),
+        *("progress", "listing", "tally", "log", "folded", "query"),
+    ),
     "transports": ("transports",),
     "proxy": ("admission", "proxy", "server"),
     "playback": ("playback",),
+    "cassettes": ("cassettes",),
 }
 WIRING = ("ingest", "demo", "commands", "__main__")
 

@@ -163,7 +163,7 @@ async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, 
     [row] = await log.sessions()
     assert (row.session_id, row.name, row.created_ns) == (session.session_id, session.name, session.created_ns)
     assert (row.exchanges, row.events, row.bytes, row.open) == (3, 10, 3 + 6 + 10, 1)
-    assert (row.first_ns, row.last_ns, row.used_ns) == (1_000_000, 3_001_000, 3_000_000)
+    assert (row.started_ns, row.ended_ns, row.used_ns) == (1_000_000, 3_001_000, 3_000_000)
     assert (row.status, row.apis, row.clients) == ("truncated", ("openai-responses", "anthropic"), ("codex",))
 
 
@@ -178,7 +178,7 @@ async def test_a_session_without_exchanges_and_one_without_events_are_listed(sto
     with store.transaction():
         store.add_session(make_session(2))
     empty, bare = await log.sessions()
-    assert (empty.exchanges, empty.first_ns, empty.last_ns) == (0, empty.created_ns, empty.created_ns)
+    assert (empty.exchanges, empty.started_ns, empty.ended_ns) == (0, empty.created_ns, empty.created_ns)
     assert empty.used_ns == empty.created_ns
     assert (bare.exchanges, bare.events, bare.status) == (1, 0, "open")
 

@@ -55,7 +55,24 @@ OPTIONS = [
     for option in command.params
     if isinstance(option, click.Option)
 ]
-VALUES = {"upstream": "a=http://a b=http://b", "format": "text", "url": "http://x", "host": "::1"}
+VALUES = {
+    "upstream": "a=http://a b=http://b",
+    "url": "http://x",
+    "host": "::1",
+    "at": "3s",
+    "since": "3d",
+    "until": "3d",
+    "param": "a 1",
+}
+
+
+def another(option: click.Option) -> str:
+    """A value that is not the default."""
+    if option.is_flag:
+        return "1"
+    if isinstance(option.type, click.Choice):
+        return next(str(choice) for choice in option.type.choices if choice != option.default)
+    return VALUES.get(str(option.name), "3")
 
 
 @pytest.mark.parametrize(
@@ -69,9 +86,7 @@ def test_every_variable_has_the_name_of_the_long_option(
     assert option.name == name
     arguments = ["openai" for parameter in command.params if isinstance(parameter, click.Argument)]
     before = taken(*words, *arguments)[name]
-    monkeypatch.setenv(
-        "_".join(("RECORDER", *words, name)).upper(), VALUES.get(name, "3" if not option.is_flag else "1")
-    )
+    monkeypatch.setenv("_".join(("RECORDER", *words, name)).upper(), another(option))
     assert taken(*words, *arguments)[name] != before
 
 

@@ -5,9 +5,11 @@ All that goes to stdout goes through here, so that a stdout that takes nothing i
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -49,6 +51,18 @@ def write_json(rows: Iterable[Mapping[str, Any]], *, lines: bool = False) -> Non
     encoded = [msgspec.json.encode({key: _plain(value) for key, value in row.items()}) for row in rows]
     body = b"".join(row + b"\n" for row in encoded) if lines else b"[" + b",\n ".join(encoded) + b"]\n"
     write_bytes(body)
+
+
+def write_document(value: Any) -> None:
+    """One JSON value on stdout."""
+    write_bytes(msgspec.json.encode(value) + b"\n")
+
+
+def write_csv(rows: Iterable[Sequence[Any]]) -> None:
+    """Rows as lines of CSV on stdout. `NULL` is empty, bytes are as in `write_json`."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
+    write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(data: bytes) -> None:
@@ -109,6 +123,11 @@ def _plain(value: Any) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": value}
+
+
+def _cell(value: Any) -> Any:
+    plain = _plain(value)
+    return msgspec.json.encode(plain).decode() if isinstance(plain, dict) else plain
 
 
 def seconds(ns: int | None) -> str:

@@ -14,8 +14,11 @@ from recorder.commands.selection import EXCHANGE_HELP, select
 from recorder.dialects import by_name
 from recorder.errors import NotFoundError, RecorderError
 from recorder.events import BODY_KINDS, BrokenOff, Event, Exchange
+from recorder.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
 from recorder.log import Log
 from recorder.playback import Clock, paced
+from recorder.projections.storable import storable
+from recorder.reading import Reading
 
 
 class Speed(click.ParamType[float | None]):
@@ -138,25 +141,41 @@ class _Jsonl(_Sse):
 
 
 class _Text(_Sse):
-    """What the model wrote, with the end of a line at its end."""
+    """What the model wrote, as it wrote it, with the end of a line at its end; of several choices the first."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._text = by_name(exchange.api).text
+        self._reading = Reading(exchange)
+        self._has_choices = by_name(exchange.api).has_choices
+        self._others: set[ItemKey] = set()  # items of the other choices
         self._last = ""
 
     def write(self, event: Event) -> None:
-        payload = _payload(event)
-        text = "" if payload is None else self._text(payload)
-        if text:
-            write_bytes(text.encode("utf-8", "replace"))
-            self._last = text
+        for fact in self._reading.facts(event):
+            self._tell(fact)
 
     def close(self) -> str | None:
+        for fact in self._reading.close():  # a body that is no stream
+            self._tell(fact)
         if not self._last:
             return "there is no text in it"
         if not self._last.endswith("\n"):
             write_line()
         return None
+
+    def _tell(self, fact: Fact) -> None:
+        if isinstance(fact, TextAdded) and fact.item not in self._others:
+            self._say(fact.field, fact.text)
+        elif isinstance(fact, ItemStarted) and self._has_choices and fact.output_index:
+            self._others.add(fact.item)
+        elif isinstance(fact, Restated) and not self._last:
+            for stated in fact.items:
+                for field, _, text in stated.texts:
+                    self._say(field, text)
+
+    def _say(self, field: Field, text: str) -> None:
+        if field in ("text", "refusal") and text:
+            write_bytes(storable(text).encode())
+            self._last = text
 
 
 _WRITERS: dict[str, type[_Sse]] = {"sse": _Sse, "jsonl": _Jsonl, "text": _Text}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from recorder.commands.output import echo
 from recorder.errors import NotFoundError, UsageError
 from recorder.events import Exchange, Session
 from recorder.log import Log
+from recorder.schema import STALE
 
 EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
 
@@ -23,6 +25,12 @@ async def select(log: Log, session: str, exchange: str | None) -> tuple[Session,
     if len(matches) > 1:
         raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
     return found, matches
+
+
+async def say_if_stale(log: Log) -> None:
+    """A word on stderr if what the projections say is not all that the log has."""
+    if await log.rebuild_is_due():
+        echo(STALE)
 
 
 def _names(prefix: str, exchange: Exchange) -> bool:

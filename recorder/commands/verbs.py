@@ -5,9 +5,15 @@ from __future__ import annotations
 VERBS = {
     "serve": "Record: a proxy between clients and streaming APIs.",
     "sessions": "List what was recorded.",
+    "show": "Show a session as a conversation, now or at any moment of it.",
     "events": "Show the raw events of a session.",
+    "tail": "Follow what is recorded just now, in all sessions.",
+    "query": "Ask in SQL: one statement, which can only read.",
     "replay": "Play a session to stdout at its original timing.",
+    "usage": "Sum the tokens: by model, day, session, client, tool.",
     "demo": "Record, list and replay against a built-in upstream: no key, no network.",
+    "import": "Enter stored streams, and exports of other databases.",
+    "export": "Write a session to stdout, for `recorder import` or as bare bodies.",
     "env": "Print the settings that point a client here.",
     "db": "Keep the database: path, upgrade, recover.",
 }

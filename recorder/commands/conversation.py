@@ -1,0 +1,221 @@
+"""A snapshot as a person reads it: what was asked, thought, called and said, with the numbers under it.
+
+Rules of this file:
+
+* Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is read.
+* On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe
+  everything is whole, and reasoning can be told from messages without its colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
+from typing import Any
+
+import msgspec
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from recorder.commands.output import safe_text, seconds
+from recorder.commands.snapshot import Answered, Snapshot, Taken
+from recorder.commands.table import LEAST_ID
+from recorder.listing import OPEN
+from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.items import ItemRow
+
+LEAST_WIDTH = 20  # of what is said, however narrow the terminal
+
+_COLOURS = {"completed": "green", "incomplete": "green", OPEN: "yellow"}  # of a status; the others are red
+_MARK = {
+    "user": "› ",
+    "reasoning": "┊ ",
+    "call": "⚙ ",
+    "output": "  → ",
+    "failed": "  ✗ ",
+    "source": "  ↗ ",
+    "wrong": "! ",
+}
+
+
+def conversation(snapshot: Snapshot, width: int | None) -> Iterator[Text]:
+    """The lines. `width` is that of the terminal, `None` in a pipe."""
+    yield from _Lines(width).of_session(snapshot)
+
+
+def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
+    """Lines as they are written: with colours on a terminal that has them, unless `NO_COLOR` is set."""
+    if width is None:
+        yield from (line.plain for line in lines)
+        return
+    console = Console(file=StringIO(), force_terminal=True, width=width)
+    for line in lines:
+        with console.capture() as capture:
+            console.print(line, end="", highlight=False, no_wrap=True, overflow="ignore", crop=False)
+        yield capture.get()
+
+
+class _Lines:
+    def __init__(self, width: int | None) -> None:
+        self._width = width
+
+    def of_session(self, snapshot: Snapshot) -> Iterator[Text]:
+        session, exchanges = snapshot.session, snapshot.exchanges
+        status = exchanges[-1].told.status or OPEN if exchanges and snapshot.is_whole else None
+        at = None if snapshot.at_ns is None else f"at {_seconds(snapshot.at_ns)}"
+        yield from self._line((session.name, session.session_id[:LEAST_ID], status, at), "bold")
+        if snapshot.title:
+            yield from self._line((snapshot.title,), "dim")
+        for taken in exchanges:
+            yield Text()
+            yield from self._of_exchange(taken)
+
+    def _of_exchange(self, taken: Taken) -> Iterator[Text]:
+        yield from self._head(taken)
+        if taken.continued_by is not None:
+            return
+        told = taken.told
+        if told.is_turn:
+            yield from self._block("user", told.user_text, "cyan")
+        for item in taken.items:
+            yield from self._of_item(item, taken.answers.get(item.item))
+        if told.status is None:
+            yield Text("… still streaming", "dim italic")
+        yield from self._block("failed", ": ".join(filter(None, (told.error_type, told.error))), "red")
+        yield from self._line(_numbers(taken), "dim")
+        for anomaly in taken.anomalies:
+            yield from self._block("wrong", _anomaly(anomaly), "yellow")
+
+    def _head(self, taken: Taken) -> Iterator[Text]:
+        """Which it is, and how it ended."""
+        exchange, told, continued_by = taken.exchange, taken.told, taken.continued_by
+        asked = f"{exchange.method} {exchange.target.partition('?')[0]}"
+        began = (str(taken.number), asked, told.response_model or told.request_model)
+        if continued_by is not None:
+            return self._line((*began, f"continued by exchange {continued_by[0]}"), "bold")
+        duration_ns = taken.timing.duration_ns
+        duration = None if duration_ns is None else _seconds(duration_ns)
+        status = told.status or OPEN
+        return self._line((*began, status, duration), "bold", status, _COLOURS.get(status, "red"))
+
+    def _of_item(self, item: ItemRow, answer: Answered | None) -> Iterator[Text]:
+        yield from _ITEMS[item.kind](self, item)
+        if answer is not None:
+            took = "" if answer.latency_ns is None else f" ({_seconds(answer.latency_ns)})"
+            mark, style = ("failed", "red") if answer.failed else ("output", "")
+            yield from self._one_line(mark, answer.output, took, style)
+        for url in _urls(item.annotations):
+            yield from self._one_line("source", url, "", "dim underline")
+
+    def _message(self, item: ItemRow) -> Iterator[Text]:
+        yield from self._block("", item.text, "")
+        yield from self._block("failed", item.refusal and f"refused: {item.refusal}", "red")
+
+    def _reasoning(self, item: ItemRow) -> Iterator[Text]:
+        said = "\n\n".join(filter(None, (item.summary_text, item.text)))
+        yield from self._block("reasoning", said or ("encrypted reasoning" if item.encrypted else None), "dim")
+
+    def _call(self, item: ItemRow) -> Iterator[Text]:
+        yield from self._one_line("call", f"{item.name or item.type} {item.arguments or ''}".rstrip(), "", "magenta")
+
+    def _other(self, item: ItemRow) -> Iterator[Text]:
+        yield from self._one_line("call", f"{item.type} {item.text or ''}".rstrip(), "", "dim")
+
+    def _line(self, parts: Iterable[str | None], style: str, stressed: str = "", colour: str = "") -> Iterator[Text]:
+        """Short things side by side, one of them perhaps in a colour."""
+        line = Text("", style)
+        for part in filter(None, parts):
+            line.append(" · " if line else "").append(_flat(part), colour if part == stressed else None)
+        if self._width is None:
+            yield from [line] if line else []
+        else:
+            yield from line.wrap(_WRAPPING, max(LEAST_WIDTH, self._width))
+
+    def _one_line(self, mark: str, text: str, after: str, style: str) -> Iterator[Text]:
+        """On a terminal one line, the end of it whole; in a pipe all there is."""
+        if self._width is None:
+            yield from self._block(mark, f"{text.rstrip()}{after}", style)
+        else:
+            room = max(LEAST_WIDTH, self._width - cell_len(_MARK[mark]) - cell_len(after))
+            yield Text(f"{_MARK[mark]}{self._cut(_flat(text), room)}{after}", style)
+
+    def _block(self, mark: str, text: str | None, style: str) -> Iterator[Text]:
+        """A text, if there is one, in its own lines, wrapped; reasoning with its mark before each of them."""
+        first = _MARK.get(mark, "")
+        rest = first if mark == "reasoning" else " " * cell_len(first)
+        lines = self._wrapped(safe_text(text).strip("\n"), cell_len(first)) if text else ()
+        for number, line in enumerate(lines):
+            yield Text(f"{rest if number else first}{line}".rstrip(), style)
+
+    def _wrapped(self, text: str, indent: int) -> Iterator[str]:
+        for line in text.split("\n"):
+            if self._width is None:
+                yield line
+                continue
+            width = max(LEAST_WIDTH, self._width - indent)
+            yield from (part.plain for part in Text(line.expandtabs(4)).wrap(_WRAPPING, width))
+
+    @staticmethod
+    def _cut(text: str, width: int | None) -> str:
+        return text if width is None or cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+
+
+_WRAPPING = Console(file=StringIO())
+
+_ITEMS: Mapping[str, Any] = {
+    "message": _Lines._message,
+    "reasoning": _Lines._reasoning,
+    "tool_call": _Lines._call,
+    "other": _Lines._other,
+}
+
+
+def _flat(text: str) -> str:
+    return " ".join(safe_text(text).split())
+
+
+def _anomaly(anomaly: AnomalyRow) -> str:
+    times = f"×{anomaly.count}" if anomaly.count > 1 else ""
+    return " ".join(filter(None, (anomaly.kind, anomaly.detail, times, f"(event {anomaly.pos})")))
+
+
+def _numbers(taken: Taken) -> list[str]:
+    """Tokens and times, as far as they are known."""
+    usage, timing = taken.usage, taken.timing
+    tokens = (
+        _tokens("in", usage.input_tokens, cached=usage.cache_read_input_tokens, written=usage.cache_write_input_tokens),
+        _tokens("out", usage.output_tokens, reasoning=usage.reasoning_output_tokens),
+    )
+    shown = " · ".join(part for part in tokens if part)
+    return [
+        *([f"{shown} so far" if usage.partial else shown] if shown else []),
+        *([f"first token {_seconds(timing.ttft_ns, 2)}"] if timing.ttft_ns is not None else []),
+        *([_seconds(timing.duration_ns, 2)] if timing.duration_ns is not None else []),
+        *([f"{timing.events_per_s:,.0f} events/s"] if timing.events_per_s is not None else []),
+    ]
+
+
+def _tokens(name: str, count: int | None, **parts: int | None) -> str | None:
+    if count is None:
+        return None
+    known = [f"{part} {value:,}" for part, value in parts.items() if value]
+    return f"{name} {count:,}" + (f" ({', '.join(known)})" if known else "")
+
+
+def _seconds(ns: int, digits: int = 1) -> str:
+    """Shorter than `seconds`; what would be nothing then keeps its digits."""
+    if ns >= 60_000_000_000 or (ns < 100_000_000 and digits < 2):
+        return seconds(ns)
+    return f"{ns / 1e9:.{digits}f} s"
+
+
+def _urls(annotations: str | None) -> list[str]:
+    """The pages that a text cites, each once: what all providers call so, at most one level down."""
+    try:
+        cited = msgspec.json.decode(annotations or "[]", type=list[dict[str, Any]])
+    except (msgspec.DecodeError, RecursionError):  # so long that it was cut, so deep that nobody reads it
+        return []
+    within = [inner for each in cited for inner in (each, *each.values()) if isinstance(inner, dict)]
+    named = [inner.get("url") or inner.get("uri") for inner in within]
+    return list(dict.fromkeys(url for url in named if isinstance(url, str)))

@@ -1,0 +1,197 @@
+"""`recorder query`: SQL over what was recorded."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+import click
+from rich.cells import cell_len
+
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.output import echo, with_json, write_csv, write_json, write_line
+from recorder.commands.table import Column, fitted, write_table
+from recorder.errors import RecorderError, UsageError
+from recorder.glossary import meaning
+from recorder.query import Answer, Query, Row, Value
+from recorder.schema import STALE
+from recorder.views import VIEWS, View
+
+TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
+HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much, and no machine minds
+BATCH_ROWS = 500
+WIDTH = 100  # characters of a line of prose
+
+Write = Callable[[Answer], None]
+
+
+@click.command()
+@click.argument("sql", required=False)
+@click.option(
+    "-p",
+    "--param",
+    type=(str, str),
+    multiple=True,
+    metavar="NAME VALUE",
+    help="What `:NAME` in the SQL stands for; a number if it is written as one (42, 0.5, not 007).",
+)
+@click.option("--list", is_flag=True, help="Name the views, and what their rows and columns mean.")
+@with_json
+@click.option("--csv", is_flag=True, help="CSV with a header; NULL is empty.")
+@database_option
+def command(
+    db: str | None,
+    sql: str | None,
+    param: tuple[tuple[str, str], ...],
+    list: bool,
+    json: bool,
+    jsonl: bool,
+    csv: bool,
+) -> None:
+    """Ask in SQL: one statement, which can only read. Without SQL, or with `-`, it is read from stdin.
+
+    \b
+    recorder query --list
+    recorder query "select model, total_tokens from usage_by_model"
+    recorder query "select text from messages where session_name = :name" -p name my-run --jsonl
+    echo "select * from tool_stats" | recorder query --csv
+    """
+    if json + jsonl + csv > 1:
+        raise UsageError("--json, --jsonl and --csv are three formats: choose one.")
+    if list:
+        _list_views(sql, json, jsonl, csv)
+        return
+    write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
+    given, values = _given(sql), {name.lstrip(":@$"): _value(text) for name, text in param}
+    with Query.open(chosen_url(db)) as query:
+        if query.is_stale():
+            echo(STALE)
+        write(query.ask(given, values))
+
+
+def _given(sql: str | None) -> str:
+    """The argument, or what stdin has."""
+    if sql is None and sys.stdin is not None and sys.stdin.isatty():
+        raise UsageError(
+            'Which SQL? `recorder query "select …"`, or on stdin; `recorder query --list` names the views.'
+        )
+    if sql not in (None, "-"):
+        return str(sql)
+    return sys.stdin.buffer.read().decode("utf-8", "replace") if sys.stdin else ""
+
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
+
+
+def _value(text: str) -> Value:
+    """A number if it is written as one: SQLite says that every text is greater than every number."""
+    if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text.encode("utf-8", "replace").decode()
+
+
+# -- results
+
+
+def _table(answer: Answer) -> None:
+    rows, is_all = _held(answer.rows, TABLE_ROWS)
+    cells = [[_text(value) for value in row] for row in rows]
+    needed = [
+        max(len(name), max((cell_len(row[number]) for row in cells), default=0))
+        for number, name in enumerate(answer.columns)
+    ]
+    columns = _columns(answer.columns, rows, needed)
+    write_table(columns, cells)
+    if not is_all:
+        echo(f"The first {len(rows)} rows; --jsonl and --csv give all of them.")
+    if sys.stdout.isatty():
+        shown = fitted(columns, needed, shutil.get_terminal_size().columns)
+        if missing := [column.name for number, column in enumerate(columns) if number not in shown]:
+            echo(f"No room for {', '.join(missing)}; --json has every column.")
+
+
+def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Column]:
+    """Numbers to the right; on a terminal the widest column takes what is left, and the last ones go first."""
+    taker = needed.index(max(needed))
+    return [
+        Column(
+            name,
+            right=bool(rows) and all(isinstance(row[number], int | float | None) for row in rows),
+            cap=1_000 if number == taker else 40,
+            goes=0 if number in (0, taker) else len(names) - number,
+            least=16 if number == taker else 0,
+        )
+        for number, name in enumerate(names)
+    ]
+
+
+def _json(answer: Answer) -> None:
+    rows, is_all = _held(answer.rows, None)
+    if not is_all:
+        raise RecorderError(f"That is over {HELD_BYTES >> 20} MiB, too much for one JSON array: use --jsonl.")
+    write_json(dict(zip(answer.columns, row, strict=True)) for row in rows)
+
+
+def _json_lines(answer: Answer) -> None:
+    for batch in _batches(answer.rows):
+        write_json((dict(zip(answer.columns, row, strict=True)) for row in batch), lines=True)
+
+
+def _csv(answer: Answer) -> None:
+    for batch in chain([[tuple(answer.columns)]], _batches(answer.rows)):
+        write_csv(batch)
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while batch := list(islice(rows, BATCH_ROWS)):
+        yield batch
+
+
+def _held(rows: Iterator[Row], most: int | None) -> tuple[list[Row], bool]:
+    """As many rows as may be held, and whether those are all."""
+    held: list[Row] = []
+    size = 0
+    for row in rows:
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+        if len(held) == most or size > HELD_BYTES:
+            return held, False
+        held.append(row)
+    return held, True
+
+
+def _text(value: Any) -> str:
+    """A value as a cell: `NULL` is empty, bytes are as in `write_json`."""
+    if not isinstance(value, bytes):
+        return "" if value is None else str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f'{{"base64":"{base64.b64encode(value).decode()}"}}'
+
+
+# -- the views
+
+
+def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool) -> None:
+    if sql is not None or csv:
+        raise UsageError("--list stands alone, or with --json or --jsonl.")
+    if json or jsonl:
+        write_json(map(_described, VIEWS), lines=jsonl)
+        return
+    for view in VIEWS:
+        write_line(click.style(view.name, bold=True) if sys.stdout.isatty() else view.name)
+        for line in (view.row, ", ".join(view.columns)):
+            write_line(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
+    echo("--list --json says what each column means, and has an example of each view.")
+
+
+def _described(view: View) -> dict[str, Any]:
+    columns = [{"name": name, "meaning": meaning(view.name, name)} for name in view.columns]
+    return {"view": view.name, "row": view.row, "columns": columns, "example": view.example}

@@ -1,0 +1,65 @@
+"""`recorder show`: a session as a conversation, now or as it stood at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+
+import click
+
+from recorder.commands.conversation import as_written, conversation
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.document import document
+from recorder.commands.output import write_document, write_line
+from recorder.commands.selection import select
+from recorder.commands.snapshot import Snapshot, moment, take
+from recorder.commands.times import At, Moment
+from recorder.errors import UsageError
+from recorder.log import Log
+
+
+@click.command()
+@click.argument("session")
+@click.argument("exchange", required=False, metavar="[EXCHANGE]")
+@click.option(
+    "--at",
+    type=Moment(),
+    metavar="1.5s|50%",
+    help="As it stood so long after the first request, or at that share of the whole time; of an exchange, "
+    "since its own beginning.",
+)
+@click.option("--at-event", type=click.IntRange(min=0), metavar="POS", help="As it stood after that event.")
+@click.option("--json", is_flag=True, help="One JSON object with the session and all of its exchanges.")
+@database_option
+def command(
+    db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None, json: bool
+) -> None:
+    """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, those that still stream too.
+
+    EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id.
+
+    \b
+    recorder show latest
+    recorder show latest 2 --at 1.5s
+    recorder show latest --at 50%
+    recorder show latest --json | jq '.exchanges[].usage'
+    """
+    if at is not None and at_event is not None:
+        raise UsageError("--at and --at-event both name a moment: choose one.")
+    snapshot = asyncio.run(_snapshot(db, session, exchange, at, at_event))
+    if json:
+        write_document(document(snapshot))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in as_written(conversation(snapshot, width), width):
+            write_line(line)
+
+
+async def _snapshot(
+    db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None
+) -> Snapshot:
+    async with await Log.open(chosen_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
+        return await take(log, found, everything, chosen, await moment(log, chosen, at, at_event))

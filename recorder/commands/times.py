@@ -1,0 +1,86 @@
+"""Times as options take them: a moment of a session (`--at`), and when something was (`--since`, `--until`)."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+from typing import Any, NamedTuple
+
+import click
+
+UNITS_NS = {
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+    "w": 604_800_000_000_000,
+}
+LARGEST_NS = 2**62  # what a database takes as a number, with room for a difference
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_SPAN = re.compile(rf"{_NUMBER}\s*({'|'.join(UNITS_NS)})", re.ASCII)
+_SHARE = re.compile(rf"{_NUMBER}\s*%", re.ASCII)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class At(NamedTuple):
+    """A moment: so long after the beginning, or at a share of the whole time."""
+
+    after_ns: int = 0
+    share: float | None = None
+
+
+class Moment(click.ParamType[At]):
+    """`1.5s`, `350ms`, `2m`, `1h` after the beginning, or `50%` of the way to the end."""
+
+    name = "1.5s|50%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> At:
+        if isinstance(value, At):
+            return value
+        text = str(value).strip()
+        if share := _SHARE.fullmatch(text):
+            return At(share=min(1.0, float(share[1]) / 100))
+        after_ns = _span_ns(text)
+        if after_ns is None:
+            self.fail(f"{text!r} is no moment of a session: give 350ms, 1.5s, 2m or 50%.", param, ctx)
+        return At(after_ns)
+
+
+class Instant(click.ParamType[int]):
+    """A time in the past as `7d` or `12h`, or a date with or without a time; as nanoseconds since the epoch."""
+
+    name = "7d|DATE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        ago_ns = _span_ns(text)
+        at_ns = _date_ns(text) if ago_ns is None else time.time_ns() - ago_ns
+        if at_ns is None:
+            self.fail(f"{text!r} is no time: give 30m, 12h, 7d, 2w, a date or a date and time (ISO 8601).", param, ctx)
+        return max(-LARGEST_NS, min(LARGEST_NS, at_ns))
+
+
+def _span_ns(text: str) -> int | None:
+    span = _SPAN.fullmatch(text)
+    return None if span is None else int(min(float(span[1]) * UNITS_NS[span[2]], float(LARGEST_NS)))
+
+
+def _date_ns(text: str) -> int | None:
+    """A time without a zone is one of this place; a date is its midnight."""
+    try:
+        since_epoch = datetime.datetime.fromisoformat(text).astimezone() - _EPOCH
+    except (ValueError, OverflowError, OSError):
+        return None
+    return since_epoch // datetime.timedelta(microseconds=1) * 1000
+
+
+def between(function: Any) -> Any:
+    """The options `--since` and `--until`."""
+    since = "Only what began since: so long ago, or a date or time (of this place, if it names no zone)."
+    function = click.option("--until", type=Instant(), metavar="7d|DATE", help="Only what began before that.")(function)
+    return click.option("--since", type=Instant(), metavar="7d|DATE", help=since)(function)

@@ -1,0 +1,101 @@
+"""`recorder usage`: what tokens were used for."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import click
+
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.output import with_json, write_csv, write_json
+from recorder.commands.selection import say_if_stale
+from recorder.commands.table import Column, write_table
+from recorder.commands.times import between
+from recorder.errors import NotFoundError, UsageError
+from recorder.log import Log
+from recorder.tally import KEYS, By, Tally, numbers, together
+
+# Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
+_COLUMNS = {
+    "session_id": Column("session_id", cap=13, goes=1),
+    "calls": Column("calls", right=True),
+    "answered": Column("answered", right=True, goes=4),
+    "failed": Column("failed", right=True, goes=8),
+    "exchanges": Column("exchanges", right=True),
+    "reported": Column("reported", right=True, goes=2),
+    "input_tokens": Column("input", right=True),
+    "cache_read_input_tokens": Column("cached", right=True, goes=7),
+    "cache_write_input_tokens": Column("cache_write", right=True, goes=3),
+    "output_tokens": Column("output", right=True),
+    "reasoning_output_tokens": Column("reasoning", right=True, goes=9),
+    "total_tokens": Column("total", right=True, goes=1),
+    "reasoning_share": Column("reasoning_share", right=True, goes=5),
+    "cached_share": Column("cached_share", right=True, goes=6),
+}
+_SHARES = ("reasoning_share", "cached_share")
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(get_args(By)),
+    default="model",
+    show_default=True,
+    help="What a row is of. Days are those of UTC, weeks those of ISO 8601. Rows of tools overlap: an exchange that "
+    "calls two of them counts for both.",
+)
+@between
+@with_json
+@click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
+@database_option
+def command(db: str | None, by: By, since: int | None, until: int | None, json: bool, jsonl: bool, csv: bool) -> None:
+    """Sum the tokens of the exchanges that have ended: by model, since tokens of two models are not the same thing.
+
+    Input includes what was cached, output includes reasoning. A response that was fetched again counts once. What no
+    exchange of a row has reported is empty, not 0; shares are of the exchanges that report both.
+
+    \b
+    recorder usage
+    recorder usage --by day --since 7d
+    recorder usage --by tool --csv > tools.csv
+    """
+    if json + jsonl + csv > 1:
+        raise UsageError("--json, --jsonl and --csv are three formats: choose one.")
+    tallies = asyncio.run(_tallies(db, by, since, until))
+    if csv:
+        write_csv([(*KEYS[by], *numbers(by)), *(tuple(tally.row(by).values()) for tally in tallies)])
+    elif json or jsonl:
+        write_json((tally.row(by) for tally in tallies), lines=jsonl)
+    elif tallies:
+        _write(by, tallies)
+    else:
+        when = "yet" if since is None and until is None else "in that time"
+        raise NotFoundError(f"No exchange that asks a model for something has ended {when}.")
+
+
+async def _tallies(db: str | None, by: By, since: int | None, until: int | None) -> list[Tally]:
+    async with await Log.open(chosen_url(db)) as log:
+        await say_if_stale(log)
+        return await log.usage(by, since, until)
+
+
+def _write(by: By, tallies: Sequence[Tally]) -> None:
+    """On a terminal with the sum of all rows, if no exchange is in two of them."""
+    is_terminal = sys.stdout.isatty()
+    shown = [tally.row(by) for tally in tallies]
+    if is_terminal and len(shown) > 1 and by != "tool":
+        key = (*("" for _ in KEYS[by][1:]), "total")
+        shown.append(together(tallies, key).row(by))
+    *ids, label = KEYS[by]
+    columns = [*(_COLUMNS[name] for name in ids), Column(label, least=12), *(_COLUMNS[name] for name in numbers(by))]
+    write_table(columns, [[_cell(name, value, is_terminal) for name, value in row.items()] for row in shown])
+
+
+def _cell(name: str, value: Any, is_terminal: bool) -> Any:
+    """Numbers are grouped for people only."""
+    if name in _SHARES and value is not None:
+        return f"{value:.0%}".replace("%", " %") if is_terminal else f"{value:.4f}"
+    return f"{value:,}" if is_terminal and isinstance(value, int) else value

@@ -1,0 +1,242 @@
+"""The list of sessions: which are wanted, in which order, and what can be said of each in one row.
+
+What streams just now is in it: that comes from the log. What a session is about comes from the projections, of the
+exchanges that have ended.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select, and_, bindparam, case, column, exists, func, literal_column, or_, select, table
+
+from recorder.events import BODY_KINDS, Session
+from recorder.schema import SEARCH, events, exchanges, sessions, tables_of
+
+AnySelect = Select[*tuple[Any, ...]]
+
+OPEN = "open"
+UNKNOWN = "unknown"  # the status of an end that cannot be read
+
+# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
+_last_exchange = select(func.max(exchanges.c.exchange_id)).where(exchanges.c.session_id == sessions.c.session_id)
+NEWEST_FIRST = (
+    func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).desc(),
+    sessions.c.session_id.desc(),
+)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which sessions: all that is given must hold. Texts are found anywhere in a name, in small or capital letters."""
+
+    model: str | None = None  # of an exchange that has ended, as asked for or as answered
+    client: str | None = None
+    status: str | None = None
+    since_ns: int | None = None  # an exchange began then or later
+    until_ns: int | None = None  # … and before this
+    words: str | None = None  # all of them in one message, one piece of reasoning, or the arguments of one call
+
+
+class SessionRow(Session, frozen=True):
+    """A session and what can be said of its exchanges together."""
+
+    # From the log.
+    started_ns: int = 0  # wall time of the first request; of the session itself if there is none
+    ended_ns: int = 0  # wall time of the last event
+    duration_ns: int = 0
+    used_ns: int = 0  # wall time of the newest request, which is what they are ordered by
+    exchanges: int = 0
+    events: int = 0
+    bytes: int = 0  # of the decoded response bodies
+    open: int = 0  # exchanges without an end
+    gaps: int = 0  # exchanges of whose response something was not kept
+    status: str = OPEN  # how the last exchange ended, or that it has not
+    apis: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    # From the projections, as in the view `session_summary`.
+    title: str | None = None
+    turns: int = 0
+    threads: int = 0
+    models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tool_calls: int = 0
+    errors: int = 0
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+_PROJECTED = SessionRow.__struct_fields__[SessionRow.__struct_fields__.index("title") :]
+_LISTS = ("models", "tools")  # of which the view makes one text
+
+_SEPARATOR = ", "
+_summary = table("session_summary", column("session_id"), *map(column, _PROJECTED))
+
+
+class _End(msgspec.Struct, frozen=True):
+    """What is read here of an `end` event."""
+
+    status: str = UNKNOWN
+    body_bytes: int = 0
+    gap_chunks: int = 0
+
+
+_end_of = msgspec.json.Decoder(_End).decode
+
+_last, _ending, _body = events.alias("last"), events.alias("ending"), events.alias("body")
+_told, _items = tables_of["exchanges"], tables_of["items"]
+
+
+def _within(table: Any) -> Any:
+    return and_(table.c.session_id == exchanges.c.session_id, table.c.exchange_id == exchanges.c.exchange_id)
+
+
+_last_pos = select(func.max(_body.c.pos)).where(_within(_body)).correlate(exchanges).scalar_subquery()
+_open_bytes = (
+    select(func.coalesce(func.sum(func.length(_body.c.raw)), 0))
+    .where(_within(_body), _body.c.kind.in_(sorted(BODY_KINDS)))
+    .correlate(exchanges)
+    .scalar_subquery()
+)
+_LINES = (
+    select(
+        exchanges.c.session_id,
+        exchanges.c.started_ns,
+        exchanges.c.api,
+        exchanges.c.client,
+        func.coalesce(_last.c.pos + 1, 0).label("events"),
+        (exchanges.c.started_ns + func.coalesce(_last.c.t_ns, 0)).label("ended_ns"),
+        _ending.c.raw.label("ending"),
+        case((_ending.c.raw.is_(None), _open_bytes), else_=0).label("open_bytes"),
+    )
+    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
+    .join(_ending, and_(_within(_ending), _ending.c.kind == "end"), isouter=True)
+    .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
+)
+
+SPANS = (
+    select(exchanges.c.exchange_id, _last.c.t_ns)
+    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos))
+    .where(exchanges.c.session_id == bindparam("session_id"))
+)
+"""The exchanges of a session, each with the time of its last event since it began."""
+
+
+class Listing:
+    """The newest sessions of those that are wanted: what to ask the database, and the rows of what it says."""
+
+    def __init__(self, wanted: Wanted, limit: int | None) -> None:
+        newest = select(sessions).where(*_conditions(wanted)).order_by(*NEWEST_FIRST).limit(limit)
+        chosen = newest.with_only_columns(sessions.c.session_id)
+        is_all = limit is None and wanted == Wanted()
+        self.statements: tuple[AnySelect, ...] = (
+            newest,
+            _LINES if is_all else _LINES.where(exchanges.c.session_id.in_(chosen)),
+            select(_summary) if is_all else select(_summary).where(_summary.c.session_id.in_(chosen)),
+        )
+
+    @staticmethod
+    def rows(found: Iterable[Any], lines: Iterable[Any], told: Iterable[Any]) -> list[SessionRow]:
+        """A row for each session, of what the statements gave, in order."""
+        sums = {
+            session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
+        }
+        projected = {row.session_id: _read(row._mapping) for row in told}
+        return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
+
+
+def _conditions(wanted: Wanted) -> list[Any]:
+    """What a session must be like."""
+    given = msgspec.structs.asdict(wanted)
+    conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
+    began = [
+        compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
+    ]
+    return [*conditions, _some(exchanges, *began)] if began else conditions
+
+
+def _some(table: Any, *conditions: Any) -> Any:
+    return exists().where(table.c.session_id == sessions.c.session_id, *conditions)
+
+
+def _has(column: Any, value: str) -> Any:
+    return column.icontains(value, autoescape=True)
+
+
+def _status() -> Any:
+    """How the last exchange of a session ended."""
+    last = select(exchanges.c.exchange_id).where(exchanges.c.session_id == sessions.c.session_id)
+    last = last.order_by(exchanges.c.started_ns.desc(), exchanges.c.exchange_id.desc()).limit(1)
+    of_last = last.correlate(sessions).scalar_subquery()
+    is_over = _some(events, events.c.exchange_id == of_last, events.c.kind == "end")
+    told = select(_told.c.status).where(_told.c.session_id == sessions.c.session_id, _told.c.exchange_id == of_last)
+    return case((is_over, func.coalesce(told.scalar_subquery(), UNKNOWN)), else_=OPEN)
+
+
+def _said(words: str) -> AnySelect:
+    """The sessions in one of whose items all words occur."""
+    found: AnySelect = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
+    return select(_items.c.session_id).where(literal_column(f"{_items.name}.rowid").in_(found))
+
+
+def _matches(words: str) -> Any:
+    """In quotes nothing is an operator of the search."""
+    quoted = " ".join('"{}"'.format(word.replace('"', '""')) for word in words.replace("\0", " ").split())
+    return literal_column(SEARCH).op("MATCH")(quoted or '""')
+
+
+_CONDITIONS: Mapping[str, Callable[[str], Any]] = {
+    "model": lambda model: _some(_told, or_(_has(_told.c.request_model, model), _has(_told.c.response_model, model))),
+    "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
+    "status": lambda status: _status() == status,
+    "words": lambda words: sessions.c.session_id.in_(_said(words)),
+}
+_BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
+    "since_ns": operator.ge,
+    "until_ns": operator.lt,
+}  # one exchange both
+
+
+def _row(session: Session, sums: Mapping[str, Any] | None, projected: Mapping[str, Any]) -> SessionRow:
+    created_ns = session.created_ns
+    empty = {"started_ns": created_ns, "ended_ns": created_ns, "used_ns": created_ns}
+    return SessionRow(**{**msgspec.structs.asdict(session), **(sums or empty), **projected})
+
+
+def _read(told: Mapping[str, Any]) -> dict[str, Any]:
+    lists = {name: tuple(filter(None, (told[name] or "").split(_SEPARATOR))) for name in _LISTS}
+    return {**{name: told[name] for name in _PROJECTED}, **lists}
+
+
+def _sum(lines: Sequence[Any]) -> dict[str, Any]:
+    """What the exchanges of one session, in order of their start, come to."""
+    ends = [None if line.ending is None else _read_end(line.ending) for line in lines]
+    started_ns, ended_ns = lines[0].started_ns, max(line.ended_ns for line in lines)
+    return {
+        "started_ns": started_ns,
+        "ended_ns": ended_ns,
+        "duration_ns": ended_ns - started_ns,
+        "used_ns": lines[-1].started_ns,
+        "exchanges": len(lines),
+        "events": sum(line.events for line in lines),
+        "bytes": sum(end.body_bytes if end else line.open_bytes for line, end in zip(lines, ends, strict=True)),
+        "open": ends.count(None),
+        "gaps": sum(end is not None and end.gap_chunks > 0 for end in ends),
+        "status": ends[-1].status if ends[-1] else OPEN,
+        "apis": tuple(dict.fromkeys(line.api for line in lines)),
+        "clients": tuple(dict.fromkeys(line.client for line in lines if line.client)),
+    }
+
+
+def _read_end(raw: bytes) -> _End:
+    try:
+        return _end_of(raw)
+    except msgspec.DecodeError:
+        return _End()

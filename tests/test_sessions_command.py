@@ -1,0 +1,151 @@
+"""`recorder sessions`: what it says of each, and which ones it finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from recorder.listing import Wanted
+from recorder.log import Log
+from tests.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.projected_rows import written
+from tests.serving import Ran, run
+from tests.test_commands import HOSTILE
+from tests.test_terminal import on_terminal
+
+DAY_S = 86_400.0
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
+    made = Conversations(tmp_path_factory.mktemp("listed") / "recorder.db")
+    weather = made.session("weather")
+    weather.exchange(
+        response(*thought("Paris is meant."), *call("get_weather", '{"unit": "kelvin"}', index=1)),
+        asking("What is the weather in Paris?"),
+        client="codex",
+    )
+    weather.exchange(response(*message("291 K, façade in the sun"), model="gpt-5-mini"), answering("291"), at_s=2)
+    broken = made.session("broken", DAY_S)
+    broken.exchange(response(*message("I would say"), model="o3")[:-1], asking("Say it."), outcome="truncated")
+    live = made.session("live", 2 * DAY_S)
+    live.exchange(response(*message("Kelvin"), model="o3"), asking("A scale?"), client="aider")
+    live.exchange(response(*message("Still", " there"))[:4], asking("Go on."), at_s=9, ended=False)
+    return made
+
+
+@pytest.fixture
+def sessions(recorded: Conversations) -> Callable[..., Ran]:
+    return lambda *arguments: run(recorded.path, "sessions", *arguments)
+
+
+@pytest.fixture
+def told(sessions: Callable[..., Ran]) -> Callable[..., list[dict[str, Any]]]:
+    def ask(*arguments: object) -> list[dict[str, Any]]:
+        ran = sessions(*arguments, "--json")
+        assert (ran.code, ran.err) == (0, "")
+        rows: list[dict[str, Any]] = json.loads(ran.out)
+        return rows
+
+    return ask
+
+
+def test_a_session_says_what_it_was_about(told: Callable[..., list[dict[str, Any]]]) -> None:
+    weather = told()[-1]
+    assert (weather["title"], weather["turns"]) == ("What is the weather in Paris?", 1)
+    assert (weather["models"], weather["tools"]) == (["gpt-5", "gpt-5-mini"], ["get_weather"])
+    assert (weather["tool_calls"], weather["errors"], weather["status"]) == (1, 0, "completed")
+    assert (weather["input_tokens"], weather["output_tokens"]) == (2468, 912)
+    assert weather["duration_ns"] == weather["ended_ns"] - weather["started_ns"] == 2_800_000_000
+    assert (weather["clients"], weather["apis"], weather["open"]) == (["codex"], ["openai-responses"], 0)
+
+
+def test_what_is_there_of_an_open_session_is_said(told: Callable[..., list[dict[str, Any]]]) -> None:
+    live = told()[0]
+    assert (live["name"], live["status"], live["open"], live["exchanges"]) == ("live", "open", 1, 2)
+    assert (live["turns"], live["models"], live["title"]) == (1, ["o3"], "A scale?")
+
+
+def test_the_keys_are_those_of_the_view(recorded: Conversations, told: Callable[..., list[dict[str, Any]]]) -> None:
+    with written(recorded.path) as connection:
+        view = [row[1] for row in connection.execute("PRAGMA table_info(session_summary)")]
+    assert set(view) - {"session_name"} <= set(told()[0]), "the log's own column for that is called name"
+
+
+FILTERS = [
+    (("--model", "o3"), ["live", "broken"]),
+    (("--model", "GPT-5-M"), ["weather"]),
+    (("--model", "gpt_5"), []),
+    (("--model", "%"), []),
+    (("--client", "code"), ["weather"]),
+    (("--status", "open"), ["live"]),
+    (("--status", "truncated"), ["broken"]),
+    (("--status", "completed"), ["weather"]),
+    (("--since", "2026-09-22T12:00:00Z"), ["live", "broken"]),
+    (("--until", "2026-09-22T12:00:00Z"), ["weather"]),
+    (("--since", "2026-09-22T12:00:00Z", "--until", "2026-09-23T12:00:00Z"), ["broken"]),
+    (("-q", "kelvin"), ["live", "weather"]),
+    (("-q", "paris MEANT"), ["weather"]),
+    (("-q", "facade"), ["weather"]),
+    (("-q", "paris sun"), []),
+    (("-q", "kelvin", "--model", "o3"), ["live"]),
+    (("-q", "kelvin", "--limit", "1"), ["live"]),
+    (("--model", "o3", "--client", "codex"), []),
+]
+
+
+@pytest.mark.parametrize(("filters", "names"), FILTERS)
+def test_sessions_are_found(
+    told: Callable[..., list[dict[str, Any]]], filters: tuple[str, ...], names: list[str]
+) -> None:
+    assert [row["name"] for row in told(*filters)] == names
+
+
+def test_nothing_found_says_which_filters(sessions: Callable[..., Ran]) -> None:
+    ran = sessions("--model", "nosuch", "--since", "7d", "-q", HOSTILE.replace("\x1b", "AND"))
+    assert (ran.code, ran.out) == (3, b"")
+    assert ran.err.startswith("Error: No session matches --model 'nosuch' and --since and -q 'AND]52;")
+    assert sessions("--status", "colourful").code == 2
+
+
+@given(
+    st.text(max_size=40) | st.sampled_from(['"', "AND", "NEAR(a b)", "text:x", "a*", "^a", "-a", "()", "", " ", "\0"])
+)
+async def test_any_text_can_be_searched_for(recorded: Conversations, words: str) -> None:
+    async with await Log.open(recorded.path) as log:
+        wanted = Wanted(words=words.encode("utf-8", "replace").decode())
+        assert len(await log.sessions(None, wanted)) <= 3
+
+
+async def test_a_word_of_a_message_finds_its_session(recorded: Conversations) -> None:
+    async with await Log.open(recorded.path) as log:
+        for word in ("Paris", "is", "meant", "291", "unit", "get"):
+            found = [row.name for row in await log.sessions(None, Wanted(words=word))]
+            assert found == (["weather"] if word != "get" else []), "names of tools are not searched"
+
+
+def test_sessions_are_readable_on_a_terminal(recorded: Conversations) -> None:
+    shown = on_terminal(80, "sessions", "--db", recorded.path)
+    assert shown[0].split() == ["session", "name", "last", "exchanges", "tokens", "status"]
+    assert all(cell_len(line) <= 80 for line in shown)
+    wide = on_terminal(220, "sessions", "--db", recorded.path)
+    assert {"title", "turns", "model", "tokens", "tools", "status", "lasted"} < set(wide[0].split())
+    assert "2,468/912" in wide[-1]
+
+
+async def test_a_limit_takes_the_newest_of_those_that_are_wanted(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    for number in range(30):
+        made.session(f"run-{number}", number * 60.0).exchange(response(*message("Hello.")), asking("Hello?"))
+    async with await Log.open(made.path) as log:
+        every = await log.sessions()
+        assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(30))]
+        assert await log.sessions(7) == every[:7]
+        assert await log.sessions(7, Wanted(model="gpt")) == every[:7]
