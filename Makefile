@@ -19,7 +19,7 @@ $(VENV)/.dev: $(VENV)/.runtime
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.runtime  ## record, list and replay a session: no key, no network
+demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no network
 	$(BIN)/recorder demo
 
 test: $(VENV)/.dev  ## the tests, a few minutes

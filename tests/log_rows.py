@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from recorder.events import Event, Exchange, Kind, Session, link, root, uuid7
+from recorder.projections import PROJECTIONS
 from recorder.store import Store
 
 START_NS = 1_790_000_000_000_000_000
@@ -53,6 +57,15 @@ def begin(store: Store, number: int = 1) -> Exchange:
         store.add_session(session)
         store.add_exchange(exchange)
     return exchange
+
+
+PROJECTED = (*(each.table for each in PROJECTIONS), "dead_letters", "rebuilds")
+
+
+def projections(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of all projections, in an order of their own."""
+    with closing(sqlite3.connect(path)) as connection:
+        return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in PROJECTED}
 
 
 def add(store: Store, events: Sequence[Event]) -> None:

@@ -37,7 +37,7 @@ the second becomes `text_2`. An empty result is no error. What SQLite refuses or
 * Times end in `_ns`: integers, nanoseconds. `started_ns` and `created_ns` are wall time since 1970 (UTC), as are the
   times of `session_summary`; all others count from the beginning of the exchange. Days are days in UTC.
 * Tokens are as OpenTelemetry counts them: cached ones are part of `input_tokens`, reasoning is part of `output_tokens`.
-* A response that is retrieved again is another exchange with the same `response_id`. The later one has all of it; the
+* A response that is retrieved again, or resumed, is another exchange with the same `response_id` and all of it; the
   earlier one is *superseded*: its messages, reasoning, tool calls and tokens are left out everywhere but in
   `exchange_summary`, so that nothing counts twice.
 * Texts are cut at {STORABLE_LIMIT:,} characters, and what no database takes as text (NUL, half characters) is U+FFFD.

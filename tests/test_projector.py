@@ -23,10 +23,8 @@ from recorder.projections import PROJECTIONS
 from recorder.rebuild import rebuild
 from recorder.store import Store
 from tests.folds import captured
-from tests.log_rows import START_NS, make_exchange, make_id, make_session
+from tests.log_rows import PROJECTED, START_NS, make_exchange, make_id, make_session, projections
 from tests.test_folding import BODY
-
-TABLES = (*(each.table for each in PROJECTIONS), "dead_letters", "rebuilds")
 
 
 @pytest.fixture
@@ -63,20 +61,15 @@ def ask(store: Store, sql: str) -> list[Any]:
         return connection.execute(sql).fetchall()
 
 
-def contents(path: Path) -> dict[str, list[Any]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
-
-
 def rebuilt(store: Store) -> dict[str, list[Any]]:
     """The projections after all of them were thrown away and made anew."""
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("INSERT INTO p_search_v1 (p_search_v1) VALUES ('delete-all')")
-        for table in TABLES:
+        for table in PROJECTED:
             connection.execute(f"DELETE FROM {table}")
         connection.commit()
     assert rebuild(store, lambda done, total: None).put_aside == []
-    return contents(store.path)
+    return projections(store.path)
 
 
 def returned(call_id: str, output: str) -> bytes:
@@ -117,9 +110,9 @@ def test_end_and_rows_are_committed_together_or_not_at_all(store: Store) -> None
 
 def test_told_twice_is_told_once(store: Store) -> None:
     exchange = recorded(store)
-    once = contents(store.path)
+    once = projections(store.path)
     write(store, *captured(BODY, exchange=exchange))
-    assert contents(store.path) == once
+    assert projections(store.path) == once
     assert found(store, "wörld") == ["message"]
 
 
@@ -188,7 +181,7 @@ def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
     for number in range(1, 6):
         recorded(store, number, request=returned(f"call_{number % 2}", "clear"))
     begun(store, 9)
-    as_it_came = contents(store.path)
+    as_it_came = projections(store.path)
     assert rebuilt(store) == as_it_came
     assert found(store, "hello") == ["message"] * 5
 
@@ -197,7 +190,7 @@ def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkey
     monkeypatch.setattr("recorder.rebuild.BATCH_EXCHANGES", 2)
     for number in range(1, 8):
         recorded(store, number)
-    as_it_came = contents(store.path)
+    as_it_came = projections(store.path)
     steps: list[int] = []
 
     def stop_at_four(done: int, total: int) -> None:
@@ -210,7 +203,7 @@ def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkey
     assert ask(store, "SELECT count(*) FROM rebuilds") == [(1,)]
     rebuild(store, lambda done, total: steps.append(done))
     assert steps == [2, 4, 2, 3, 3]
-    assert contents(store.path) == as_it_came
+    assert projections(store.path) == as_it_came
 
 
 def test_a_reader_sees_an_exchange_whole_at_every_step_of_a_rebuild(
@@ -219,14 +212,14 @@ def test_a_reader_sees_an_exchange_whole_at_every_step_of_a_rebuild(
     monkeypatch.setattr("recorder.rebuild.BATCH_EXCHANGES", 1)
     for number in range(1, 5):
         recorded(store, number)
-    as_it_came = contents(store.path)
+    as_it_came = projections(store.path)
     as_it_came.pop("rebuilds")
     seen = 0
 
     def look(done: int, total: int) -> None:
         nonlocal seen
         seen += 1
-        now = contents(store.path)
+        now = projections(store.path)
         now.pop("rebuilds")
         assert now == as_it_came
 
@@ -274,7 +267,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def rebuilt_is_the_same(self) -> None:
         if hasattr(self, "store"):
-            as_it_is = contents(self.store.path)
+            as_it_is = projections(self.store.path)
             assert rebuilt(self.store) == as_it_is
 
     def teardown(self) -> None:

@@ -26,7 +26,6 @@ from recorder.log import Log
 from recorder.routing import Upstream
 
 QUESTION = "What is the weather like in Paris and in Oslo?"
-SHOWN = 14  # events of the first exchange
 
 TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": "What is a stream?"}]}]}
@@ -45,7 +44,7 @@ class Call(NamedTuple):
 @database_option
 @click.pass_context
 def command(ctx: click.Context, db: str | None) -> None:
-    """Record, list and replay a session against a built-in upstream: no key, no network, under 15 seconds.
+    """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
     \b
     recorder demo
@@ -57,11 +56,12 @@ def command(ctx: click.Context, db: str | None) -> None:
     echo(f"Recording session {name} to {database_path(url)}:")
     received = server.run(_record(url, name))
     _run("sessions", "--limit", "3", *given)
-    _run("events", name, "--exchange", "1", "--limit", str(SHOWN), *given)
+    _run("show", name, *given)
+    _run("usage", "--by", "model", *given)
     _run("replay", name, "--exchange", "2", "--format", "text", *given)
     _compare(asyncio.run(_recorded(url, name)), received)
     echo("Go on:")
-    for further in (("events", name), ("replay", name, "--speed", "4", "--format", "jsonl"), ("serve",)):
+    for further in (("show", name, "--at", "50%"), ("events", name), ("query", "--list"), ("serve",)):
         echo(f"  {shlex.join(('recorder', *further, *given))}")
 
 

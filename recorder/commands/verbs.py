@@ -11,9 +11,9 @@ VERBS = {
     "query": "Ask in SQL: one statement, which can only read.",
     "replay": "Play a session to stdout at its original timing.",
     "usage": "Sum the tokens: by model, day, session, client, tool.",
-    "demo": "Record, list and replay against a built-in upstream: no key, no network.",
+    "demo": "Record, show, count and replay against a built-in upstream: no key, no network.",
     "import": "Enter stored streams, and exports of other databases.",
     "export": "Write a session to stdout, for `recorder import` or as bare bodies.",
     "env": "Print the settings that point a client here.",
-    "db": "Keep the database: path, upgrade, recover.",
+    "db": "Keep the database: path, upgrade, rebuild, recover.",
 }

@@ -12,6 +12,7 @@ import pytest
 
 from recorder.demo.server import start
 from tests.acceptance.logbook import Entry, assert_chained, entries
+from tests.log_rows import projections
 from tests.loops import eventually
 from tests.serving import everywhere, run, serving
 from tests.sockets import RawClient, RawResponse
@@ -75,6 +76,10 @@ async def rounds(db: Path, count: int, seed: int) -> None:
     for name, entry in found.items():
         assert_whole(entry, had[name])
     assert_chained(found.values())
+    as_it_came = projections(db)
+    assert len(as_it_came["p_timing_v1"]) == len(found)
+    assert (await asyncio.to_thread(run, db, "db", "rebuild")).code == 0
+    assert projections(db) == as_it_came
     assert list(Path(f"{db}.journal").iterdir()) == []
 
 

@@ -1,0 +1,120 @@
+"""What `--help`, README and docs/ show is typed, as it stands, in a shell, on a real recording."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recorder.commands.verbs import VERBS
+from tests.acceptance.test_help import COMMANDS, blocks
+from tests.corpus import ROOT
+from tests.serving import environment, run
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+# What does not end by itself, asks the network, or is tried elsewhere: the quick start and the demo have tests.
+ELSEWHERE = re.compile(
+    r"recorder (?:serve|demo|tail\b(?!.*--limit)|events .*--follow)|curl |codex|make |pip |recorder tail --j"
+)
+NOTHING_FOUND = 3  # an example may look for what this recording does not have
+
+
+def lines(text: str) -> Iterator[str]:
+    """The command lines of a block."""
+    for line in text.splitlines():
+        if re.search(r"\brecorder\b", line) and not ELSEWHERE.search(line):
+            yield line.strip()
+
+
+def shell(page: Path) -> str:
+    return "\n".join(re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+
+
+FROM_HELP = [line for command in COMMANDS.values() for line in lines(blocks(command.help).replace("\b", ""))]
+FROM_PAGES = [line for page in PAGES for line in lines(shell(page))]
+SHOWN = list(dict.fromkeys([*FROM_HELP, *FROM_PAGES]))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recording of the demo, and the files that examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+    db = folder / "recorder.db"
+    assert run(db, "demo").code == 0
+    body = run(db, "export", "latest", "--exchange", "1", "--format", "sse").out
+    (folder / "body.sse").write_bytes(body)
+    (folder / "session.jsonl").write_bytes(run(db, "export", "latest").out)
+    (folder / "report.sql").write_text("select * from usage_by_day")
+    payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
+    (folder / "chunks.jsonl").write_bytes(payloads)
+    (folder / "fixtures").mkdir()
+    (folder / "fixtures" / "one.chunks.txt").write_bytes(payloads)
+    return folder
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path) -> None:
+    for tool in ("jq", "sqlite3"):
+        if re.search(rf"\b{tool}\b", line) and shutil.which(tool) is None:
+            pytest.skip(f"no {tool} here")
+    place = tmp_path / "recorded"
+    shutil.copytree(recorded, place)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("/tmp/", f"{place}/")],
+        cwd=place,
+        env={
+            **environment(place),
+            "PATH": f"{Path(sys.executable).parent}:{environment(place)['PATH']}",
+            "RECORDER_DB": str(place / "recorder.db"),
+        },
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode in (0, NOTHING_FOUND), done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_shown_on_a_page(verb: str) -> None:
+    assert any(re.search(rf"recorder {verb}\b", page.read_text()) for page in PAGES)
+
+
+def test_the_document_of_show_has_the_keys_that_are_documented(recorded: Path) -> None:
+    formats = (ROOT / "docs" / "formats.md").read_text()
+    shown = json.loads(run(recorded / "recorder.db", "show", "latest", "--json").out)
+    [exchange, *_] = shown["exchanges"]
+    items = [item for each in shown["exchanges"] for item in each["items"]]
+    keys = {*shown, *shown["session"], *exchange, *exchange["usage"], *(key for item in items for key in item)}
+    assert {item["kind"] for item in items} == {"message", "reasoning", "tool_call"}
+    assert not {key for key in keys if f'"{key}"' not in formats}
+
+
+def test_the_numbers_of_the_demo_are_the_same_wherever_they_are_asked(recorded: Path) -> None:
+    db = recorded / "recorder.db"
+    counted = json.loads(run(db, "usage", "--by", "model", "--json").out)
+    asked = json.loads(run(db, "query", "select * from usage_by_model", "--json").out)
+    assert sorted(counted, key=lambda row: str(row["model"])) == sorted(asked, key=lambda row: str(row["model"]))
+    assert all(row["reasoning_output_tokens"] and row["cache_read_input_tokens"] for row in counted)
+
+
+def texts(db: Path, *at: str) -> list[str]:
+    shown = json.loads(run(db, "show", "latest", "2", "--json", *at).out)
+    return [item.get("text") or "" for each in shown["exchanges"] for item in each["items"]]
+
+
+def test_half_way_through_an_exchange_its_message_is_half_written(recorded: Path) -> None:
+    """Where half-way is hangs on the machine: between three and seven tenths there is such a moment."""
+    db = recorded / "recorder.db"
+    *before, whole = texts(db)
+    moments = [texts(db, "--at", f"{percent}%") for percent in (50, 60, 40, 70, 30)]
+    halves = [half for *_, half in moments if half and half != whole]
+    assert halves
+    assert all(whole.startswith(half) for half in halves)
+    assert all(moment[:-1] == before[: len(moment) - 1] for moment in moments)
