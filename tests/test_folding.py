@@ -53,6 +53,17 @@ PAYLOADS: list[dict[str, Any]] = [
         "text": "Héllo wörld 😀",
     },
     {
+        "type": "response.output_item.done",
+        "output_index": 1,
+        "item": {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Héllo wörld 😀", "annotations": []}],
+            "status": "completed",
+        },
+    },
+    {
         "type": "response.output_item.added",
         "output_index": 2,
         "item": {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": ""},
@@ -62,6 +73,17 @@ PAYLOADS: list[dict[str, Any]] = [
         "item_id": "fc_1",
         "output_index": 2,
         "delta": '{"at": "sky"}',
+    },
+    {
+        "type": "response.output_item.done",
+        "output_index": 2,
+        "item": {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "call_1",
+            "name": "look",
+            "arguments": '{"at": "sky"}',
+        },
     },
     {
         "type": "response.completed",

@@ -6,7 +6,9 @@ import json
 
 from recorder.facts import (
     AnnotationAdded,
+    Ended,
     Fact,
+    Finished,
     ItemFinished,
     ItemStarted,
     LogprobsAdded,
@@ -197,3 +199,17 @@ def test_text_that_no_database_takes_is_mended() -> None:
 def test_items_are_numbered_in_order_of_appearance() -> None:
     outcome = told(ItemStarted(3, 3, CALL), ItemStarted(1, 1, MESSAGE))
     assert [(row.item, row.kind, row.output_index) for row in outcome.rows] == [(0, "tool_call", 3), (1, "message", 1)]
+
+
+def test_an_item_that_did_not_end_although_its_response_did_is_reported() -> None:
+    begun = ItemStarted(0, 0, MESSAGE), ItemStarted(1, 1, CALL), ItemFinished(1, 1, CALL)
+    ended = Ended("completed", "eof")
+    [anomaly] = told(*begun, Finished("stop"), ended).anomalies
+    assert (anomaly.kind, anomaly.detail) == ("item_unfinished", "message 0")
+    assert told(*begun, ended).kinds == []
+
+
+def test_items_have_a_bound_and_what_is_over_it_is_reported() -> None:
+    outcome = told(*(ItemStarted(key, key, MESSAGE) for key in range(items.ITEMS_LIMIT + 3)))
+    assert len(outcome.rows) == items.ITEMS_LIMIT
+    assert [(each.kind, each.count) for each in outcome.anomalies] == [("cut", 3)]

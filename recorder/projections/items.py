@@ -15,6 +15,7 @@ from recorder.dialects.telling import as_json, decoded
 from recorder.events import Event, Exchange
 from recorder.facts import (
     AnnotationAdded,
+    Ended,
     Fact,
     Field,
     Finished,
@@ -84,7 +85,9 @@ class _Items:
         self._note, self._began = witness
         self._items: dict[ItemKey, Item] = {}
         self._order: list[Item] = []
+        self._calls: dict[str, Item] = {}  # by call id
         self._undeclared: set[ItemKey] = set()
+        self._is_finished = False
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -97,6 +100,7 @@ class _Items:
             Returned: self._on_returned,
             Restated: self._on_restated,
             Finished: self._on_finished,
+            Ended: self._on_ended,
         }
 
     # -- an item, piece by piece
@@ -130,7 +134,7 @@ class _Items:
     def _on_started(self, fact: ItemStarted, event: Event) -> None:
         item = self._items.get(fact.item)
         if item is None:
-            item = self._add(fact.item, Item(fact.stated.kind, fact.stated.type, event.t_ns))
+            item = self._add(fact.item, fact.stated.kind, fact.stated.type, event)
         elif fact.item not in self._undeclared:
             self._note("item_repeated", item.about(), event)
         self._undeclared.discard(fact.item)
@@ -150,37 +154,42 @@ class _Items:
 
     def _on_returned(self, fact: Returned, event: Event) -> None:
         """A tool of the provider has a result within the stream."""
-        calls = [item for item in self._order if item.kind == "tool_call" and item.output is None]
-        named = [item for item in calls if item.call_id == fact.call_id] if fact.call_id else calls
-        if not named:
+        waiting = (item for item in self._order if item.kind == "tool_call" and item.output is None)
+        call = self._calls.get(fact.call_id) if fact.call_id else next(waiting, None)
+        if call is None:
             self._note("item_undeclared", f"a result of {fact.call_id or fact.name}", event)
-            return
-        named[0].output, named[0].failed = fact.output, fact.failed
-        named[0].ended_ns = event.t_ns
+        else:
+            call.output, call.failed, call.ended_ns = fact.output, fact.failed, event.t_ns
 
     def _on_restated(self, fact: Restated, event: Event) -> None:
         """What the end of a response (or a document) says its items are; items that it leaves out stay."""
-        open_ = [item for item in self._order]
+        streamed = _Streamed(self._order)
         for index, stated in enumerate(fact.items[:ITEMS_LIMIT]):
-            item = _same(open_, index, stated)
+            item = streamed.take(index, stated)
             if item is not None:
-                open_.remove(item)
                 self._take(item, stated, "final_mismatch", event)
             else:
-                item = self._add(f"final.{index}", Item(stated.kind, stated.type, event.t_ns))
+                item = self._add(f"final.{index}", stated.kind, stated.type, event)
                 item.output_index = index if stated.output_index is None else stated.output_index
                 self._take(item, stated, None, event)
             item.status = stated.status or item.status or "completed"
             item.ended_ns = event.t_ns if item.ended_ns is None else item.ended_ns
 
     def _on_finished(self, fact: Finished, event: Event) -> None:
-        self._undeclared.clear()
+        self._is_finished = True
+
+    def _on_ended(self, fact: Ended, event: Event) -> None:
+        for item in self._order if self._is_finished else ():
+            if item.ended_ns is None:
+                self._note("item_unfinished", item.about(), event)
 
     def _take(self, item: Item, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
         """What is stated stands above what was known."""
         if mismatch == "item_mismatch" or item.item_id is None:
             self._rename(item, stated.item_id, event)
         item.take(stated)
+        if item.call_id is not None:
+            self._calls[item.call_id] = item
         for field in dict.fromkeys(field for field, _, _ in stated.texts):
             self._state(item, field, stated, mismatch, event)
 
@@ -212,16 +221,18 @@ class _Items:
             self._note("id_rotation", item.about(), event)
 
     def _undeclared_item(self, key: ItemKey, kind: ItemKind, event: Event) -> Item:
-        item = self._add(key, Item(kind, kind, event.t_ns))
+        item = self._add(key, kind, kind, event)
         item.output_index, item.item_id = event.output_index, event.item_id
         self._undeclared.add(key)
         self._note("item_undeclared", item.about(), event)
         return item
 
-    def _add(self, key: ItemKey, item: Item) -> Item:
-        self._items[key] = item
+    def _add(self, key: ItemKey, kind: ItemKind, type: str, event: Event) -> Item:
+        item = self._items[key] = Item(kind, type, event.t_ns)
         if len(self._order) < ITEMS_LIMIT:
             self._order.append(item)
+        else:
+            self._note("cut", f"items after the first {ITEMS_LIMIT:,}", event)
         return item
 
     # -- what it comes to
@@ -236,15 +247,20 @@ class _Items:
             yield _row(self._ids, number, item, key)
 
 
-def _same(items: Iterable[Item], index: int, stated: Stated) -> Item | None:
-    """The streamed item that a final one is: by its id, else by its place and type."""
-    for item in items:
-        if stated.item_id is not None and item.item_id == stated.item_id:
-            return item
-    for item in items:
-        if item.output_index == index and item.type == stated.type:
-            return item
-    return None
+class _Streamed:
+    """The items of the stream, each to be found once among those of the end."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._left = {id(item): item for item in items}
+        self._by_id = {item.item_id: item for item in items if item.item_id is not None}
+        self._by_place = {(item.output_index, item.type): item for item in items}
+
+    def take(self, index: int, stated: Stated) -> Item | None:
+        """The streamed item that a final one is: by its id, else by its place and type."""
+        for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
+            if item is not None and self._left.pop(id(item), None) is not None:
+                return item
+        return None
 
 
 def _row(ids: tuple[str, str], number: int, item: Item, key: str | None) -> ItemRow:

@@ -37,7 +37,7 @@ Anomaly = Literal[
     "after_terminal",  # something came after the end
     "not_recorded",  # a gap: what came there was not kept
     "too_large",  # a payload over the limit of what is read
-    "cut",  # a text over the limit of what is kept in a projection; the log has it whole
+    "cut",  # more than a projection keeps; the log has it whole
 ]
 
 Note = Callable[[Anomaly, str, Event], None]
