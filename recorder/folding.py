@@ -33,7 +33,7 @@ class Folding:
         anomalies, timing = Anomalies(exchange), Timing(exchange)
         self._observe_anomalies, self._observe_timing = anomalies.event, timing.event
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
-        witness = Witness(anomalies.note, timing.began)
+        witness = Witness(anomalies.note, timing.began, anomalies.last_number)
         self._folds = {each.name: shared.get(each.name) or each.fold(exchange, witness) for each in PROJECTIONS}
         self._handlers = Handlers(self._folds.values())
         self._recall_handlers = Handlers(self._folds[name] for name in RECALLED)

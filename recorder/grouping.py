@@ -245,7 +245,7 @@ _RESPONSE = re.compile(
     r"(?:(?:GET|DELETE) /(?:.*/)?responses/([^/]+)(?:/.*)?|POST /(?:.*/)?responses/([^/]+)/cancel)", re.DOTALL
 )
 
-_RETRIEVED = re.compile(r"GET /(?:.*/)?responses/([^/]+)", re.DOTALL)
+_RETRIEVED = re.compile(r"GET /(?:.*/)?responses/([^/]+)|POST /(?:.*/)?responses/([^/]+)/cancel", re.DOTALL)
 
 
 def _response_asked_for(head: RequestHead) -> str | None:
@@ -258,8 +258,8 @@ def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
     """Which response a request retrieves, and of a stream, after which number it goes on (`None`: it is whole)."""
     path, _, query = head.target.partition("?")
     match = _RETRIEVED.fullmatch(f"{head.method} {path}")
-    response_id = cleaned(unquote(match[1])) if match else None
+    response_id = cleaned(unquote(match[1] or match[2])) if match else None
     asked = dict(parse_qsl(query))
     after = re.fullmatch(r"[0-9]{1,18}", asked.get("starting_after", ""))
-    is_stream = asked.get("stream", "").lower() in ("true", "1")
+    is_stream = head.method == "GET" and asked.get("stream", "").lower() in ("true", "1")
     return response_id, int(after[0]) if after and is_stream and response_id else None

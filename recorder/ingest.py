@@ -25,7 +25,7 @@ from typing import TypeVar
 from recorder.assembly import Assembler, Batch
 from recorder.capture import Capture
 from recorder.carried import carried_path, drop_carried, read_carried, write_carried
-from recorder.errors import RecorderError, StoreConflictError, StoreError, StoreLostError
+from recorder.errors import StoreConflictError, StoreError, StoreLostError
 from recorder.events import Event
 from recorder.grouping import Grouping
 from recorder.heads import ExchangeEnd, GapRecord, RequestHead
@@ -277,10 +277,10 @@ def recover(store: Store, root: Path, pause: Pause) -> int:
     for directory in sorted(root.iterdir()) if root.exists() else []:
         try:
             found += recover_one(store, directory, pause)
-        except (OSError, RecorderError) as error:
-            if isinstance(error, StoreError):
-                raise
-            log.error("the journal %s is left as it is: %s", directory, error)
+        except (StoreError, Stopped):
+            raise
+        except Exception as error:  # one journal that cannot be read must not keep others from being recorded
+            log.error("the journal %s is left as it is: %s: %s", directory, type(error).__name__, error)
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -20,19 +21,24 @@ from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.sql import ClauseElement
 
-from recorder.errors import RecorderError
+from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.events import Event, Exchange
 from recorder.folding import Folding, Rows
+from recorder.projections.storable import storable
 from recorder.resumed import EARLIER_EVENTS, constant, each_number_once, earlier
-from recorder.schema import SEARCH, dead_letters, events, exchanges, rebuilds, tables_of
+from recorder.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, tables_of
 
 log = logging.getLogger(__name__)
 
 Run = Callable[..., Iterable[Sequence[Any]]]
 """Runs a statement with values by name (or of many rows), raises the errors of recorder, and gives its rows."""
 
+Attempt = Callable[[], AbstractContextManager[None]]
+"""What fails inside is undone alone."""
+
 ITEMS, RESULTS = tables_of["items"], tables_of["results"]
 REASON_LIMIT = 500  # characters
+START = ("", "")  # before every exchange
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
 
 
@@ -60,9 +66,21 @@ def _insert(table: Table) -> str:
     )
 
 
+_of_end = select(events.c.pos).where(
+    events.c.session_id == exchanges.c.session_id,
+    events.c.exchange_id == exchanges.c.exchange_id,
+    events.c.kind == constant("end"),
+)
 _EXCHANGE = _compiled(select(exchanges).where(_of_exchange(exchanges)))
 _EVENTS = _compiled(select(events).where(_of_exchange(events)).order_by(events.c.pos))
 _EARLIER = _compiled(EARLIER_EVENTS)
+
+_RESUMING = _compiled(
+    select(exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
+    .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
+    .where(_of_end.exists())
+)
 
 _DELETES = {name: _compiled(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}
 _INSERTS = {name: _insert(table) for name, table in tables_of.items()}
@@ -87,27 +105,41 @@ _DEAD = _compiled(select(dead_letters).order_by(dead_letters.c.session_id, dead_
 _SEARCHED = "text, refusal, summary_text, arguments"
 _OF_ITEMS = f"{_SEARCHED} FROM {ITEMS.name} WHERE session_id = :session_id AND exchange_id = :exchange_id"
 _INDEX = f"INSERT INTO {SEARCH} (rowid, {_SEARCHED}) SELECT rowid, {_OF_ITEMS}"
+_REINDEX = f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')"
 _UNINDEX = f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) SELECT 'delete', rowid, {_OF_ITEMS}"
 
 
 class Projector:
     """Writes what exchanges come to."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, attempt: Attempt) -> None:
+        self._run, self._attempt = run, attempt
 
     def project(self, session_id: str, exchange_id: str) -> None:
-        """Fold the events that the log has of an exchange, and put the rows in the place of those that are there."""
+        """Fold the events that the log has of an exchange, and put the rows in the place of those that are there.
+
+        Those too of exchanges that go on with its response: they may have been told before it.
+        """
+        for row in self._project(session_id, exchange_id):
+            if row.response_id is not None:
+                asked = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
+                for (later,) in list(self._run(_RESUMING, asked)):
+                    self._project(session_id, later)
+
+    def _project(self, session_id: str, exchange_id: str) -> list[Any]:
+        """The row of the exchange itself, if it could be folded."""
         ids = {"session_id": session_id, "exchange_id": exchange_id}
-        for row in self._run(_EXCHANGE, ids):
+        for row in list(self._run(_EXCHANGE, ids)):
             try:
-                rows = self._folded(Exchange(*row), ids)
-            except RecorderError:
+                with self._attempt():
+                    rows = self._folded(Exchange(*row), ids)
+                    self._replace(ids, rows)
+                    return rows["exchanges"]
+            except (StoreBusyError, StoreLostError):
                 raise
-            except Exception as error:  # a bug must not keep the log from growing
+            except Exception as error:  # neither a bug nor a damaged table of ours may keep the log from growing
                 self._put_aside(ids, error)
-            else:
-                self._replace(ids, rows)
+        return []
 
     def _folded(self, exchange: Exchange, ids: Mapping[str, str]) -> Rows:
         folding = Folding(exchange)
@@ -121,6 +153,7 @@ class Projector:
         return each_number_once(Event(*row) for row in self._run(_EARLIER, asked)) if asked else iter(())
 
     def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
+        self._run(_UNINDEX, ids)
         self._clear(ids)
         for name, told in rows.items():
             if told:
@@ -128,15 +161,20 @@ class Projector:
         self._run(_INDEX, ids)
 
     def _clear(self, ids: Mapping[str, str]) -> None:
-        self._run(_UNINDEX, ids)
         for statement in (*_DELETES.values(), _FORGIVE):
             self._run(statement, ids)
 
     def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
-        reason = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
-        log.exception("exchange %s has no projections: %s", ids["exchange_id"], reason)
+        """If it is the tables that fail, all are to be built anew; a damaged index does not even give rows back."""
+        reason = storable(f"{type(error).__name__}: {error}"[:REASON_LIMIT])
+        log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
+        is_damaged = isinstance(error, StoreError)
+        if not is_damaged:
+            self._run(_UNINDEX, ids)
         self._clear(ids)
         self._run(_PUT_ASIDE, {**ids, "reason": reason})
+        if is_damaged:
+            self.set_place(START)
 
     # -- rebuilding: where it has come, and what comes next
 
@@ -151,6 +189,14 @@ class Projector:
         self._run(_FORGET_PLACE, {"name": REBUILD})
         if place is not None:
             self._run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
+
+    def reindex(self) -> None:
+        """Make the full-text index anew from the rows that are there."""
+        self._run(_REINDEX, {})
+
+    def is_due(self) -> bool:
+        """Whether something has ended without projections."""
+        return bool(next(iter(self._run(REBUILD_IS_DUE, {})))[0])
 
     def ended(self) -> int:
         """How many exchanges have ended."""

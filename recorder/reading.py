@@ -7,17 +7,18 @@ stream, a request body. The pieces of one payload are held up to a limit; the lo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from recorder.dialects import by_name
+from recorder.dialects.payload import Whole
 from recorder.events import Event, Exchange
 from recorder.facts import Ended, Fact, FirstByte, Lost, Malformed, Responded, TooLarge, Unterminated
 from recorder.sse import BOM, FRAME_LIMIT, parse
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.capture` reads its keys
-DOCUMENT_LIMIT = 64 * 2**20  # of a body that is no stream, and of a request: what the proxy lets through
+DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
 
 _NOTHING: Sequence[Fact] = ()
 
@@ -25,20 +26,20 @@ _NOTHING: Sequence[Fact] = ()
 class _Head(msgspec.Struct, frozen=True):
     """What is read here of a `response` event."""
 
-    status: int
+    status: Annotated[int, msgspec.Meta(ge=0, le=999)]
 
 
 class _Gap(msgspec.Struct, frozen=True):
     """What is read here of a `gap` event."""
 
     of: str = "response"
-    size_bytes: int = 0
+    size_bytes: Whole = 0
 
 
 _head_of = msgspec.json.Decoder(_Head).decode
 _gap_of = msgspec.json.Decoder(_Gap).decode
 _end_of = msgspec.json.Decoder(Ended).decode
-_reads_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
 
 
 class Pieces:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from recorder.projector import START
 from recorder.store import Store
 
 BATCH_EXCHANGES = 200
 BATCH_EVENTS = 20_000  # about a tenth of a second under the write lock; one exchange may pass it
-
-START = ("", "")
 
 Place = tuple[str, str] | None
 """The last exchange that is done; `None` when all are."""
@@ -34,6 +33,8 @@ def rebuild(store: Store, progress: Progress) -> Rebuilt:
     """Fold every exchange that has ended, or those that an interrupted rebuild has left."""
     with store.transaction():
         place: Place = store.projector.place() or START
+        if place == START and store.projector.dead_letters():
+            store.projector.reindex()  # it may be what kept them from being projected
         total = store.projector.ended()
         store.projector.set_place(place)
     done = 0

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnClause, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import ColumnClause, ColumnElement, and_, bindparam, func, literal_column, or_, select
 
 from recorder.events import BODY_KINDS, Event, Exchange
 from recorder.schema import events, exchanges
 
-FIRST_EVENTS = 8  # a response says its id in one of the first events of its exchange
+FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
 
 def constant(value: str | int) -> ColumnClause[Any]:
@@ -23,13 +23,25 @@ def constant(value: str | int) -> ColumnClause[Any]:
     return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
 
 
+def begins(table: Any) -> ColumnElement[bool]:
+    """Whether a row of `events` is one of the first of a response body: the request before it may have many parts."""
+    head = events.alias("head")
+    head_pos = (
+        select(func.min(head.c.pos))
+        .where(head.c.session_id == table.c.session_id, head.c.exchange_id == table.c.exchange_id)
+        .where(head.c.kind == constant("response"))
+        .correlate(table)
+        .scalar_subquery()
+    )
+    kinds = [constant(kind) for kind in sorted(BODY_KINDS)]
+    return and_(table.c.kind.in_(kinds), table.c.pos > head_pos, table.c.pos <= head_pos + constant(FIRST_EVENTS))
+
+
 _first = events.alias("first")
 _says_id = (
     select(_first.c.pos)
     .where(_first.c.session_id == exchanges.c.session_id, _first.c.exchange_id == exchanges.c.exchange_id)
-    .where(_first.c.pos <= constant(FIRST_EVENTS))
-    .where(_first.c.kind.in_([constant(kind) for kind in sorted(BODY_KINDS)]))
-    .where(func.instr(_first.c.raw, bindparam("quoted_id")) > constant(0))
+    .where(begins(_first), func.instr(_first.c.raw, bindparam("quoted_id")) > constant(0))
     .correlate(exchanges)
     .exists()
 )
@@ -42,8 +54,9 @@ EARLIER_EVENTS = (
     )
     .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.started_ns < bindparam("started_ns"))
     .where(or_(exchanges.c.resumes_response_id == bindparam("response_id"), _says_id))
-    .where(events.c.kind == constant("frame"), events.c.sequence_number <= bindparam("until"))
-    .order_by(events.c.sequence_number, exchanges.c.started_ns, exchanges.c.exchange_id)
+    .where(events.c.kind.in_([constant("frame"), constant("part")]))
+    .where(or_(events.c.sequence_number.is_(None), events.c.sequence_number <= bindparam("until")))
+    .order_by(exchanges.c.started_ns, exchanges.c.exchange_id, events.c.pos)
 )
 
 
@@ -61,9 +74,20 @@ def earlier(exchange: Exchange) -> dict[str, Any] | None:
 
 
 def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
-    """Of events in order of their numbers, the first of each."""
-    last = None
+    """The events of several exchanges, one after another, less those whose number was there already.
+
+    Of an event in parts, only the last part has the number.
+    """
+    seen: set[int] = set()
+    parts: list[Event] = []
     for event in found:
-        if event.sequence_number != last:
-            yield event
-        last = event.sequence_number
+        if parts and (event.kind != "part" or event.exchange_id != parts[0].exchange_id):
+            parts = []
+        if event.kind == "part":
+            parts.append(event)
+        number = event.sequence_number
+        if number is not None:
+            if number not in seen:
+                yield from parts or (event,)
+            seen.add(number)
+            parts = []

@@ -178,7 +178,18 @@ rebuilds = Table(
     sqlite_strict=True,
 )
 
-REBUILD_IS_DUE = "SELECT EXISTS (SELECT 1 FROM rebuilds)"
+# Also if a recorder of an older version has just written what it knows no projections of.
+REBUILD_IS_DUE = """SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
+    SELECT 1 FROM (
+        SELECT session_id, exchange_id FROM events WHERE kind = 'end'
+        ORDER BY session_id DESC, exchange_id DESC LIMIT 1000
+    ) AS e
+    WHERE NOT EXISTS (
+        SELECT 1 FROM p_exchanges_v1 AS p WHERE p.session_id = e.session_id AND p.exchange_id = e.exchange_id
+    ) AND NOT EXISTS (
+        SELECT 1 FROM dead_letters AS d WHERE d.session_id = e.session_id AND d.exchange_id = e.exchange_id
+    )
+)"""
 STALE = "The projections are not up to date: run `recorder db rebuild`."  # said where it is
 
 # Who retrieved a response again: few exchanges do.
@@ -190,6 +201,7 @@ Index(
     postgresql_where=text("resumes_response_id IS NOT NULL"),
 )
 Index("p_exchanges_v1_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
+Index("p_results_v1_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
 Index("p_results_v1_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
 # What an exchange has of each kind is counted without a look at the texts.
 Index("p_items_v1_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))

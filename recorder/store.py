@@ -27,11 +27,11 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.sql import Executable
 
 from recorder import migrate
-from recorder.errors import StoreError, StoreLostError
-from recorder.events import BODY_KINDS, Event, Exchange, Session
+from recorder.errors import StoreBusyError, StoreError, StoreLostError
+from recorder.events import Event, Exchange, Session
 from recorder.location import database_path, database_url, default_url
 from recorder.projector import Projector
-from recorder.resumed import FIRST_EVENTS
+from recorder.resumed import begins
 from recorder.schema import LOG, events, exchanges, ingest_offsets, sessions
 from recorder.sqlite import BUSY_TIMEOUT_S, WRITER, translated, write_lock, writer_engine
 
@@ -75,7 +75,7 @@ _recent = (
 _SESSION_OF_RESPONSE = (
     select(_recent.c.session_id)
     .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
-    .where(events.c.pos <= FIRST_EVENTS, events.c.kind.in_(sorted(BODY_KINDS)))
+    .where(begins(events))
     .where(func.instr(events.c.raw, bindparam("quoted_id")) > 0)
     .order_by(_recent.c.exchange_id.desc())
     .limit(1)
@@ -101,7 +101,7 @@ class Store:
         self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
         with translated(self.path):
             self._connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
-        self.projector = Projector(self._run)  # inside a transaction, as everything else
+        self.projector = Projector(self._run, self.attempt)  # inside a transaction, as everything else
         self._checkpoint_at = WAL_BYTES
         self._failure: StoreError | None = None  # of a statement of this transaction
 
@@ -206,6 +206,25 @@ class Store:
     def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
         with self._statement():
             return self._connection.execute(statement, values)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """In a transaction: what fails inside is undone alone, and the rest may still be committed.
+
+        Not so where the whole transaction is in question: the disk is full, the database locked or gone.
+        """
+        self._run("SAVEPOINT attempt", {})
+        failure = self._failure
+        try:
+            yield
+        except (StoreBusyError, StoreLostError):
+            raise
+        except BaseException:
+            self._failure = failure
+            self._run("ROLLBACK TO attempt", {})
+            self._run("RELEASE attempt", {})
+            raise
+        self._run("RELEASE attempt", {})
 
     def _run(self, sql: str, values: Any) -> Iterable[Sequence[Any]]:
         with self._statement():

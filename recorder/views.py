@@ -5,8 +5,9 @@ Rules of this file:
 * Data only: for each view what a row is, where its columns come from, and a query that shows its use.
 * What a column means stands in `recorder.glossary`.
 * Tables of projections come and go with their versions; a view keeps its name and its columns.
-* An exchange is superseded when a later one has retrieved the same response again: that one's rows are of the whole
-  response. So items, tokens and all sums leave superseded exchanges out, or they would count twice.
+* A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
+  one that has most of it stands, and supersedes the others: items, tokens and all sums leave them out, or they would
+  count twice.
 """
 
 from __future__ import annotations
@@ -48,12 +49,17 @@ def _same_exchange(one: str, other: str) -> str:
 # Tables: s sessions, x exchanges, e events, and of the projections p exchanges, i items, u usage, t timing.
 _SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
 
-_LATER = f"""FROM exchanges AS later JOIN p_exchanges_v1 AS told ON {_same_exchange("told", "later")}
-        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
-        AND later.started_ns > x.started_ns
-        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL)"""
-_STANDS = f"NOT EXISTS (SELECT 1 {_LATER})"
-_SUPERSEDED_BY = f"(SELECT later.exchange_id {_LATER} ORDER BY later.started_ns DESC, later.exchange_id DESC LIMIT 1)"
+
+def _rank(table: str) -> tuple[str, str, str]:
+    """Of several exchanges with one response, the one that has most of it ranks highest."""
+    is_finished = f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> 'cancelled')"
+    return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"
+
+
+_BETTER = f"""FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ({", ".join(_rank("o"))}) > ({", ".join(_rank("p"))})"""
+_STANDS = f"NOT EXISTS (SELECT 1 {_BETTER})"
+_SUPERSEDED_BY = f"(SELECT o.exchange_id {_BETTER} ORDER BY {', '.join(f'{each} DESC' for each in _rank('o'))} LIMIT 1)"
 
 _ITEMS = f"""
 FROM p_items_v1 AS i
@@ -94,6 +100,10 @@ def _list(value: str, source: str) -> str:
         GROUP BY {value} ORDER BY min(x.started_ns), {value}))"""
 
 
+# Of a response that is retrieved later, its results may have come before that.
+_FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN p_exchanges_v1 AS q
+        ON {_same_exchange("q", "f")} WHERE q.session_id = p.session_id AND q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)"""
 _ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
 _FOLDED = f"FROM exchanges AS x JOIN p_exchanges_v1 AS p ON {_same_exchange('p', 'x')}"
 
@@ -131,13 +141,13 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
             "failed": "coalesce(i.failed, r.failed)",
             "output_exchange_id": "r.exchange_id",
             "latency_ns": """CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
-        ELSE r.started_ns - (x.started_ns + i.ended_ns) END""",
+        WHEN r.started_ns >= x.started_ns + i.ended_ns THEN r.started_ns - (x.started_ns + i.ended_ns) END""",
             **_of("i", "began_ns ended_ns"),
         },
         f"""{_ITEMS}
 LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND i.output IS NULL
     AND r.digest = (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
-        AND n.call_key = i.call_key AND n.started_ns > x.started_ns ORDER BY n.started_ns, n.digest LIMIT 1)
+        AND n.call_key = i.call_key AND n.started_ns > {_FIRST_STARTED} ORDER BY n.started_ns, n.digest LIMIT 1)
 WHERE i.kind = 'tool_call' AND {_STANDS}""",
         """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
 FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
@@ -198,7 +208,8 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "ended_ns": _ENDED,
             "duration_ns": f"{_ENDED} - min(x.started_ns)",
             "exchanges": "count(x.exchange_id)",
-            "turns": "count(DISTINCT x.turn_id) + count(CASE WHEN x.turn_id IS NULL AND p.is_turn = 1 THEN 1 END)",
+            "turns": "count(DISTINCT x.turn_id) + count(CASE WHEN x.turn_id IS NULL AND p.is_turn = 1 "
+            "AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
             "threads": "count(DISTINCT x.thread_id)",
             "models": _list(_MODEL, _FOLDED),
             "tools": _list("i.name", f"FROM p_items_v1 AS i JOIN exchanges AS x ON {_same_exchange('x', 'i')}"),

@@ -233,6 +233,8 @@ RESUMES = [
     ("GET", "/v1/responses/resp_1?starting_after=3", ("resp_1", None)),
     ("GET", "/v1/responses/resp_1?stream=false&starting_after=3", ("resp_1", None)),
     ("GET", "/v1/responses/resp_1/input_items?stream=true", (None, None)),
+    ("POST", "/v1/responses/resp_1/cancel", ("resp_1", None)),
+    ("DELETE", "/v1/responses/resp_1", (None, None)),
     ("POST", "/v1/responses/resp_1?stream=true&starting_after=3", (None, None)),
     ("GET", "/v1/models?stream=true&starting_after=3", (None, None)),
 ]

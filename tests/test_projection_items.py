@@ -19,6 +19,7 @@ from recorder.facts import (
     TextSettled,
 )
 from recorder.projections import items
+from recorder.projections.projection import STORABLE_LIMIT
 from tests.folds import MS, Outcome, Told, event, fold
 
 MESSAGE = Stated("message", "message", item_id="msg_1", role="assistant", status="in_progress")
@@ -213,3 +214,27 @@ def test_items_have_a_bound_and_what_is_over_it_is_reported() -> None:
     outcome = told(*(ItemStarted(key, key, MESSAGE) for key in range(items.ITEMS_LIMIT + 3)))
     assert len(outcome.rows) == items.ITEMS_LIMIT
     assert [(each.kind, each.count) for each in outcome.anomalies] == [("cut", 3)]
+
+
+def test_a_text_over_the_limit_is_cut_and_reported_and_json_is_not_halved() -> None:
+    long = "x" * (STORABLE_LIMIT + 5)
+    told_long = ItemStarted(0, 0, MESSAGE), *said(long), LogprobsAdded(0, f'["{long}"]'), Ended("completed", "eof")
+    outcome = told(*told_long)
+    assert (len(outcome.row.text), outcome.row.logprobs) == (STORABLE_LIMIT, None)
+    assert outcome.kinds == ["cut"]
+
+
+def test_a_final_item_with_another_id_at_another_place_is_the_next_of_its_type() -> None:
+    """Reasoning is left out of the final list, and gateways give other ids."""
+    reasoning = Stated("reasoning", "reasoning", item_id="rs_1")
+    again = Stated("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
+    outcome = told(
+        ItemStarted(0, 0, reasoning), ItemStarted(1, 1, MESSAGE), TextAdded(1, "text", 0, "Hello"), Restated((again,))
+    )
+    assert [(row.type, row.text) for row in outcome.rows] == [("reasoning", None), ("message", "Hello")]
+
+
+def test_a_result_without_an_id_goes_to_a_call_of_its_name() -> None:
+    calls = [Stated("tool_call", name, name=name) for name in ("web_search", "tool_search")]
+    started = [ItemStarted(key, key, call) for key, call in enumerate(calls)]
+    assert [row.output for row in told(*started, Returned(None, "tool_search", "[]")).rows] == [None, "[]"]

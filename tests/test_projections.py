@@ -58,10 +58,24 @@ def test_usage_that_was_not_reported_is_null_and_not_zero() -> None:
 
 
 def test_usage_is_partial_until_the_response_has_ended() -> None:
-    assert fold(usage.PROJECTION, [REPORT]).row.partial
-    assert fold(usage.PROJECTION, [REPORT, Ended("upstream_reset", "upstream_reset")]).row.partial
-    assert fold(usage.PROJECTION, [REPORT, Ended("incomplete", "eof")]).row.partial
-    assert not fold(usage.PROJECTION, [REPORT, Finished("max_output_tokens"), Ended("incomplete", "eof")]).row.partial
+    def is_partial(*told: Fact) -> bool:
+        return bool(fold(usage.PROJECTION, [REPORT, *told]).row.partial)
+
+    cut, broken = Ended("incomplete", "eof", frames=3), Ended("upstream_reset", "upstream_reset", frames=3)
+    assert is_partial()
+    assert is_partial(cut)
+    assert is_partial(broken)
+    assert is_partial(Finished("stop"), broken)  # of one of several choices, or before the chunk with the usage
+    assert not is_partial(Finished("max_output_tokens"), cut)
+    assert not is_partial(Ended("completed", "eof"))  # a document
+
+
+def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
+    outcome = fold(usage.PROJECTION, [UsageReported(Usage(input_tokens=5, total_tokens=2**62, output_tokens=-1), "{}")])
+    assert (outcome.row.input_tokens, outcome.row.output_tokens, outcome.row.total_tokens) == (5, None, None)
+    assert [(each.kind, each.detail) for each in outcome.anomalies] == [
+        ("malformed", "tokens: output_tokens, total_tokens")
+    ]
 
 
 # -- exchanges
@@ -139,6 +153,19 @@ def test_one_event_has_no_rate_and_no_gaps() -> None:
     assert (row.events, row.events_per_s, row.longest_silence_ns, row.gap_p50_ns) == (1, None, None, None)
 
 
+def test_comments_are_no_events_and_parts_are_one() -> None:
+    told: list[Told] = [event(0, kind="comment", t_ms=1)]
+    told += [event(1, kind="part", t_ms=2), event(2, kind="part", type="x", t_ms=4), event(3, kind="comment", t_ms=9)]
+    told += [event(4, t_ms=10)]
+    row = fold(timing.PROJECTION, told).row
+    assert (row.events, row.first_event_ns, row.longest_silence_ns, row.last_event_ns) == (2, 4 * MS, 6 * MS, 10 * MS)
+
+
+def test_a_document_is_one_event_as_long_as_it_takes() -> None:
+    row = fold(timing.PROJECTION, [event(pos, kind="body", t_ms=5 * pos) for pos in (1, 2, 3)]).row
+    assert (row.events, row.first_event_ns, row.last_event_ns, row.gap_p50_ns) == (1, 5 * MS, 15 * MS, None)
+
+
 def test_nothing_received_is_timed_as_nothing() -> None:
     row = fold(timing.PROJECTION, []).row
     assert (row.first_event_ns, row.last_event_ns, row.events, row.bytes) == (None, None, 0, 0)
@@ -147,14 +174,21 @@ def test_nothing_received_is_timed_as_nothing() -> None:
 # -- results
 
 
-def test_a_result_is_kept_once_however_often_the_history_repeats_it() -> None:
-    told = Asked(
-        results=(
-            Returned("call_1", None, "18 °C"),
-            Returned("call_1", None, "18 °C"),
-            Returned("call_2", None, "x", True),
-        )
-    )
+def results_of(*told: Returned) -> list[tuple[str, str]]:
+    return [(row.call_key, row.digest) for row in fold(results.PROJECTION, [Asked(results=told)]).rows]
+
+
+def test_a_history_that_grows_repeats_its_results() -> None:
+    """Also where a client gives two calls one id, and they return the same."""
+    first, second = Returned("call_0", None, "ok"), Returned("call_1", None, "ok")
+    [one] = results_of(first)
+    three = results_of(first, second, first)
+    assert one == three[0]
+    assert len(set(three)) == 3
+
+
+def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
+    told = Asked(results=(Returned("call_1", None, "18 °C"), Returned("call_2", None, "x", True)))
     rows = fold(results.PROJECTION, [told]).rows
     assert [(row.call_key, row.output, row.failed) for row in rows] == [
         ("call_1", "18 °C", None),

@@ -21,6 +21,8 @@ from recorder.events import Event, Exchange
 from recorder.folding import Folding
 from recorder.projections import PROJECTIONS
 from recorder.rebuild import rebuild
+from recorder.schema import REBUILD_IS_DUE
+from recorder.sse import FRAME_LIMIT
 from recorder.store import Store
 from tests.folds import captured
 from tests.log_rows import PROJECTED, START_NS, make_exchange, make_id, make_session, projections
@@ -152,6 +154,72 @@ def test_a_resumed_response_has_the_items_of_the_whole(store: Store) -> None:
     )
     assert parts == uncut
     assert ask(store, f"SELECT kind FROM p_anomalies_v1 WHERE exchange_id = '{resumed.exchange_id}'") == []
+
+
+def parts_of(store: Store, exchange: Exchange) -> list[Any]:
+    columns = "item, kind, type, output_index, item_id, status, text, summary, arguments, call_id"
+    return ask(store, f"SELECT {columns} FROM p_items_v1 WHERE exchange_id = '{exchange.exchange_id}' ORDER BY item")
+
+
+def test_a_resumed_response_is_whole_whichever_part_is_told_first(store: Store) -> None:
+    frames = [frame + b"\n\n" for frame in BODY.split(b"\n\n")[:-1]]
+    cut = begun(store, 1)
+    _, first = captured(b"".join(frames[:9]), exchange=cut, outcome="client_disconnect")
+    write(store, cut, first[:-1])
+    rest = b"".join(frames[7:])
+    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    write(store, cut, first)
+    assert parts_of(store, resumed) == parts_of(store, recorded(store, 3))
+    as_it_came = projections(store.path)
+    assert rebuilt(store) == as_it_came
+
+
+def test_a_resumed_response_is_whole_after_a_long_request_and_with_long_events(store: Store) -> None:
+    long = "x" * (FRAME_LIMIT + 10)
+    body = BODY.replace(b'"Think"', json.dumps(long).encode()).replace(b'"Thinking"', json.dumps(f"{long}ing").encode())
+    frames = [frame + b"\n\n" for frame in body.split(b"\n\n")[:-1]]
+    request = json.dumps({"model": "gpt-5", "input": "y" * 12 * FRAME_LIMIT}).encode()
+    cut = begun(store, 1)
+    write(store, *captured(b"".join(frames[:9]), exchange=cut, request=request, outcome="client_disconnect"))
+    rest = b"".join(frames[7:])
+    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    assert parts_of(store, resumed) == parts_of(store, recorded(store, 3, body=body))
+
+
+def test_a_row_that_the_database_does_not_take_costs_the_exchange_its_projections_only(store: Store) -> None:
+    exchange = begun(store)
+    _, events = captured(BODY, exchange=exchange)
+    odd = [msgspec.structs.replace(event, t_ns=-(2**63) if event.pos == 3 else 2**63 - 1) for event in events]
+    write(store, exchange, odd)
+    [(_, reason)] = ask(store, "SELECT exchange_id, reason FROM dead_letters")
+    assert reason.startswith("OverflowError: ")
+    good = recorded(store, 2)
+    assert ask(store, "SELECT exchange_id FROM p_timing_v1") == [(good.exchange_id,)]
+    assert ask(store, "SELECT count(*) FROM events") == [(2 * len(events),)]
+
+
+def test_a_damaged_index_does_not_stop_the_log_and_is_mended_by_a_rebuild(store: Store) -> None:
+    recorded(store, 1)
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("DELETE FROM p_search_v1_data WHERE id = 10")
+        connection.commit()
+    after = recorded(store, 2)
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(after.exchange_id,)]
+    assert ask(store, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'") == [(1,)]
+    assert ask(store, REBUILD_IS_DUE) == [(1,)]
+    assert rebuild(store, lambda done, total: None).put_aside == []
+    assert found(store, "hello") == ["message", "message"]
+    assert ask(store, REBUILD_IS_DUE) == [(0,)]
+
+
+def test_what_an_older_recorder_wrote_is_seen_to_be_missing(store: Store) -> None:
+    recorded(store, 1)
+    exchange = begun(store, 2)
+    with store.transaction():
+        store.append(captured(BODY, exchange=exchange)[1])
+    assert ask(store, REBUILD_IS_DUE) == [(1,)]
+    rebuild(store, lambda done, total: None)
+    assert ask(store, REBUILD_IS_DUE) == [(0,)]
 
 
 class _Faulty(Folding):

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
-from recorder.events import Event, Exchange
+from recorder.events import Event, Exchange, Kind
 from recorder.resumed import FIRST_EVENTS
 from recorder.sqlite import WRITER, write_lock
 from recorder.store import RECENT_EXCHANGES, WAL_BYTES, Store
@@ -240,9 +240,17 @@ def test_a_request_that_names_a_response_did_not_produce_it(store: Store) -> Non
         assert store.session_of_response("resp_1") == make_session(1).session_id
 
 
+def test_a_request_in_many_parts_does_not_hide_the_response(store: Store) -> None:
+    parts: list[Kind] = ["request"] * 20
+    add(store, make_events(begin(store, 1), [b"{}"] * 21 + [created(b"resp_1")], [*parts, "response"]))
+    with store.transaction():
+        assert store.session_of_response("resp_1") == make_session(1).session_id
+
+
 def test_the_search_for_a_response_is_bounded(store: Store) -> None:
-    add(store, make_events(begin(store, 1), [b"{}", *[b"x"] * FIRST_EVENTS, created(b"resp_late")], ["request"]))
-    add(store, make_events(begin(store, 2), [created(b"resp_old")]))
+    late = [b"{}", b"{}", *[b"x"] * FIRST_EVENTS, created(b"resp_late")]
+    add(store, make_events(begin(store, 1), late, ["request", "response"]))
+    add(store, make_events(begin(store, 2), [b"{}", b"{}", created(b"resp_old")], ["request", "response"]))
     session = make_session(3)
     exchanges = [make_exchange(session, number) for number in range(3, 3 + RECENT_EXCHANGES)]
     with store.transaction():
@@ -251,7 +259,8 @@ def test_the_search_for_a_response_is_bounded(store: Store) -> None:
         store.add_session(session)
         for exchange in exchanges:
             store.add_exchange(exchange)
-        store.append([event for exchange in exchanges for event in make_events(exchange, [bytes(300)] * 10)])
+        kinds: list[Kind] = ["request", "response"]
+        store.append([event for exchange in exchanges for event in make_events(exchange, [bytes(300)] * 10, kinds)])
         start = time.perf_counter()
         assert store.session_of_response("resp_old") is None
         assert time.perf_counter() - start < 1

@@ -182,23 +182,53 @@ def retrieved_again(db: sqlite3.Connection) -> tuple[Exchange, Exchange, Exchang
     first = generated(db, 1)
     again = [generated(db, number, resumes_response_id="resp_1") for number in (2, 3)]
     db.execute("UPDATE p_exchanges_v1 SET response_id = 'resp_1', finish_reason = 'completed'")
+    db.execute("UPDATE p_exchanges_v1 SET is_retrieval = exchange_id <> ?", [first.exchange_id])
     for exchange in (first, *again):
         put(db, row(ItemRow, exchange, item=0, kind="message", text="Hello"), a_call(exchange, item=1, call_key="c1"))
         put(db, row(ItemRow, exchange, item=2, kind="reasoning", text="Hm"))
     return first, again[0], again[1]
 
 
-def test_a_response_that_is_not_finished_supersedes_none_that_it_may_have_less_of(db: sqlite3.Connection) -> None:
-    """A client asks whether a background response is done; another is cut off again, with all that the first had."""
-    first, poll, _ = retrieved_again(db)
-    of_retrievals = f"UPDATE {{}} WHERE exchange_id <> '{first.exchange_id}'"
-    db.execute(of_retrievals.format("p_exchanges_v1 SET finish_reason = NULL"))
+def ranked(db: sqlite3.Connection, exchange: Exchange, finish_reason: str | None, last_number: int | None) -> None:
+    db.execute(
+        "UPDATE p_exchanges_v1 SET finish_reason = ?, last_number = ? WHERE exchange_id = ?",
+        (finish_reason, last_number, exchange.exchange_id),
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "last", "stands"),
+    [
+        (("stop", 9), (None, None), ("stop", None), 0),  # asked whether it is done, and for all of it in the end
+        ((None, 4), (None, None), ("stop", None), 2),
+        ((None, 4), (None, 7), (None, 2), 1),  # cut three times: who has most of it
+        ((None, 4), (None, 4), (None, 4), 2),
+        ((None, 4), (None, None), ("cancelled", None), 0),  # what was streamed before it was cancelled
+        ((None, None), (None, None), ("cancelled", None), 2),
+    ],
+)
+def test_of_several_exchanges_with_a_response_the_one_that_has_most_of_it_stands(
+    db: sqlite3.Connection, first: Any, second: Any, last: Any, stands: int
+) -> None:
+    exchanges = retrieved_again(db)
+    for exchange, (finish_reason, last_number) in zip(exchanges, (first, second, last), strict=True):
+        ranked(db, exchange, finish_reason, last_number)
+    for view in ("messages", "usage"):
+        assert only(db, view)["exchange_id"] == exchanges[stands].exchange_id
+
+
+def test_two_responses_with_one_id_that_nobody_retrieved_are_two(db: sqlite3.Connection) -> None:
+    retrieved_again(db)
+    db.execute("UPDATE p_exchanges_v1 SET is_retrieval = 0")
     assert len(asked(db, "SELECT * FROM messages")) == 3
-    db.execute("UPDATE p_exchanges_v1 SET finish_reason = NULL")
-    assert len(asked(db, "SELECT * FROM messages")) == 3
-    db.execute("DROP TRIGGER exchanges_no_update")
-    db.execute(of_retrievals.format("exchanges SET resumes_after = 4"))
-    assert poll.exchange_id != only(db, "messages")["exchange_id"] != first.exchange_id
+
+
+def test_a_result_that_came_before_its_call_was_retrieved_again_is_found(db: sqlite3.Connection) -> None:
+    _, second, last = retrieved_again(db)
+    result = {"call_key": "c1", "digest": "d", "started_ns": second.started_ns, "output": "18 °C"}
+    put(db, row(ResultRow, second, **result))
+    found = only(db, "tool_calls")
+    assert (found["exchange_id"], found["output"], found["latency_ns"]) == (last.exchange_id, "18 °C", None)
 
 
 @pytest.mark.parametrize("view", ["messages", "reasoning", "tool_calls", "usage"])
@@ -327,5 +357,5 @@ def test_one_session_is_found_without_a_look_at_the_others(db: sqlite3.Connectio
 
 def test_one_pass_over_the_exchanges_gives_the_usage_by_model(db: sqlite3.Connection) -> None:
     steps = plan(db, "SELECT * FROM usage_by_model")
-    assert [step for step in steps if step.startswith("SCAN")] == ["SCAN x", "SCAN usage_by_model"]
-    assert any("exchanges_resumes (session_id=? AND resumes_response_id=?)" in step for step in steps)
+    assert [step for step in steps if step.startswith("SCAN")] == ["SCAN p", "SCAN usage_by_model"]
+    assert any("p_exchanges_v1_response (session_id=? AND response_id=?)" in step for step in steps)

@@ -31,6 +31,8 @@ CREATE TABLE p_exchanges_v1 (
     user_text TEXT,
     is_turn INTEGER NOT NULL,
     lossless INTEGER,
+    is_retrieval INTEGER NOT NULL,
+    last_number INTEGER,
     PRIMARY KEY (session_id, exchange_id)
 ) STRICT
 """,
@@ -156,6 +158,7 @@ CREATE VIRTUAL TABLE p_search_v1 USING fts5(
 INDEXES = (
     "CREATE INDEX p_exchanges_v1_response ON p_exchanges_v1 (session_id, response_id)",
     "CREATE INDEX p_items_v1_kind ON p_items_v1 (session_id, exchange_id, kind)",
+    "CREATE INDEX p_results_v1_call ON p_results_v1 (session_id, call_key, started_ns)",
     "CREATE INDEX p_results_v1_exchange ON p_results_v1 (session_id, exchange_id)",
     "CREATE INDEX exchanges_resumes ON exchanges (session_id, resumes_response_id) WHERE resumes_response_id IS "
     "NOT NULL",
@@ -183,11 +186,11 @@ FROM p_items_v1 AS i
 JOIN p_exchanges_v1 AS p ON p.session_id = i.session_id AND p.exchange_id = i.exchange_id
 JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
 JOIN sessions AS s ON s.session_id = i.session_id
-WHERE i.kind = 'message' AND NOT EXISTS (SELECT 1 FROM exchanges AS later JOIN p_exchanges_v1 AS told ON
-    told.session_id = later.session_id AND told.exchange_id = later.exchange_id
-        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
-        AND later.started_ns > x.started_ns
-        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+ WHERE i.kind = 'message' AND NOT EXISTS (SELECT 1 FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND
+    o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND p.finish_reason <>
+    'cancelled'), coalesce(p.last_number, -1), p.exchange_id))
 """,
     """
 CREATE VIEW reasoning AS
@@ -208,11 +211,11 @@ FROM p_items_v1 AS i
 JOIN p_exchanges_v1 AS p ON p.session_id = i.session_id AND p.exchange_id = i.exchange_id
 JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
 JOIN sessions AS s ON s.session_id = i.session_id
-WHERE i.kind = 'reasoning' AND NOT EXISTS (SELECT 1 FROM exchanges AS later JOIN p_exchanges_v1 AS told ON
-    told.session_id = later.session_id AND told.exchange_id = later.exchange_id
-        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
-        AND later.started_ns > x.started_ns
-        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+ WHERE i.kind = 'reasoning' AND NOT EXISTS (SELECT 1 FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND
+    o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND p.finish_reason <>
+    'cancelled'), coalesce(p.last_number, -1), p.exchange_id))
 """,
     """
 CREATE VIEW tool_calls AS
@@ -232,21 +235,27 @@ SELECT i.session_id AS session_id,
     coalesce(i.failed, r.failed) AS failed,
     r.exchange_id AS output_exchange_id,
     CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
-        ELSE r.started_ns - (x.started_ns + i.ended_ns) END AS latency_ns,
+        WHEN r.started_ns >= x.started_ns + i.ended_ns THEN r.started_ns - (x.started_ns + i.ended_ns) END AS
+    latency_ns,
     i.began_ns AS began_ns,
     i.ended_ns AS ended_ns
 FROM p_items_v1 AS i
 JOIN p_exchanges_v1 AS p ON p.session_id = i.session_id AND p.exchange_id = i.exchange_id
 JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
 JOIN sessions AS s ON s.session_id = i.session_id
+
 LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND i.output IS NULL
     AND r.digest = (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
-        AND n.call_key = i.call_key AND n.started_ns > x.started_ns ORDER BY n.started_ns, n.digest LIMIT 1)
-WHERE i.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM exchanges AS later JOIN p_exchanges_v1 AS told ON
-    told.session_id = later.session_id AND told.exchange_id = later.exchange_id
-        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
-        AND later.started_ns > x.started_ns
-        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN
+    p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns) ORDER BY n.started_ns, n.digest LIMIT 1)
+WHERE i.kind = 'tool_call' AND NOT EXISTS (SELECT 1 FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND
+    o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND p.finish_reason <>
+    'cancelled'), coalesce(p.last_number, -1), p.exchange_id))
 """,
     """
 CREATE VIEW usage AS
@@ -271,12 +280,11 @@ SELECT x.session_id AS session_id,
 FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
 JOIN p_usage_v1 AS u ON u.session_id = x.session_id AND u.exchange_id = x.exchange_id
 JOIN sessions AS s ON s.session_id = x.session_id
-WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM exchanges
-    AS later JOIN p_exchanges_v1 AS told ON told.session_id = later.session_id AND told.exchange_id =
-    later.exchange_id
-        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
-        AND later.started_ns > x.started_ns
-        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM
+    p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND p.finish_reason <>
+    'cancelled'), coalesce(p.last_number, -1), p.exchange_id))
 """,
     """
 CREATE VIEW exchange_summary AS
@@ -306,22 +314,21 @@ SELECT x.session_id AS session_id,
     p.error AS error,
     p.user_text AS user_text,
     p.is_turn AS is_turn,
-    (SELECT later.exchange_id FROM exchanges AS later JOIN p_exchanges_v1 AS told ON told.session_id =
-        later.session_id AND told.exchange_id = later.exchange_id
-        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
-        AND later.started_ns > x.started_ns
-        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL)
-        ORDER BY later.started_ns DESC, later.exchange_id DESC LIMIT 1) AS
-        superseded_by,
+    (SELECT o.exchange_id FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND p.finish_reason <>
+    'cancelled'), coalesce(p.last_number, -1), p.exchange_id) ORDER BY (o.finish_reason IS NOT NULL AND
+    o.finish_reason <> 'cancelled') DESC, coalesce(o.last_number, -1) DESC, o.exchange_id DESC LIMIT 1) AS
+    superseded_by,
     p.lossless AS lossless,
     (SELECT count(*) FROM p_items_v1 AS i WHERE i.session_id = x.session_id AND i.exchange_id = x.exchange_id AND
-        i.kind = 'message') AS messages,
+    i.kind = 'message') AS messages,
     (SELECT count(*) FROM p_items_v1 AS i WHERE i.session_id = x.session_id AND i.exchange_id = x.exchange_id AND
-        i.kind = 'reasoning') AS reasoning,
+    i.kind = 'reasoning') AS reasoning,
     (SELECT count(*) FROM p_items_v1 AS i WHERE i.session_id = x.session_id AND i.exchange_id = x.exchange_id AND
-        i.kind = 'tool_call') AS tool_calls,
+    i.kind = 'tool_call') AS tool_calls,
     (SELECT count(*) FROM p_anomalies_v1 AS a WHERE a.session_id = x.session_id AND a.exchange_id = x.exchange_id)
-        AS anomalies,
+    AS anomalies,
     u.input_tokens AS input_tokens,
     u.cache_read_input_tokens AS cache_read_input_tokens,
     u.cache_write_input_tokens AS cache_write_input_tokens,
@@ -345,21 +352,22 @@ SELECT s.session_id AS session_id,
     s.origin AS origin,
     s.source AS source,
     (SELECT p.user_text FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND
-        p.exchange_id = x.exchange_id WHERE x.session_id = s.session_id
+    p.exchange_id = x.exchange_id WHERE x.session_id = s.session_id
         AND p.user_text IS NOT NULL ORDER BY x.started_ns, x.exchange_id LIMIT 1) AS title,
     min(x.started_ns) AS started_ns,
     max(x.started_ns + coalesce(t.duration_ns, 0)) AS ended_ns,
     max(x.started_ns + coalesce(t.duration_ns, 0)) - min(x.started_ns) AS duration_ns,
     count(x.exchange_id) AS exchanges,
-    count(DISTINCT x.turn_id) + count(CASE WHEN x.turn_id IS NULL AND p.is_turn = 1 THEN 1 END) AS turns,
+    count(DISTINCT x.turn_id) + count(CASE WHEN x.turn_id IS NULL AND p.is_turn = 1 AND coalesce(x.attempt, 0) = 0
+    THEN 1 END) AS turns,
     count(DISTINCT x.thread_id) AS threads,
     (SELECT group_concat(value, ', ') FROM (SELECT coalesce(p.response_model, p.request_model) AS value FROM
-        exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+    exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
         WHERE x.session_id = s.session_id AND coalesce(p.response_model, p.request_model) IS NOT NULL
         GROUP BY coalesce(p.response_model, p.request_model) ORDER BY min(x.started_ns), coalesce(p.response_model,
-        p.request_model))) AS models,
+    p.request_model))) AS models,
     (SELECT group_concat(value, ', ') FROM (SELECT i.name AS value FROM p_items_v1 AS i JOIN exchanges AS x ON
-        x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+    x.session_id = i.session_id AND x.exchange_id = i.exchange_id
         WHERE x.session_id = s.session_id AND i.name IS NOT NULL
         GROUP BY i.name ORDER BY min(x.started_ns), i.name)) AS tools,
     (SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id) AS tool_calls,
@@ -377,11 +385,10 @@ FROM sessions AS s
 LEFT JOIN exchanges AS x ON x.session_id = s.session_id
 LEFT JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
 LEFT JOIN p_usage_v1 AS u ON u.session_id = x.session_id AND u.exchange_id = x.exchange_id AND NOT EXISTS (SELECT 1
-    FROM exchanges AS later JOIN p_exchanges_v1 AS told ON told.session_id = later.session_id AND told.exchange_id =
-    later.exchange_id
-        WHERE later.session_id = x.session_id AND later.resumes_response_id = p.response_id
-        AND later.started_ns > x.started_ns
-        AND (told.finish_reason IS NOT NULL OR later.resumes_after IS NOT NULL AND p.finish_reason IS NULL))
+    FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND p.finish_reason <>
+    'cancelled'), coalesce(p.last_number, -1), p.exchange_id))
 LEFT JOIN p_timing_v1 AS t ON t.session_id = x.session_id AND t.exchange_id = x.exchange_id
 GROUP BY s.session_id, s.name
 """,
@@ -397,11 +404,11 @@ SELECT date(started_ns / 1000000000, 'unixepoch') AS day,
     sum(reasoning_output_tokens) AS reasoning_output_tokens,
     sum(total_tokens) AS total_tokens,
     CAST(sum(reasoning_output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND output_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND
-        output_tokens IS NOT NULL), 0) AS reasoning_share,
+    NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND
+    output_tokens IS NOT NULL), 0) AS reasoning_share,
     CAST(sum(cache_read_input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND input_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND
-        input_tokens IS NOT NULL), 0) AS cached_share
+    NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND
+    input_tokens IS NOT NULL), 0) AS cached_share
 FROM usage GROUP BY 1
 """,
     """
@@ -416,11 +423,11 @@ SELECT model,
     sum(reasoning_output_tokens) AS reasoning_output_tokens,
     sum(total_tokens) AS total_tokens,
     CAST(sum(reasoning_output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND output_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND
-        output_tokens IS NOT NULL), 0) AS reasoning_share,
+    NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND
+    output_tokens IS NOT NULL), 0) AS reasoning_share,
     CAST(sum(cache_read_input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND input_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND
-        input_tokens IS NOT NULL), 0) AS cached_share
+    NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND
+    input_tokens IS NOT NULL), 0) AS cached_share
 FROM usage GROUP BY model
 """,
     """
@@ -463,7 +470,7 @@ SELECT e.session_id AS session_id,
     e.type AS type,
     e.t_ns AS t_ns,
     e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE earlier.session_id = e.session_id AND
-        earlier.exchange_id = e.exchange_id
+    earlier.exchange_id = e.exchange_id
         AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1) AS gap_ns
 FROM events AS e JOIN sessions AS s ON s.session_id = e.session_id WHERE e.kind = 'frame'
 """,

@@ -45,7 +45,7 @@ def upgrade(db: str | None) -> None:
     url = chosen_url(db)
     with Store(url) as store:
         with store.transaction():
-            is_due = store.projector.place() is not None
+            is_due = store.projector.is_due()
         if is_due:
             _rebuild(store)
         echo(f"{database_path(url)} is up to date.")

@@ -45,6 +45,7 @@ class Anomalies:
         self._seen: dict[tuple[Anomaly, str], list[int]] = {}  # position and count
         resumes_after = exchange.resumes_after
         self._next_number = 0 if resumes_after is None else resumes_after + 1
+        self._before_gap = -1  # the highest number before a gap of the recorder
         self._response_id: str | None = None
         self._endings: list[str] = []
         self._is_finished = False
@@ -57,6 +58,11 @@ class Anomalies:
             known[1] += 1
         elif len(self._seen) < ANOMALIES_LIMIT:
             self._seen[key] = [event.pos, 1]
+
+    def last_number(self) -> int | None:
+        """The highest sequence number so far."""
+        highest = max(self._next_number - 1, self._before_gap)
+        return highest if highest >= 0 else None
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -114,12 +120,14 @@ class Anomalies:
 
     def _on_lost(self, fact: Lost, event: Event) -> None:
         self.note("not_recorded", f"{fact.size_bytes} bytes of the {fact.of}", event)
-        self._next_number = ANY if fact.of == "response" else self._next_number
+        if fact.of == "response":
+            self._before_gap, self._next_number = max(self._before_gap, self._next_number - 1), ANY
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
         """What a client or this recorder broke off need not have an end."""
         is_ours = fact.outcome == "client_disconnect" or fact.outcome.startswith("recorder_")
-        is_ended = not self._says_its_end or bool(self._endings) or (self._is_finished and not self._needs_terminal)
+        is_finished = self._is_finished and not self._needs_terminal and fact.outcome == "eof"
+        is_ended = not self._says_its_end or bool(self._endings) or is_finished
         if fact.frames and not is_ended and not is_ours:
             self.note("missing_terminal", "", event)
 

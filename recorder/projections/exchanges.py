@@ -32,11 +32,15 @@ class ExchangeRow(msgspec.Struct, frozen=True):
     user_text: str | None  # the last that a person says in the request, cut to a title
     is_turn: bool  # whether the request ends with that: else it goes on with a turn
     lossless: bool | None
+    is_retrieval: bool  # whether it asks for a response that another one began
+    last_number: int | None  # the highest sequence number: of two cut streams of one response, who has more
 
 
 class _Exchanges:
-    def __init__(self, exchange: Exchange, _: Witness) -> None:
+    def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
+        self._is_retrieval = exchange.resumes_response_id is not None
+        self._last_number = witness.last_number
         self._asked = Asked()
         self._response_id: str | None = exchange.resumes_response_id
         self._response_model: str | None = None
@@ -91,6 +95,8 @@ class _Exchanges:
             user_text=_title(asked.text),
             is_turn=asked.is_turn,
             lossless=ended.lossless if ended else None,
+            is_retrieval=self._is_retrieval,
+            last_number=self._last_number(),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recorder.facts import Field, ItemKind, Stated
+from recorder.projections.projection import STORABLE_LIMIT
 
 
 class Item:
@@ -72,6 +73,12 @@ class Item:
         """The texts of a field as one; `None` if there is none."""
         parts = self.parts(field)
         return "".join(parts) if parts else None
+
+    def is_long(self) -> bool:
+        """Whether it has more than a projection keeps."""
+        texts = (sum(map(len, pieces)) for pieces in self.pieces.values())
+        extras = (sum(map(len, self.annotations)), sum(map(len, self.logprobs)), len(self.output or ""))
+        return max(*texts, *extras) > STORABLE_LIMIT
 
     def annotations_json(self) -> str | None:
         return f"[{','.join(self.annotations)}]" if self.annotations else None

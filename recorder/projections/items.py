@@ -33,7 +33,7 @@ from recorder.facts import (
 from recorder.projections.item import Item
 from recorder.projections.projection import Anomaly, Handler, Projection, Witness
 from recorder.projections.results import call_key
-from recorder.projections.storable import storable
+from recorder.projections.storable import storable, storable_json
 
 ITEMS_LIMIT = 10_000  # of one response: what comes after is counted as anomalies only
 
@@ -82,7 +82,7 @@ _KIND: Mapping[Field, ItemKind] = {
 class _Items:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
-        self._note, self._began = witness
+        self._note, self._began = witness.note, witness.began
         self._items: dict[ItemKey, Item] = {}
         self._order: list[Item] = []
         self._calls: dict[str, Item] = {}  # by call id
@@ -154,7 +154,11 @@ class _Items:
 
     def _on_returned(self, fact: Returned, event: Event) -> None:
         """A tool of the provider has a result within the stream."""
-        waiting = (item for item in self._order if item.kind == "tool_call" and item.output is None)
+        waiting = (
+            item
+            for item in self._order
+            if item.kind == "tool_call" and item.output is None and fact.name in (None, item.name)
+        )
         call = self._calls.get(fact.call_id) if fact.call_id else next(waiting, None)
         if call is None:
             self._note("item_undeclared", f"a result of {fact.call_id or fact.name}", event)
@@ -182,6 +186,9 @@ class _Items:
         for item in self._order if self._is_finished else ():
             if item.ended_ns is None:
                 self._note("item_unfinished", item.about(), event)
+        for item in self._order:
+            if item.is_long():
+                self._note("cut", f"texts of {item.about()}", event)
 
     def _take(self, item: Item, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
         """What is stated stands above what was known."""
@@ -254,11 +261,18 @@ class _Streamed:
         self._left = {id(item): item for item in items}
         self._by_id = {item.item_id: item for item in items if item.item_id is not None}
         self._by_place = {(item.output_index, item.type): item for item in items}
+        self._by_type: dict[str, list[Item]] = {}
+        for item in items:
+            self._by_type.setdefault(item.type, []).append(item)
 
     def take(self, index: int, stated: Stated) -> Item | None:
-        """The streamed item that a final one is: by its id, else by its place and type."""
+        """The streamed item that a final one is: by its id, by its place and type, else the next of its type."""
         for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
             if item is not None and self._left.pop(id(item), None) is not None:
+                return item
+        others = self._by_type.get(stated.type, [])
+        while others:
+            if self._left.pop(id(item := others.pop(0)), None) is not None:
                 return item
         return None
 
@@ -279,11 +293,11 @@ def _row(ids: tuple[str, str], number: int, item: Item, key: str | None) -> Item
         status=storable(item.status),
         text=storable(said),
         refusal=storable(item.text("refusal")),
-        summary=storable(as_json(summary)) if summary else None,
+        summary=storable_json(as_json(summary)) if summary else None,
         summary_text=storable("\n\n".join(summary)) if summary else None,
         encrypted=item.encrypted if item.kind == "reasoning" else None,
-        annotations=storable(item.annotations_json()),
-        logprobs=storable(item.logprobs_json()),
+        annotations=storable_json(item.annotations_json()),
+        logprobs=storable_json(item.logprobs_json()),
         name=storable(item.name),
         call_id=storable(item.call_id),
         call_key=key,

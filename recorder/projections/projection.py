@@ -48,10 +48,11 @@ Began = Callable[[Field, Event], None]
 
 
 class Witness(NamedTuple):
-    """Whom a fold tells of what it sees and another one keeps."""
+    """Whom a fold tells of what it sees and another one keeps, or asks."""
 
     note: Note
     began: Began
+    last_number: Callable[[], int | None]  # the highest sequence number so far
 
 
 Handler = Callable[[Any, Event], None]

@@ -25,7 +25,7 @@ class ResultRow(msgspec.Struct, frozen=True):
 
     session_id: str
     call_key: str
-    digest: str  # SHA-256 of the result; where calls have no ids (Gemini), of the request's id and the result
+    digest: str  # of the result and what tells it from others of that key
     exchange_id: str  # whose request
     started_ns: int  # wall time of that request
     output: str
@@ -45,15 +45,13 @@ class _Results:
 
     def rows(self) -> Iterable[ResultRow]:
         numbers: Counter[str | None] = Counter()
-        seen = set()
+        counts: Counter[str] = Counter()
+        exchange = self._exchange
         for result in self._asked.results[:RESULTS_LIMIT]:
             key = call_key(result.call_id, result.name, numbers[result.name])
             numbers[result.name] += result.call_id is None
-            digest = self._digest(result)
-            if (key, digest) in seen:
-                continue
-            seen.add((key, digest))
-            exchange = self._exchange
+            digest = self._digest(result, counts[key])
+            counts[key] += 1
             yield ResultRow(
                 session_id=exchange.session_id,
                 call_key=key,
@@ -64,10 +62,10 @@ class _Results:
                 failed=result.failed,
             )
 
-    def _digest(self, result: Returned) -> str:
-        """The same call may return the same again, in another turn; an id tells the two apart, a name does not."""
-        scope = "" if result.call_id else self._exchange.exchange_id
-        return sha256(f"{scope}{result.output}".encode("utf-8", "surrogatepass")).hexdigest()
+    def _digest(self, result: Returned, count: int) -> str:
+        """Another call may return the same: one of the same id is the next of the history, one without of this turn."""
+        scope = count if result.call_id else self._exchange.exchange_id
+        return sha256(f"{scope} {result.output}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def call_key(call_id: str | None, name: str | None, number: int) -> str:

@@ -25,3 +25,8 @@ def storable(text: str | None) -> str | None:
     except UnicodeEncodeError:
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text[:STORABLE_LIMIT]
+
+
+def storable_json(text: str | None) -> str | None:
+    """JSON whole, or not at all: half of it would be no JSON."""
+    return None if text is None or len(text) > STORABLE_LIMIT else storable(text)

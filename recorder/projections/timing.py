@@ -51,6 +51,7 @@ class Timing:
         self._first: dict[Field, int] = {}
         self._times = array("q")  # of events: eight bytes each, while their texts are held too
         self._arrived = self._times.append
+        self._document: tuple[int, ...] = ()  # when its first and its last piece came
         self._bytes = 0
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
@@ -61,9 +62,11 @@ class Timing:
         }
 
     def event(self, event: Event) -> None:
-        """A piece of the body. Of a long event in parts, only the last part is the event."""
-        if event.kind == "frame" or (event.kind == "part" and event.type is not None) or not self._times:
+        """A piece of the body. Of a long event in parts, only the last part is the event; a document is none."""
+        if event.kind == "frame" or event.type is not None:
             self._arrived(event.t_ns)
+        elif event.kind == "body":
+            self._document = (self._document or (event.t_ns,))[0], event.t_ns
         self._bytes += len(event.raw)
 
     def _on_responded(self, fact: Responded, event: Event) -> None:
@@ -86,8 +89,9 @@ class Timing:
         text = self._earliest("text", "refusal")
         arguments = self._earliest("arguments")
         times = self._times
-        first, last = (times[0], times[-1]) if times else (None, None)
-        span_ns = times[-1] - times[0] if times else 0
+        spoken = times or self._document or (None,)
+        first, last = spoken[0], spoken[-1]
+        span_ns = 0 if first is None or last is None else last - first
         gaps = sorted(map(sub, times[1:], times))
         yield TimingRow(
             *self._ids,
@@ -102,7 +106,7 @@ class Timing:
             duration_ns=self._duration_ns,
             longest_silence_ns=gaps[-1] if gaps else None,
             stalls=sum(gap > STALL_NS for gap in gaps),
-            events=len(times),
+            events=len(times) if times else int(first is not None),
             bytes=self._bytes,
             events_per_s=_per_second(len(times) - 1, span_ns),
             bytes_per_s=_per_second(self._bytes, span_ns),

@@ -11,6 +11,9 @@ from recorder.facts import Ended, Fact, Finished, Usage, UsageReported
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.projections.storable import storable
 
+TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
+_WHOLE = frozenset({"completed", "incomplete", "failed"})
+
 
 class UsageRow(msgspec.Struct, frozen=True):
     """The token counts of one exchange, `NULL` where not reported. See `recorder.facts.Usage`."""
@@ -28,23 +31,30 @@ class UsageRow(msgspec.Struct, frozen=True):
 
 
 class _Usage:
-    def __init__(self, exchange: Exchange, _: Witness) -> None:
+    def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._usage = Usage()
         self._raw: str | None = None
         self._is_finished = self._is_whole = False
+        self._note = witness.note
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {UsageReported: self._on_usage, Finished: self._on_finished, Ended: self._on_ended}
 
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
         self._usage, self._raw = fact.usage, fact.raw
+        counts = msgspec.structs.asdict(fact.usage)
+        if odd := [name for name, count in counts.items() if count is not None and not 0 <= count < TOKENS_LIMIT]:
+            self._usage = msgspec.structs.replace(fact.usage, **dict.fromkeys(odd))
+            self._note("malformed", f"tokens: {', '.join(odd)}", event)
 
     def _on_finished(self, fact: Finished, event: Event) -> None:
         self._is_finished = True
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
-        self._is_whole = self._is_finished or fact.status == "completed"
+        """A status of the transport says that it broke; a stream that is over says why; a document is whole."""
+        said = self._is_finished or (not fact.frames and self._raw is not None)
+        self._is_whole = fact.status in _WHOLE and said
 
     def rows(self) -> Iterable[UsageRow]:
         counts = msgspec.structs.asdict(self._usage)

@@ -42,7 +42,7 @@ class Choice:
         self._made = 0  # calls so far
         self._pictures = 0
         self._cited = False
-        self._finished: set[str] = set()
+        self._unfinished: list[str] = []
 
     def hear(self, said: Said, logprobs: Object) -> Iterator[Fact]:
         """What the deltas of one chunk mean."""
@@ -66,10 +66,10 @@ class Choice:
         """
         if self.message in self.open and not self._cited:
             yield from self._cite(citations, "")
-        for item, stated in self.open.items():
-            if item not in self._finished:
-                self._finished.add(item)
-                yield ItemFinished(item, self._index, msgspec.structs.replace(stated, status=_status(reason)))
+        for item in self._unfinished:
+            stated = msgspec.structs.replace(self.open[item], status=_status(reason))
+            yield ItemFinished(item, self._index, stated)
+        self._unfinished.clear()
 
     def _cite(self, annotations: Sequence[str], role: str) -> Iterator[Fact]:
         if annotations:
@@ -80,6 +80,7 @@ class Choice:
     def _begin(self, item: str, stated: Stated) -> Iterator[Fact]:
         if item not in self.open:
             self.open[item] = stated
+            self._unfinished.append(item)
             yield ItemStarted(item, self._index, stated)
 
     def _add_text(self, role: str, field: Field, added: str) -> Iterator[Fact]:

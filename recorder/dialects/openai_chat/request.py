@@ -9,6 +9,7 @@ from typing import Any
 from recorder.dialects.telling import Object, array, is_element, object_, objects, request_object, text, text_or_json
 from recorder.facts import Asked, Returned
 
+_OF_TOOLS = ("tool", "function")
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in the path alone
 
 
@@ -39,11 +40,13 @@ def _last_said(messages: list[Object]) -> str | None:
 
 
 def _results(messages: list[Object]) -> Iterator[Returned]:
-    for message in messages:
-        if message.get("role") in ("tool", "function"):
-            yield Returned(
-                text(message.get("tool_call_id")), text(message.get("name")), _output(message.get("content"))
-            )
+    """Without an id it is not to be told which turn a result is of, but for those that the request ends with."""
+    roles = [message.get("role") for message in messages]
+    last_turn = next((at for at in reversed(range(len(roles))) if roles[at] not in _OF_TOOLS), -1)
+    for at, message in enumerate(messages):
+        call_id = text(message.get("tool_call_id"))
+        if roles[at] in _OF_TOOLS and (call_id or at > last_turn):
+            yield Returned(call_id, text(message.get("name")), _output(message.get("content")))
 
 
 def _output(content: Any) -> str:
