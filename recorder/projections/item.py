@@ -1,8 +1,8 @@
-"""One output item while it grows."""
+"""One output item while it grows, and how it is found again at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from recorder.facts import Field, ItemKind, Stated
 from recorder.projections.projection import STORABLE_LIMIT
@@ -87,3 +87,26 @@ class Item:
         """The arrays of all deltas as one array."""
         entries = [array.strip()[1:-1] for array in self.logprobs]
         return f"[{','.join(entry for entry in entries if entry.strip())}]" if self.logprobs else None
+
+
+class Streamed:
+    """The items of the stream, each to be found once among those of the end."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._left = {id(item): item for item in items}
+        self._by_id = {item.item_id: item for item in items if item.item_id is not None}
+        self._by_place = {(item.output_index, item.type): item for item in items}
+        self._by_type: dict[str, list[Item]] = {}
+        for item in items:
+            self._by_type.setdefault(item.type, []).append(item)
+
+    def take(self, index: int, stated: Stated) -> Item | None:
+        """The streamed item that a final one is: by its id, by its place and type, else the next of its type."""
+        for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
+            if item is not None and self._left.pop(id(item), None) is not None:
+                return item
+        others = self._by_type.get(stated.type, [])
+        while others:
+            if self._left.pop(id(item := others.pop(0)), None) is not None:
+                return item
+        return None

@@ -7,7 +7,7 @@ differ, the later one stands and the difference is an anomaly. An empty statemen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -30,7 +30,7 @@ from recorder.facts import (
     TextAdded,
     TextSettled,
 )
-from recorder.projections.item import Item
+from recorder.projections.item import Item, Streamed
 from recorder.projections.projection import Anomaly, Handler, Projection, Witness
 from recorder.projections.results import call_key
 from recorder.projections.storable import storable, storable_json
@@ -167,7 +167,7 @@ class _Items:
 
     def _on_restated(self, fact: Restated, event: Event) -> None:
         """What the end of a response (or a document) says its items are; items that it leaves out stay."""
-        streamed = _Streamed(self._order)
+        streamed = Streamed(self._order)
         for index, stated in enumerate(fact.items[:ITEMS_LIMIT]):
             item = streamed.take(index, stated)
             if item is not None:
@@ -195,7 +195,7 @@ class _Items:
         if mismatch == "item_mismatch" or item.item_id is None:
             self._rename(item, stated.item_id, event)
         item.take(stated)
-        if item.call_id is not None:
+        if item.call_id is not None and item.kind == "tool_call":
             self._calls[item.call_id] = item
         for field in dict.fromkeys(field for field, _, _ in stated.texts):
             self._state(item, field, stated, mismatch, event)
@@ -252,29 +252,6 @@ class _Items:
                 key = call_key(item.call_id, item.name, numbers[item.name])
                 numbers[item.name] += item.call_id is None
             yield _row(self._ids, number, item, key)
-
-
-class _Streamed:
-    """The items of the stream, each to be found once among those of the end."""
-
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._left = {id(item): item for item in items}
-        self._by_id = {item.item_id: item for item in items if item.item_id is not None}
-        self._by_place = {(item.output_index, item.type): item for item in items}
-        self._by_type: dict[str, list[Item]] = {}
-        for item in items:
-            self._by_type.setdefault(item.type, []).append(item)
-
-    def take(self, index: int, stated: Stated) -> Item | None:
-        """The streamed item that a final one is: by its id, by its place and type, else the next of its type."""
-        for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
-            if item is not None and self._left.pop(id(item), None) is not None:
-                return item
-        others = self._by_type.get(stated.type, [])
-        while others:
-            if self._left.pop(id(item := others.pop(0)), None) is not None:
-                return item
-        return None
 
 
 def _row(ids: tuple[str, str], number: int, item: Item, key: str | None) -> ItemRow:

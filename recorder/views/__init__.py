@@ -12,26 +12,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from recorder.views.view import View
 
-
-class View(NamedTuple):
-    """One view: `SELECT` its columns `FROM` a source."""
-
-    name: str
-    row: str  # what a row is, as a sentence
-    columns: Mapping[str, str]  # the expression that each column is
-    source: str
-    example: str
-
-    @property
-    def statement(self) -> str:
-        """What creates it."""
-        selected = ",\n    ".join(
-            name if expression == name else f"{expression} AS {name}" for name, expression in self.columns.items()
-        )
-        return f"CREATE VIEW {self.name} AS\nSELECT {selected}\n{self.source.strip()}"
+__all__ = ["VIEWS", "View"]
 
 
 def _of(table: str, columns: str) -> dict[str, str]:
@@ -246,6 +229,7 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
         "The times of an exchange since it began, and how evenly it was served.",
         {
             **_ids("t"),
+            "origin": "s.origin",
             **_of("x", "started_ns provider api"),
             "model": _MODEL,
             **_of("t", "head_ns first_byte_ns first_event_ns first_reasoning_ns first_text_ns first_arguments_ns"),
@@ -256,7 +240,7 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
 JOIN p_timing_v1 AS t ON {_same_exchange("t", "x")}
 {_SESSION("x")}""",
         """SELECT model, count(*) AS exchanges, avg(ttft_ns) / 1e9 AS ttft_s, max(longest_silence_ns) / 1e9 AS silence_s
-FROM latency WHERE ttft_ns IS NOT NULL GROUP BY model;""",
+FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "event_gaps",
