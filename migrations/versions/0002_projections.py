@@ -435,6 +435,7 @@ CREATE VIEW latency AS
 SELECT t.session_id AS session_id,
     s.name AS session_name,
     t.exchange_id AS exchange_id,
+    s.origin AS origin,
     x.started_ns AS started_ns,
     x.provider AS provider,
     x.api AS api,

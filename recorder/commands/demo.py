@@ -25,7 +25,7 @@ from recorder.location import database_path
 from recorder.log import Log
 from recorder.routing import Upstream
 
-QUESTION = "What is the weather like in Paris and in Oslo?"
+QUESTION = "What is the weather like in Paris and in Zürich?"
 
 TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": "What is a stream?"}]}]}

@@ -17,6 +17,7 @@ from recorder.journal import Journal
 from recorder.location import database_path
 from recorder.proxy import BODY_LIMIT_BYTES, Proxy
 from recorder.routing import Routes, Upstream
+from recorder.schema import STALE
 from recorder.store import Store
 from recorder.transports.recording import RecordingTransport, new_id
 from recorder.transports.upstream import UpstreamTransport
@@ -41,7 +42,9 @@ async def recording(
     Raises `StoreError` if the database cannot be used; one that is merely locked will be used later.
     """
     try:
-        Store(url).close()
+        with Store(url) as store, store.transaction():
+            if store.projector.is_due():
+                log.warning("%s", STALE)
     except StoreBusyError:
         log.warning("the database is locked by another process: the journal keeps what passes until it is free")
     journal = Journal(journal_root(url), new_id())

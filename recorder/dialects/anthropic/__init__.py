@@ -123,6 +123,7 @@ class _Telling(Telling):
             Restated(tuple(item for item in items if item)),
             *(fact for block in blocks for fact in returned(block)),
             *self._used(message),
+            *_refused(message),
             *_finished(message),
         )
 
@@ -198,7 +199,8 @@ class _Telling(Telling):
         return (ItemFinished(block.key, index, block.finished(block.stated)),) if block and block.stated else ()
 
     def _message_delta(self, event: Object) -> Sequence[Fact]:
-        return *self._used(event), *_finished(object_(event.get("delta")))
+        delta = object_(event.get("delta"))
+        return *self._used(event), *_refused(delta), *_finished(delta)
 
     def _nothing(self, event: Object) -> Sequence[Fact]:
         return ()
@@ -227,6 +229,16 @@ def _opening(key: ItemKey, index: int, item: Stated) -> Sequence[Fact]:
     texts = [TextAdded(key, *said) for said in item.texts if said[0] != "arguments"]
     annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
     return ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())), *texts, *annotations
+
+
+def _refused(said: Object) -> Sequence[Fact]:
+    """Why it was refused stands beside the reason to stop, in no block."""
+    explanation = text(object_(said.get("stop_details")).get("explanation"))
+    if not explanation:
+        return ()
+    stated = Stated("message", "refusal", role="assistant", status="completed")
+    item = "refusal"
+    return ItemStarted(item, None, stated), TextAdded(item, "refusal", 0, explanation), ItemFinished(item, None, stated)
 
 
 def _finished(message: Object) -> Sequence[Fact]:
