@@ -36,11 +36,13 @@ class Folding:
         witness = Witness(anomalies.note, timing.began, anomalies.last_number)
         self._folds = {each.name: shared.get(each.name) or each.fold(exchange, witness) for each in PROJECTIONS}
         self._handlers = Handlers(self._folds.values())
-        self._recall_handlers = Handlers(self._folds[name] for name in RECALLED)
+        self._recall_handlers: Handlers | None = None  # few exchanges go on with another
         self._last: Event | None = None
 
     def recall(self, event: Event) -> None:
         """An event of the same response, from an earlier exchange."""
+        if self._recall_handlers is None:
+            self._recall_handlers = Handlers(self._folds[name] for name in RECALLED)
         event = msgspec.structs.replace(event, t_ns=0, pos=0)
         self._apply(self._recall_handlers, self._reading.facts(event), event)
 

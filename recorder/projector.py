@@ -84,6 +84,12 @@ _RESUMING = _compiled(
 
 _DELETES = {name: _compiled(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}
 _INSERTS = {name: _insert(table) for name, table in tables_of.items()}
+_EXCHANGES = tables_of["exchanges"]
+_IS_TOLD = _compiled(
+    select(_EXCHANGES.c.exchange_id)
+    .where(_of_exchange(_EXCHANGES))
+    .union_all(select(dead_letters.c.exchange_id).where(_of_exchange(dead_letters)))
+)
 _FORGIVE = _compiled(delete(dead_letters).where(_of_exchange(dead_letters)))
 _PUT_ASIDE = _compiled(insert(dead_letters))
 
@@ -153,8 +159,9 @@ class Projector:
         return each_number_once(Event(*row) for row in self._run(_EARLIER, asked)) if asked else iter(())
 
     def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
-        self._run(_UNINDEX, ids)
-        self._clear(ids)
+        if any(True for _ in self._run(_IS_TOLD, ids)):
+            self._run(_UNINDEX, ids)
+            self._clear(ids)
         for name, told in rows.items():
             if told:
                 self._run(_INSERTS[name], [msgspec.structs.asdict(row) for row in told])

@@ -227,14 +227,16 @@ class Store:
         self._run("RELEASE attempt", {})
 
     def _run(self, sql: str, values: Any) -> Iterable[Sequence[Any]]:
+        """A statement of the projector, at the driver: there are some twenty of them for every exchange."""
+        driver: Any = self._connection.connection.driver_connection
         with self._statement():
-            result = self._connection.exec_driver_sql(sql, values)
-        return self._rows(result) if result.returns_rows else ()
+            cursor = driver.executemany(sql, values) if isinstance(values, list) else driver.execute(sql, values)
+        return self._rows(cursor) if cursor.description else ()
 
-    def _rows(self, result: CursorResult[Any]) -> Iterator[Sequence[Any]]:
+    def _rows(self, cursor: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
         """Read as they are wanted: of a long exchange only a few are in memory."""
         with self._statement():
-            yield from result
+            yield from cursor
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
