@@ -11,9 +11,9 @@ Rules of this file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from typing import Any, Protocol
 
 import msgspec
 from sqlalchemy import Table, and_, bindparam, delete, func, or_, select, tuple_
@@ -30,11 +30,19 @@ from recorder.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchan
 
 log = logging.getLogger(__name__)
 
-Run = Callable[..., Iterable[Sequence[Any]]]
-"""Runs a statement with values by name (or of many rows), raises the errors of recorder, and gives its rows."""
 
-Attempt = Callable[[], AbstractContextManager[None]]
-"""What fails inside is undone alone."""
+class Database(Protocol):
+    """What a projector works on, in a transaction: `recorder.store.Store`. All of it raises the errors of recorder."""
+
+    def run(self, sql: str, values: Any) -> None:
+        """Run a statement with values by name, or for each of a list of them."""
+
+    def ask(self, sql: str, values: Any) -> Generator[Sequence[Any]]:
+        """The rows of a statement, as they are read. To be closed if they are not read to the end."""
+
+    def attempt(self) -> AbstractContextManager[None]:
+        """What fails inside is undone alone."""
+
 
 ITEMS, RESULTS = tables_of["items"], tables_of["results"]
 REASON_LIMIT = 500  # characters
@@ -118,8 +126,8 @@ _UNINDEX = f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) SELECT 'delete'
 class Projector:
     """Writes what exchanges come to."""
 
-    def __init__(self, run: Run, attempt: Attempt) -> None:
-        self._run, self._attempt = run, attempt
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def project(self, session_id: str, exchange_id: str) -> None:
         """Fold the events that the log has of an exchange, and put the rows in the place of those that are there.
@@ -129,15 +137,15 @@ class Projector:
         for row in self._project(session_id, exchange_id):
             if row.response_id is not None:
                 asked = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
-                for (later,) in list(self._run(_RESUMING, asked)):
+                for (later,) in self._ask(_RESUMING, asked):
                     self._project(session_id, later)
 
     def _project(self, session_id: str, exchange_id: str) -> list[Any]:
         """The row of the exchange itself, if it could be folded."""
         ids = {"session_id": session_id, "exchange_id": exchange_id}
-        for row in list(self._run(_EXCHANGE, ids)):
+        for row in self._ask(_EXCHANGE, ids):
             try:
-                with self._attempt():
+                with self._database.attempt():
                     rows = self._folded(Exchange(*row), ids)
                     self._replace(ids, rows)
                     return rows["exchanges"]
@@ -147,29 +155,34 @@ class Projector:
                 self._put_aside(ids, error)
         return []
 
+    def _ask(self, sql: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+        """All rows at once: a statement that is not read to its end stays open."""
+        return list(self._database.ask(sql, values))
+
     def _folded(self, exchange: Exchange, ids: Mapping[str, str]) -> Rows:
         folding = Folding(exchange)
         for event in self._earlier_events(exchange):
             folding.recall(event)
-        folding.tell_all(Event(*row) for row in self._run(_EVENTS, ids))
+        with closing(self._database.ask(_EVENTS, ids)) as rows:
+            folding.tell_all(Event(*row) for row in rows)
         return folding.rows()
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
         asked = earlier(exchange)
-        return each_number_once(Event(*row) for row in self._run(_EARLIER, asked)) if asked else iter(())
+        return each_number_once(Event(*row) for row in self._ask(_EARLIER, asked)) if asked else iter(())
 
     def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
-        if any(True for _ in self._run(_IS_TOLD, ids)):
-            self._run(_UNINDEX, ids)
+        if self._ask(_IS_TOLD, ids):
+            self._database.run(_UNINDEX, ids)
             self._clear(ids)
         for name, told in rows.items():
             if told:
-                self._run(_INSERTS[name], [msgspec.structs.asdict(row) for row in told])
-        self._run(_INDEX, ids)
+                self._database.run(_INSERTS[name], [msgspec.structs.asdict(row) for row in told])
+        self._database.run(_INDEX, ids)
 
     def _clear(self, ids: Mapping[str, str]) -> None:
         for statement in (*_DELETES.values(), _FORGIVE):
-            self._run(statement, ids)
+            self._database.run(statement, ids)
 
     def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
         """If it is the tables that fail, all are to be built anew; a damaged index does not even give rows back."""
@@ -177,9 +190,9 @@ class Projector:
         log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
         is_damaged = isinstance(error, StoreError)
         if not is_damaged:
-            self._run(_UNINDEX, ids)
+            self._database.run(_UNINDEX, ids)
         self._clear(ids)
-        self._run(_PUT_ASIDE, {**ids, "reason": reason})
+        self._database.run(_PUT_ASIDE, {**ids, "reason": reason})
         if is_damaged:
             self.set_place(START)
 
@@ -187,34 +200,34 @@ class Projector:
 
     def place(self) -> tuple[str, str] | None:
         """The last exchange that a rebuild has done, empty ids at its beginning; `None` if none is due."""
-        for session_id, exchange_id in self._run(_PLACE, {"name": REBUILD}):
+        for session_id, exchange_id in self._ask(_PLACE, {"name": REBUILD}):
             return session_id, exchange_id
         return None
 
     def set_place(self, place: tuple[str, str] | None) -> None:
         """How far a rebuild has come, from the next commit on; `None`: it is done."""
-        self._run(_FORGET_PLACE, {"name": REBUILD})
+        self._database.run(_FORGET_PLACE, {"name": REBUILD})
         if place is not None:
-            self._run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
+            self._database.run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
 
     def reindex(self) -> None:
         """Make the full-text index anew from the rows that are there."""
-        self._run(_REINDEX, {})
+        self._database.run(_REINDEX, {})
 
     def is_due(self) -> bool:
         """Whether something has ended without projections."""
-        return bool(next(iter(self._run(REBUILD_IS_DUE, {})))[0])
+        return bool(self._ask(REBUILD_IS_DUE, {})[0][0])
 
     def ended(self) -> int:
         """How many exchanges have ended."""
-        count: int = next(iter(self._run(_ENDED, {})))[0]
+        count: int = self._ask(_ENDED, {})[0][0]
         return count
 
     def ended_after(self, place: tuple[str, str], limit: int) -> list[tuple[str, str, int]]:
         """The next exchanges that have ended, in order of their ids, each with its number of events."""
         asked = {"session_id": place[0], "exchange_id": place[1], "limit": limit}
-        return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._run(_ENDED_AFTER, asked)]
+        return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._ask(_ENDED_AFTER, asked)]
 
     def dead_letters(self) -> list[tuple[str, str, str]]:
         """The exchanges that were put aside: session, exchange, reason."""
-        return [(row[0], row[1], row[2]) for row in self._run(_DEAD, {})]
+        return [(row[0], row[1], row[2]) for row in self._ask(_DEAD, {})]

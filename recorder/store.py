@@ -13,8 +13,8 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -101,7 +101,7 @@ class Store:
         self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
         with translated(self.path):
             self._connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
-        self.projector = Projector(self._run, self.attempt)  # inside a transaction, as everything else
+        self.projector = Projector(self)  # inside a transaction, as everything else
         self._checkpoint_at = WAL_BYTES
         self._failure: StoreError | None = None  # of a statement of this transaction
 
@@ -213,7 +213,7 @@ class Store:
 
         Not so where the whole transaction is in question: the disk is full, the database locked or gone.
         """
-        self._run("SAVEPOINT attempt", {})
+        self.run("SAVEPOINT attempt", {})
         failure = self._failure
         try:
             yield
@@ -221,22 +221,27 @@ class Store:
             raise
         except BaseException:
             self._failure = failure
-            self._run("ROLLBACK TO attempt", {})
-            self._run("RELEASE attempt", {})
+            self.run("ROLLBACK TO attempt", {})
+            self.run("RELEASE attempt", {})
             raise
-        self._run("RELEASE attempt", {})
+        self.run("RELEASE attempt", {})
 
-    def _run(self, sql: str, values: Any) -> Iterable[Sequence[Any]]:
+    def run(self, sql: str, values: Any) -> None:
         """A statement of the projector, at the driver: there are some twenty of them for every exchange."""
-        driver: Any = self._connection.connection.driver_connection
         with self._statement():
-            cursor = driver.executemany(sql, values) if isinstance(values, list) else driver.execute(sql, values)
-        return self._rows(cursor) if cursor.description else ()
+            if isinstance(values, list):
+                self._driver.executemany(sql, values)
+            else:
+                self._driver.execute(sql, values)
 
-    def _rows(self, cursor: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-        """Read as they are wanted: of a long exchange only a few are in memory."""
-        with self._statement():
+    def ask(self, sql: str, values: Any) -> Generator[Sequence[Any]]:
+        """The rows of a statement, read as they are wanted: of a long exchange only a few are in memory."""
+        with self._statement(), closing(self._driver.execute(sql, values)) as cursor:
             yield from cursor
+
+    @property
+    def _driver(self) -> Any:
+        return self._connection.connection.driver_connection
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
@@ -267,7 +272,7 @@ class Store:
         """Without waiting for readers: with one in the way this is a PASSIVE checkpoint, without one it also empties
         the file, so that its size says what there is to do. After a vain attempt the next is `WAL_BYTES` later.
         """
-        driver: Any = self._connection.connection.driver_connection
+        driver = self._driver
         try:
             with translated(self.path):
                 driver.execute("PRAGMA busy_timeout = 0")
