@@ -46,17 +46,18 @@ _says_id = (
     .exists()
 )
 
-EARLIER_EVENTS = (
-    select(events)
-    .join(
-        exchanges,
-        and_(events.c.session_id == exchanges.c.session_id, events.c.exchange_id == exchanges.c.exchange_id),
-    )
+# First the exchanges, then their events: of all others in the session not one event is read but for the first few.
+_having_it = (
+    select(exchanges.c.exchange_id)
     .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.started_ns < bindparam("started_ns"))
     .where(or_(exchanges.c.resumes_response_id == bindparam("response_id"), _says_id))
+)
+EARLIER_EVENTS = (
+    select(events)
+    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id.in_(_having_it))
     .where(events.c.kind.in_([constant("frame"), constant("part")]))
     .where(or_(events.c.sequence_number.is_(None), events.c.sequence_number <= bindparam("until")))
-    .order_by(exchanges.c.started_ns, exchanges.c.exchange_id, events.c.pos)
+    .order_by(events.c.exchange_id, events.c.pos)
 )
 
 
