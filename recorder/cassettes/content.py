@@ -14,12 +14,16 @@ import msgspec
 
 from recorder.sse import BOM, Splitter, parse
 
-Format = Literal["sse", "payloads", "json", "jsonl"]
+Format = Literal["sse", "payloads", "json", "jsonl", "cassette", "har"]
 
 HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
 PAYLOADS = 50  # that are looked at: one of the first says what it is, in every format
 
-_OPENING = re.compile(rb'\s*\{\s*"recorder_export"\s*:')
+_OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
+    "jsonl": re.compile(rb'\s*\{\s*"recorder_export"\s*:'),
+    "cassette": re.compile(rb'\s*\{\s*"recorder_cassette"\s*:'),
+    "har": re.compile(rb'\s*\{\s*"log"\s*:\s*\{'),
+}
 _FIELD = re.compile(rb"^(?:(?:event|data|id|retry|error)(?::|\r?$)|:)", re.MULTILINE)
 _ANTHROPIC = frozenset(
     {"message", "message_start", "message_delta", "message_stop"}
@@ -33,8 +37,9 @@ def formats(head: bytes) -> tuple[Format, ...]:
     head = head.removeprefix(BOM)
     if b"\0" in head:
         return ()
-    if _OPENING.match(head):
-        return ("jsonl",)
+    for format, opening in _OPENINGS.items():
+        if opening.match(head):
+            return (format,)
     stream: tuple[Format, ...] = ("sse",) if looks_like_stream(head) else ()
     if not head.lstrip().startswith((b"{", b"[")):
         return stream

@@ -20,7 +20,7 @@ from recorder.restored import hash_after
 
 LINE_LIMIT = 8 * 2**20  # rows of the log have at most 1 MiB, of which each byte may be six characters of JSON
 
-_CUT_OFF = ExchangeEnd("recorder_crash", "the exchange was exported before it had ended")
+CUT_OFF = ExchangeEnd("recorder_crash", "the exchange was exported before it had ended")
 
 
 class Jsonl:
@@ -62,10 +62,10 @@ class Jsonl:
                 yield Entry(Mark.CHUNK, t_ns, line)
                 continue
             if begun:
-                yield Entry(Mark.END, t_ns, msgspec.json.encode(_CUT_OFF))
+                yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
             t_ns, begun = 0, True
-            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(_request_head(row, session, names)))
-        yield Entry(Mark.END, t_ns, msgspec.json.encode(_CUT_OFF))
+            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(restored_head(row, session, names)))
+        yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
 
     def _opening(self) -> bytes:
         self._file.seek(0)
@@ -117,7 +117,8 @@ class _Checker:
         self._ended = self._ended or event.kind == "end"
 
 
-def _request_head(exchange: Exchange, session: Session, names: Names) -> RequestHead:
+def restored_head(exchange: Exchange, session: Session, names: Names) -> RequestHead:
+    """The head of an exchange that comes with its events."""
     return RequestHead(
         exchange_id=names.new_id(),
         session_id=session.session_id,

@@ -6,22 +6,30 @@ import asyncio
 
 import click
 
+from recorder.cassettes.har_log import har
+from recorder.cassettes.header import header_line
+from recorder.cassettes.payloads import payload_lines
+from recorder.cassettes.writing import exchange_lines
 from recorder.commands import replay
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import write_bytes
 from recorder.commands.selection import EXCHANGE_HELP, select
+from recorder.errors import NotFoundError, RecorderError
+from recorder.events import BODY_KINDS
 from recorder.exported import event_line, exchange_line, opening_line
 from recorder.log import Log
+from recorder.recorded import recorded
 
 
 @click.command()
 @click.argument("session")
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "sse"]),
+    type=click.Choice(["jsonl", "cassette", "payloads", "har", "sse"]),
     default="jsonl",
     show_default=True,
-    help="jsonl: every row of the log, for `recorder import`. sse: the bytes of the response bodies.",
+    help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
+    "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. sse: the bytes of the response bodies.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
@@ -34,16 +42,17 @@ def command(
 
     \b
     recorder export latest > run.jsonl
+    recorder export latest --format cassette > run.sse.jsonl
     recorder export latest --exchange 1 --format sse > body.sse
     """
     if format == "sse":
         chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}
         ctx.invoke(replay.command, db=db, speed=None, format=format, **chosen)
     else:
-        asyncio.run(_export(db, session, exchange))
+        asyncio.run(_WRITERS[format](db, session, exchange))
 
 
-async def _export(db: str | None, session: str, exchange: str | None) -> None:
+async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:
     async with await Log.open(chosen_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(opening_line(found))
@@ -51,3 +60,45 @@ async def _export(db: str | None, session: str, exchange: str | None) -> None:
             write_bytes(exchange_line(each))
             async for event in log.events(each.session_id, each.exchange_id):
                 write_bytes(event_line(event))
+
+
+async def _write_cassette(db: str | None, session: str, exchange: str | None) -> None:
+    async with await Log.open(chosen_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        write_bytes(header_line(found))
+        for number, (_, each) in enumerate(chosen, 1):
+            events = [event async for event in log.events(each.session_id, each.exchange_id)]
+            for line in exchange_lines(number, each, events):
+                write_bytes(line)
+
+
+async def _write_har(db: str | None, session: str, exchange: str | None) -> None:
+    async with await Log.open(chosen_url(db)) as log:
+        _, chosen = await select(log, session, exchange)
+        recordings = []
+        for _, each in chosen:
+            events = [event async for event in log.events(each.session_id, each.exchange_id)]
+            try:
+                recordings.append(recorded(each, events))
+            except ValueError as error:
+                raise RecorderError(f"It cannot be written as HAR: {error}.") from error
+        for part in har(recordings):
+            write_bytes(part)
+
+
+async def _write_payloads(db: str | None, session: str, exchange: str | None) -> None:
+    async with await Log.open(chosen_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        written = 0
+        for _, each in chosen:
+            events = [event async for event in log.events(each.session_id, each.exchange_id, kinds=BODY_KINDS)]
+            for line in payload_lines(events):
+                write_bytes(line)
+                written += 1
+        if not written:
+            raise NotFoundError(
+                f"There is no event with JSON in session {found.name}: --format sse writes what there is."
+            )
+
+
+_WRITERS = {"jsonl": _write_jsonl, "cassette": _write_cassette, "payloads": _write_payloads, "har": _write_har}

@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -20,7 +20,9 @@ from sqlalchemy import URL
 from recorder.cassettes import SIZE_LIMIT, Cassette, Names
 from recorder.cassettes.content import HEAD_BYTES, Format, formats
 from recorder.cassettes.foreign import Foreign, Request, read_request
+from recorder.cassettes.har import Har
 from recorder.cassettes.jsonl import Jsonl
+from recorder.cassettes.sse_jsonl import SseJsonl
 from recorder.commands.database import chosen_url, database_option, journal_root
 from recorder.commands.intake import Intake
 from recorder.commands.output import echo, safe_text
@@ -36,7 +38,8 @@ BLOCK_BYTES = 2**20  # of a pipe, read at a time
 BUSY_S = 2.0  # a locked database is tried again for as long as it takes, and Ctrl-C waits for one try at most
 NAMES = Names(new_id, time.time_ns)
 
-_ENDING = re.compile(r"(?<=.)(?:\.chunks)?\.[^.]*$")
+_ENDING = re.compile(r"(?<=.)(?:\.chunks|\.sse(?=\.jsonl$))?\.[^.]*$")
+_SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {"jsonl": Jsonl, "cassette": SseJsonl, "har": Har}
 
 
 class Wanted(NamedTuple):
@@ -52,11 +55,11 @@ class Wanted(NamedTuple):
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--format",
-    type=click.Choice(["auto", "sse", "payloads", "json", "jsonl"]),
+    type=click.Choice(["auto", "sse", "payloads", "json", "jsonl", "cassette", "har"]),
     default="auto",
     show_default=True,
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
-    "jsonl: what `recorder export` wrote. auto: by the content.",
+    "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. auto: by the content.",
 )
 @click.option(
     "--dialect", type=click.Choice([dialect.name for dialect in DIALECTS]), help="The API. [default: by the content]"
@@ -74,12 +77,13 @@ def command(
 ) -> None:
     """Enter stored streams into the log: each FILE, or `-` for stdin, becomes a session named like it.
 
-    Bodies are kept byte for byte. Only our own export says when events came; of all others the times are made up, one
-    event every 10 ms, and the session says so with its origin, `import`. A file that cannot be read is named and
-    passed over.
+    Bodies are kept byte for byte. When events came say our own exports, cassettes and HAR files; of all others the
+    times are made up, one event every 10 ms. The origin of what was imported is `import`. A file that cannot be read
+    is named and passed over.
 
     \b
     recorder import body.sse
+    recorder import run.sse.jsonl
     recorder import fixtures/*.chunks.txt --dialect openai-responses --session fixtures
     recorder export latest | recorder import - --session copy --db other.db
     """
@@ -164,7 +168,9 @@ def _cassette(file: BinaryIO, wanted: Wanted) -> Cassette:
 
 
 def _read_as(format: Format, file: BinaryIO, wanted: Wanted) -> Cassette:
-    return Jsonl(file) if format == "jsonl" else Foreign(file, format, wanted.dialect, wanted.request)
+    if format in _SELF_CONTAINED:
+        return _SELF_CONTAINED[format](file)
+    return Foreign(file, format, wanted.dialect, wanted.request)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,150 @@
+"""What is wrong with a cassette: sentences for people, each with its line. Never raises for what stands in the file.
+
+A cassette that can be read may still be wrong: it breaks off, its sums are not those of its lines, or it holds what
+looks like a key. Headers are redacted when they are recorded, and again when a cassette is read; a body is kept as it
+was sent, and only this check looks into it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from recorder.cassettes.lines import LINE_LIMIT, value
+from recorder.cassettes.reading import Reader
+from recorder.cassettes.steps import Sums, clean_headers
+from recorder.errors import RecorderError
+from recorder.events import BODY_KINDS, Event, Exchange
+from recorder.heads import EndRecord
+
+FINDINGS_LIMIT = 100  # of one cassette: who sees a hundred looks at the file
+
+_KEYS = {
+    "a key of OpenAI or Anthropic": rb"sk-(?:proj-|svcacct-|admin-|ant-|or-v1-)?[A-Za-z0-9_-]{20,}",
+    "a key of Google": rb"AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,}",
+    "a key of xAI, Groq or Hugging Face": rb"xai-[A-Za-z0-9]{40,}|gsk_[A-Za-z0-9]{40,}|hf_[A-Za-z0-9]{30,}",
+    "a key of AWS": rb"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "a token of GitHub or GitLab": rb"gh[opsru]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}|glpat-[A-Za-z0-9_-]{20,}",
+    "a token of Slack": rb"xox[abeoprs]-[A-Za-z0-9-]{20,}",
+    "a bearer token": rb"[Bb]earer [A-Za-z0-9._~+/=-]{20,}",
+    "a JSON web token": rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    "a private key": rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----",
+}
+_ANY_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + b"|".join(b"(%b)" % each for each in _KEYS.values()) + b")")
+_NAMES = list(_KEYS)
+_BASE64 = re.compile(rb'"base64"\s*:\s*"([A-Za-z0-9+/=]*)"')
+
+Finding = tuple[int, str]
+
+
+def findings(file: BinaryIO) -> list[str]:
+    """What is wrong with a cassette, in order of its lines; at most `FINDINGS_LIMIT`."""
+    found = [*_in_rows(file), *_in_lines(file)]
+    return [f"line {line}: {said}" for line, said in sorted(found, key=lambda each: each[0])[:FINDINGS_LIMIT]]
+
+
+def _in_rows(file: BinaryIO) -> Iterator[Finding]:
+    """What the format forbids, and what it does not forbid but no recorder writes."""
+    reader = Reader(file)
+    course = _Course()
+    try:
+        for row in reader.rows():
+            yield from ((reader.line, said) for said in course.follow(row))
+    except RecorderError as error:
+        yield reader.line, str(error).partition(": ")[2] or str(error)
+        return
+    yield from ((max(1, reader.line - 1), said) for said in course.close())
+
+
+class _Course:
+    """What an exchange goes through."""
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._has_response = self._has_end = True
+        self._sums = Sums()
+
+    def follow(self, row: Exchange | Event) -> Iterator[str]:
+        """What is wrong with the next row."""
+        if isinstance(row, Exchange):
+            yield from self._unended()
+            self._begun += 1
+            self._has_response = self._has_end = False
+            self._sums = Sums()
+            return
+        if row.kind in BODY_KINDS and not self._has_response:
+            yield "a response body begins without a response before it"
+            self._has_response = True
+        if row.kind == "end":
+            yield from self._wrong_sums(row.raw)
+        self._has_response = self._has_response or row.kind == "response"
+        self._has_end = self._has_end or row.kind == "end"
+        self._sums.add(row)
+
+    def close(self) -> Iterator[str]:
+        """What is missing at the end."""
+        if not self._begun:
+            yield "there is no exchange in it"
+        yield from self._unended()
+
+    def _unended(self) -> Iterator[str]:
+        if not self._has_end:
+            yield "the exchange before it has no end" if self._begun else "it has no end"
+
+    def _wrong_sums(self, raw: bytes) -> Iterator[str]:
+        said, counted = msgspec.structs.asdict(msgspec.json.decode(raw, type=EndRecord)), self._sums.usual_end()
+        wrong = [name for name in ("body_bytes", "body_sha256", "http_status") if said[name] != counted[name]]
+        if wrong:
+            yield f"the end says another {wrong[0]} than the lines before it come to: take it out of the line"
+
+
+# -- what should not be there
+
+
+def _in_lines(file: BinaryIO) -> Iterator[Finding]:
+    file.seek(0)
+    for number, written in enumerate(iter(lambda: file.readline(LINE_LIMIT), b""), 1):
+        yield from ((number, f"it holds {name}") for name in _keys(written))
+        if not written.startswith(b"["):
+            yield from ((number, f"the header {name} is not redacted") for name in _unredacted(written))
+
+
+def _keys(written: bytes) -> list[str]:
+    """What looks like a key in a line, or in the bytes that it has in base64."""
+    texts = [written, *(_decoded(found[1]) for found in _BASE64.finditer(written))]
+    found = (found for text in texts for found in _ANY_KEY.finditer(text))
+    return sorted({_NAMES[each.lastindex - 1] for each in found if each.lastindex})
+
+
+def _decoded(given: bytes) -> bytes:
+    try:
+        return b64decode(given)
+    except binascii.Error:
+        return b""
+
+
+def _unredacted(written: bytes) -> list[str]:
+    """Names of headers whose values no recorder would have kept."""
+    try:
+        line = value(written)
+    except ValueError:
+        return []
+    if not isinstance(line, dict):
+        return []
+    names: list[str] = []
+    for kind in ("request", "response"):
+        given = _headers(line.get(kind))
+        names += [name for (name, said), (_, kept) in zip(given, clean_headers(given), strict=True) if said != kept]
+    return names
+
+
+def _headers(head: Any) -> list[tuple[str, str]]:
+    try:
+        return msgspec.convert(head["headers"], list[tuple[str, str]])
+    except (TypeError, KeyError, msgspec.ValidationError):
+        return []

@@ -1,0 +1,155 @@
+"""A piece of a response body as cells of a line, and back: `event name, payload`, or its bytes.
+
+    "response.created", {"type": …}     the payload of an event, parsed: its bytes follow from that by the framing
+    null, {"raw": "data: [DONE]\\n\\n"}   any other frame; likewise comment, part, tail and body, by their kind
+
+Which of the two it is nobody guesses: what was written is read again, and stands there parsed only if the same bytes
+come out. So a payload that looks like the second form is written in the second form. Pure.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from recorder.cassettes.lines import CONTENT_LIMIT, PAYLOAD_DEPTH, content, content_bytes, value
+from recorder.events import BODY_KINDS, Kind
+from recorder.sse import parse
+
+PAD_LIMIT = 1024  # spaces: Anthropic pads with up to 20; more could make much of a short line
+SAMPLES = 20  # frames that a framing is chosen by: one encoder writes a whole stream
+
+Spacing = Literal["compact", "colon", "spaced"]
+Escaped = Literal["", "ascii", "<>", "<>&", "<>&='"]
+
+_SEPARATORS: Mapping[Spacing, tuple[str, str]] = {"compact": (",", ":"), "colon": (",", ": "), "spaced": (", ", ": ")}
+_ESCAPES: tuple[Escaped, ...] = ("", "ascii", "<>", "<>&", "<>&='")  # JSON of JavaScript, Python, protobuf, Go, Gson
+
+
+class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How an encoder writes JSON: where it puts spaces, and what it escapes besides what must be."""
+
+    json: Spacing = "compact"
+    escaped: Escaped = ""
+
+    def text(self, given: Any) -> str:
+        """Raises `ValueError` for what JSON cannot say."""
+        ascii = self.escaped == "ascii"
+        written = json.dumps(given, ensure_ascii=ascii, separators=_SEPARATORS[self.json], allow_nan=False)
+        for character in "" if ascii else self.escaped:
+            written = written.replace(character, f"\\u{ord(character):04x}")
+        return written
+
+
+class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How an upstream makes a frame of an event name and a payload."""
+
+    line_end: Literal["\n", "\r\n"] = "\n"
+    space: Literal[" ", ""] = " "
+
+    def raw(self, name: str | None, payload: Any, pad: int = 0) -> bytes:
+        """The bytes. Raises `ValueError` if there are none."""
+        written = self.text(payload)
+        if pad:
+            written = f"{written[:-1]}{' ' * pad}{written[-1]}"
+        event = "" if name is None else f"event:{self.space}{name}{self.line_end}"
+        return f"{event}data:{self.space}{written}{2 * self.line_end}".encode()
+
+
+_LINE_ENDS: tuple[Literal["\n", "\r\n"], ...] = ("\n", "\r\n")
+_SPACES: tuple[Literal[" ", ""], ...] = (" ", "")
+
+STYLES = tuple(itertools.starmap(Style, itertools.product(_SEPARATORS, _ESCAPES)))
+FRAMINGS = tuple(
+    Framing(style.json, style.escaped, line_end, space)
+    for style, line_end, space in itertools.product(STYLES, _LINE_ENDS, _SPACES)
+)
+
+
+class Frame(NamedTuple):
+    """An event of a stream, taken apart."""
+
+    name: str | None
+    payload: Any
+    pad: int = 0
+
+
+def parsed(raw: bytes) -> Frame | None:
+    """What a frame says, if it is of the kind that a framing can make."""
+    fields = parse(raw)
+    if fields.data is None or fields.data_start is None:
+        return None
+    try:
+        name = None if fields.event is None else fields.event.decode()
+        return Frame(name, value(fields.data, PAYLOAD_DEPTH), _pad(fields.data))
+    except ValueError:
+        return None
+
+
+def _pad(payload: bytes) -> int:
+    """How many spaces stand before the last brace."""
+    inner = payload[:-1]
+    return min(len(inner) - len(inner.rstrip(b" ")), PAD_LIMIT) if payload.endswith(b"}") else 0
+
+
+def framing_of(frames: Iterable[bytes]) -> Framing:
+    """The framing that makes the most of the first frames; the plainest of several."""
+    samples = [(raw, frame) for raw in itertools.islice(frames, SAMPLES) if (frame := parsed(raw)) is not None]
+    best, most = Framing(), 0
+    for framing in FRAMINGS:
+        made = sum(_makes(framing, frame, raw) for raw, frame in samples)
+        if made > most:
+            best, most = framing, made
+        if most == len(samples):
+            break
+    return best
+
+
+def _makes(framing: Framing, frame: Frame, raw: bytes) -> bool:
+    try:
+        return framing.raw(*frame) == raw
+    except ValueError:
+        return False
+
+
+# -- cells
+
+
+def cells(kind: Kind, raw: bytes, framing: Framing) -> tuple[str | None, Any, int]:
+    """A piece as event name, payload, and spaces of padding."""
+    frame = parsed(raw) if kind == "frame" else None
+    if frame is not None and not _is_bytes(frame.payload) and _makes(framing, frame, raw):
+        return frame
+    return None, {_WORDS.get(kind, kind): content(raw)}, 0
+
+
+def piece(name: Any, payload: Any, pad: Any, framing: Framing) -> tuple[Kind, bytes]:
+    """The piece that cells stand for. Raises `ValueError`."""
+    if name is None and _is_bytes(payload):
+        [(word, given)] = payload.items()
+        return _KINDS[word], bounded(content_bytes(given))
+    if not isinstance(name, str | None):
+        raise ValueError("an event's name is text or null")
+    if not isinstance(pad, int) or not 0 <= pad <= PAD_LIMIT:
+        raise ValueError(f"a payload is padded with 0 to {PAD_LIMIT} spaces")
+    return "frame", bounded(framing.raw(name, payload, pad))
+
+
+def bounded(raw: bytes) -> bytes:
+    """Bytes, if a row of the log can hold them. Raises `ValueError`."""
+    if len(raw) > CONTENT_LIMIT:
+        raise ValueError(f"it makes {len(raw):,} bytes, and a row of the log has at most {CONTENT_LIMIT:,}")
+    return raw
+
+
+_WORDS: Mapping[Kind, str] = {"frame": "raw"}
+_KINDS: Mapping[str, Kind] = {_WORDS.get(kind, kind): kind for kind in BODY_KINDS}
+
+
+def _is_bytes(payload: Any) -> bool:
+    """Whether a payload reads as bytes: an object with one key, which is a kind."""
+    return isinstance(payload, dict) and len(payload) == 1 and not _KINDS.keys().isdisjoint(payload)

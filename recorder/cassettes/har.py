@@ -1,0 +1,252 @@
+"""HAR 1.2, what browsers save: each event stream in it, and each call of an API that is known, becomes an exchange.
+
+Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They time the bytes of the body where it
+was saved, and stand in for it where it was not: then the fields are known and the bytes are made up. A body without
+them came, as far as anybody knows, when its last byte did. Bodies are saved without their content coding.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from recorder import redaction
+from recorder.cassettes import Entry, Names
+from recorder.cassettes.header import nanoseconds
+from recorder.cassettes.lines import SECONDS_LIMIT
+from recorder.dialects import by_path
+from recorder.errors import RecorderError
+from recorder.events import Outcome, Session
+from recorder.heads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.records import Mark
+from recorder.sse import Splitter, parse
+
+HAR_LIMIT = 256 * 2**20  # held in memory several times over: hours of a browser, with images
+BLOCK_BYTES = 256 * 1024  # of a body without frames, told at a time
+
+_PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
+_DROPPED = frozenset({"content-encoding", "content-length", "transfer-encoding"})  # of a body that is here as text
+_BEFORE_HEAD = ("blocked", "dns", "connect", "send", "wait")  # `ssl` is part of `connect`
+_VERSIONS = {"http/1.0": "1.0", "http/2": "2", "http/2.0": "2", "h2": "2", "h3": "3", "http/3": "3", "http/3.0": "3"}
+_OUTCOMES: dict[str, Outcome] = {"net::ERR_ABORTED": "client_disconnect"}
+
+
+class _Pair(msgspec.Struct, frozen=True):
+    name: str
+    value: str = ""
+
+
+class _Post(msgspec.Struct, frozen=True):
+    text: str | None = None
+
+
+class _Request(msgspec.Struct, frozen=True):
+    method: str
+    url: str
+    headers: tuple[_Pair, ...] = ()
+    post: _Post | None = msgspec.field(name="postData", default=None)
+
+
+class _Content(msgspec.Struct, frozen=True, rename="camel"):
+    mime_type: str = ""
+    text: str | None = None
+    encoding: str | None = None
+
+
+class _Response(msgspec.Struct, frozen=True):
+    status: int
+    reason: str = msgspec.field(name="statusText", default="")
+    version: str = msgspec.field(name="httpVersion", default="")
+    headers: tuple[_Pair, ...] = ()
+    content: _Content = _Content()
+    error: str | None = msgspec.field(name="_error", default=None)
+
+
+class _Message(msgspec.Struct, frozen=True, rename="camel"):
+    time: float | None = None  # seconds since the epoch
+    event_name: str | None = None
+    event_id: str | None = None
+    data: str = ""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    started: str = msgspec.field(name="startedDateTime")
+    request: _Request
+    response: _Response
+    time: float | None = None  # milliseconds
+    timings: dict[str, float | str | None] = {}
+    messages: tuple[_Message, ...] | None = msgspec.field(name="_eventSourceMessages", default=None)
+
+
+class _Log(msgspec.Struct, frozen=True):
+    entries: tuple[_Call, ...]
+
+
+class _Document(msgspec.Struct, frozen=True):
+    log: _Log
+
+
+class Har:
+    """A HAR file, checked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Raises `RecorderError` if it is none, or has nothing in it that a recorder would have recorded."""
+        file.seek(0)
+        data = file.read(HAR_LIMIT + 1)
+        if len(data) > HAR_LIMIT:
+            raise RecorderError(f"it is over {HAR_LIMIT >> 20} MiB: save the calls of the API alone")
+        try:
+            calls = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Document).log.entries
+            self._heard = [_heard(call) for call in calls if _is_wanted(call)]
+        except (ValueError, RecursionError) as error:
+            raise RecorderError(f"it is no HAR 1.2: {error}") from error
+        if not self._heard:
+            raise RecorderError("there is no event stream in it, and no call of an API that is known")
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """An exchange for each call, in their order."""
+        for heard in self._heard:
+            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(heard.request_head(session, names)))
+            if heard.body:
+                yield Entry(Mark.REQUEST_BODY, 0, heard.body)
+            yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
+            if heard.response is not None:
+                yield Entry(Mark.RESPONSE, heard.head_ns, msgspec.json.encode(heard.response))
+            for t_ns, data in heard.pieces:
+                self.events += 1
+                yield Entry(Mark.CHUNK, t_ns, data)
+            yield Entry(Mark.END, heard.end_ns, msgspec.json.encode(heard.end))
+
+
+class _Heard(NamedTuple):
+    """A call as a recorder tells it."""
+
+    call: _Call
+    started_ns: int
+    body: bytes
+    response: ResponseHead | None
+    head_ns: int
+    pieces: list[tuple[int, bytes]]
+    end_ns: int
+    end: ExchangeEnd
+
+    def request_head(self, session: Session, names: Names) -> RequestHead:
+        method, target = self.call.request.method.upper(), _target(self.call.request.url)
+        dialect = by_path(method, target.partition("?")[0]).name
+        return RequestHead(
+            exchange_id=names.new_id(),
+            session_id=session.session_id,
+            started_ns=self.started_ns,
+            method=method,
+            target=redaction.target(target),
+            upstream=_PROVIDERS.get(dialect, dialect),
+            headers=_headers(self.call.request.headers),
+            imported=Imported(session),
+        )
+
+
+def _is_wanted(call: _Call) -> bool:
+    path = _target(call.request.url).partition("?")[0]
+    known = by_path(call.request.method.upper(), path).name != "other"
+    return known or bool(call.messages) or call.response.content.mime_type.startswith("text/event-stream")
+
+
+def _heard(call: _Call) -> _Heard:
+    """Raises `ValueError` for what no call can be."""
+    started_ns = nanoseconds(call.started)
+    waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
+    head_ns = _ns(waited_ms * 1e6)
+    came_ns = max(head_ns, _ns((call.time or 0.0) * 1e6))
+    pieces = list(_pieces(call, started_ns, head_ns, came_ns))
+    end_ns = max(came_ns, pieces[-1][0]) if pieces else came_ns
+    body = (call.request.post.text or "") if call.request.post else ""
+    head = _response_head(call.response) if call.response.status > 0 else None
+    return _Heard(call, started_ns, body.encode(), head, head_ns, pieces, end_ns, _end(call.response))
+
+
+def _end(response: _Response) -> ExchangeEnd:
+    error = response.error or None
+    if response.status <= 0:
+        return ExchangeEnd("upstream_unreachable", error or "there was no response")
+    return ExchangeEnd(_OUTCOMES.get(error, "upstream_reset"), error) if error else ExchangeEnd("eof")
+
+
+def _response_head(response: _Response) -> ResponseHead:
+    headers = _headers(response.headers)
+    if "content-type" not in {name.lower() for name, _ in headers} and response.content.mime_type:
+        headers.append(("content-type", response.content.mime_type))
+    return ResponseHead(response.status, response.reason, headers, _VERSIONS.get(response.version.lower(), "1.1"))
+
+
+def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
+    """Redacted; without pseudo-headers, and without those of the coding, which is undone."""
+    given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
+    kept = redaction.headers((name, said) for name, said in given if not name.startswith(b":"))
+    return [(name, said) for name, said in kept if name.lower() not in _DROPPED]
+
+
+def _target(url: str) -> str:
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:
+    """The body and when it came. Raises `ValueError`."""
+    body, messages = _body(call.response.content), call.messages or ()
+    times = [head_ns if each.time is None else max(0, _ns(each.time * 1e9) - started_ns) for each in messages]
+    if not body:
+        yield from zip(_rising(times), map(_framed, messages), strict=True)
+        return
+    splitter = Splitter()
+    blocks = [piece.raw for piece in (*splitter.feed(body), *splitter.close())]
+    events = [parse(block).data is not None for block in blocks]
+    if not messages or sum(events) != len(messages):
+        yield from ((came_ns, body[at : at + BLOCK_BYTES]) for at in range(0, len(body), BLOCK_BYTES))
+        return
+    due = iter(_rising(times))
+    at_ns = head_ns
+    for block, is_event in zip(blocks, events, strict=True):
+        at_ns = next(due) if is_event else at_ns
+        yield at_ns, block
+
+
+def _rising(times: list[int]) -> Iterator[int]:
+    at_ns = 0
+    for t_ns in times:
+        at_ns = max(at_ns, t_ns)
+        yield at_ns
+
+
+def _body(content: _Content) -> bytes:
+    if content.encoding != "base64":
+        return (content.text or "").encode()
+    try:
+        return b64decode(content.text or "", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the base64 of a body is none: {error}") from error
+
+
+def _framed(message: _Message) -> bytes:
+    """An event as most servers write it."""
+    fields = [("event", message.event_name if message.event_name != "message" else None), ("id", message.event_id)]
+    lines = [f"{name}: {_one_line(said)}" for name, said in fields if said]
+    lines += [f"data: {each}" for each in message.data.replace("\r", "\n").split("\n")]
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+def _one_line(said: str) -> str:
+    return said.replace("\r", " ").replace("\n", " ")
+
+
+def _ns(given: float) -> int:
+    """Nanoseconds that a journal can hold; they are no more exact than to the microsecond."""
+    return round(max(0.0, min(given, SECONDS_LIMIT * 1e9)) / 1000) * 1000

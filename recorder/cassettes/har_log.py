@@ -1,0 +1,116 @@
+"""Recorded exchanges as HAR 1.2, for the tools that read what browsers save; `recorder.cassettes.har` reads it. Pure.
+
+The events of a stream stand in `_eventSourceMessages` with their times, as Chrome writes them, beside the body with all
+its bytes. What HAR has no place for is lost: reads, gaps, and how exactly an exchange broke off.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from recorder import __version__
+from recorder.cassettes.header import instant
+from recorder.heads import Header
+from recorder.recorded import Recorded
+from recorder.sse import Fields, parse
+
+_ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
+_OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n' % __version__.encode()
+_CLOSING = b"\n]}}\n"
+
+
+def har(recordings: Iterable[Recorded]) -> Iterator[bytes]:
+    """The document, an entry at a time."""
+    yield _OPENING
+    for number, each in enumerate(recordings):
+        yield (b",\n" if number else b"") + msgspec.json.encode(_entry(each))
+    yield _CLOSING
+
+
+def _entry(each: Recorded) -> dict[str, Any]:
+    messages = [
+        {
+            "time": (each.exchange.started_ns + piece.t_ns) / 1e9,
+            "eventName": _text(fields.event) or "message",
+            "eventId": _text(fields.id),
+            "data": _text(fields.data),
+        }
+        for piece, fields in _events(each)
+    ]
+    return {
+        "startedDateTime": instant(each.exchange.started_ns),
+        "time": each.end_ns / 1e6,
+        "request": _request(each),
+        "response": _response(each),
+        "cache": {},
+        "timings": {"send": 0, "wait": each.head_ns / 1e6, "receive": (each.end_ns - each.head_ns) / 1e6},
+        **({"_eventSourceMessages": messages} if messages else {}),
+    }
+
+
+def _events(each: Recorded) -> Iterator[tuple[Any, Fields]]:
+    """The pieces that are events, taken apart."""
+    if _mime_type(each.headers).startswith("text/event-stream"):
+        for piece in each.pieces:
+            fields = parse(piece.raw)
+            if fields.data is not None:
+                yield piece, fields
+
+
+def _request(each: Recorded) -> dict[str, Any]:
+    request = each.request
+    host = next((said for name, said in request.headers if name.lower() == "host"), f"{request.upstream}.invalid")
+    body = {"mimeType": _mime_type(request.headers), "text": each.request_body.decode("utf-8", "replace")}
+    return {
+        "method": request.method,
+        "url": f"https://{host}{request.target}",
+        "httpVersion": "HTTP/1.1",
+        "headers": _pairs(request.headers),
+        "cookies": [],
+        "headersSize": -1,
+        "bodySize": request.wire_bytes,
+        "queryString": _pairs(parse_qsl(urlsplit(request.target).query, keep_blank_values=True)),
+        **({"postData": body} if each.request_body else {}),
+    }
+
+
+def _response(each: Recorded) -> dict[str, Any]:
+    head, outcome = each.response, each.end.outcome if each.end else "recorder_crash"
+    error = {} if outcome == "eof" else {"_error": _ERRORS.get(outcome, "net::ERR_CONNECTION_CLOSED")}
+    return {
+        "status": head.status if head else 0,
+        "statusText": head.reason if head else "",
+        "httpVersion": f"HTTP/{head.http_version if head else '1.1'}",
+        "headers": _pairs(each.headers),
+        "cookies": [],
+        "redirectURL": "",
+        "headersSize": -1,
+        "bodySize": each.end.wire_bytes if each.end else -1,
+        "content": _content(b"".join(piece.raw for piece in each.pieces), _mime_type(each.headers)),
+        **error,
+    }
+
+
+def _content(body: bytes, mime_type: str) -> dict[str, Any]:
+    about = {"size": len(body), "mimeType": mime_type}
+    try:
+        return {**about, "text": body.decode()}
+    except UnicodeDecodeError:
+        return {**about, "text": b64encode(body).decode(), "encoding": "base64"}
+
+
+def _pairs(given: Iterable[Header]) -> list[dict[str, str]]:
+    return [{"name": name, "value": said} for name, said in given]
+
+
+def _mime_type(headers: Iterable[Header]) -> str:
+    return next((said for name, said in headers if name.lower() == "content-type"), "")
+
+
+def _text(given: bytes | None) -> str:
+    return (given or b"").decode("utf-8", "replace")

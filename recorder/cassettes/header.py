@@ -1,0 +1,71 @@
+"""The first line of a cassette: the version of the format, and the session. Pure.
+
+    {"recorder_cassette":1,"session":{"name":"demo","created":"2026-09-21T14:13:20.000001Z","source":"path",…}}
+
+A later version gets a number of its own and a reader beside this one; what was committed once stays readable.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from recorder.cassettes.lines import line, object_, storable, value
+from recorder.events import Session, uuid7
+
+VERSION = 1
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    created: str
+    source: str = "import"
+    origin: str = "import"
+    labels: str = "{}"
+
+
+def header_line(session: Session) -> bytes:
+    about = {"name": session.name, "created": instant(session.created_ns), "source": session.source}
+    about |= {"origin": session.origin} | ({} if session.labels == "{}" else {"labels": session.labels})
+    return line(object_(recorder_cassette=VERSION, session=about))
+
+
+def read_header(written: bytes) -> Session:
+    """The session, with an id that the same header always gives. Raises `ValueError`."""
+    given = value(written)
+    if not isinstance(given, dict) or "recorder_cassette" not in given:
+        raise ValueError('it does not begin with {"recorder_cassette": …}')
+    version = given["recorder_cassette"]
+    if version != VERSION:
+        raise ValueError(
+            f"version {str(version)[:20]} of the format is not known here, only {VERSION}: upgrade recorder"
+        )
+    if given.keys() != {"recorder_cassette", "session"}:
+        raise ValueError("it has the version and the session, and nothing else")
+    about = msgspec.convert(given["session"], _Session)
+    created_ns = nanoseconds(about.created)
+    row = {"session_id": uuid7(max(0, created_ns), bytes(10)), "created_ns": created_ns}
+    row |= {"name": about.name, "source": about.source, "origin": about.origin, "labels": about.labels}
+    if not isinstance(value(about.labels), dict):
+        raise ValueError("labels is no JSON object")
+    return storable(msgspec.convert(row, Session))
+
+
+def instant(ns: int) -> str:
+    """Wall time to the microsecond, as people read it."""
+    return (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def nanoseconds(written: object) -> int:
+    """Back. Raises `ValueError` for what is no instant, or none that the log can hold."""
+    try:
+        read = datetime.fromisoformat(str(written))
+        ns = (read - _EPOCH) // timedelta(microseconds=1) * 1000
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{str(written)[:40]} is no instant like 2026-01-31T12:00:00.000000Z") from error
+    if not -(2**63) <= ns < 2**63:
+        raise ValueError(f"{str(written)[:40]} is too far from now for the log")
+    return ns

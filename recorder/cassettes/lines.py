@@ -1,0 +1,140 @@
+"""A line of a cassette: one JSON value, on which nothing else depends but its value.
+
+Any JSON tool may write the line anew. It is UTF-8, and what a reviewer could not see, or what would turn the line
+around on the screen, is escaped. Pure.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+LINE_LIMIT = 128 * 2**20
+"""Bytes: a request body has at most 64 MiB, and never takes more than twice that, as text or in base64."""
+
+CONTENT_LIMIT = 2**20  # bytes of a piece: what a row of the log may have
+
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL's text has neither
+_WHOLE = range(-(2**63), 2**63)  # a bigint
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+class Literal(str):
+    """JSON as it is to stand in a line: a number with its zeros."""
+
+
+def text(value: Any) -> str:
+    """A value as JSON. Raises `ValueError` for what JSON cannot say."""
+    if isinstance(value, Literal):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def array(*cells: Any) -> Literal:
+    return Literal(f"[{','.join(map(text, cells))}]")
+
+
+def object_(**fields: Any) -> Literal:
+    return Literal("{" + ",".join(f"{text(name)}:{text(value)}" for name, value in fields.items()) + "}")
+
+
+def line(written: str) -> bytes:
+    """JSON as a line."""
+    return _UNSEEN.sub(lambda unseen: f"\\u{ord(unseen[0]):04x}", written).encode() + b"\n"
+
+
+DEPTH_LIMIT = 200  # of nesting: ten times what APIs send, and a fifth of what Python's own reader can do
+PAYLOAD_DEPTH = DEPTH_LIMIT - 8  # of what stands in a line, as a part of its value
+
+
+def value(written: bytes | str, depth: int = DEPTH_LIMIT) -> Any:
+    """What JSON says. Raises `ValueError` for what is none, for numbers that are none, and for deeper nesting."""
+    try:
+        read = json.loads(written, parse_constant=_refuse)
+    except RecursionError:
+        read = None
+    else:
+        opened = written.count(b"[") + written.count(b"{") if isinstance(written, bytes) else depth + 1
+        if opened <= depth or not _is_deeper(read, depth):
+            return read
+    raise ValueError(f"it is nested too deep, over {depth} times")
+
+
+def _is_deeper(given: Any, depth: int) -> bool:
+    level = [given]
+    for _ in range(depth + 1):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(given: Any) -> Iterable[Any]:
+    return given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+# -- rows
+
+
+def storable(row: Row) -> Row:
+    """A row, if every engine can hold it. Raises `ValueError`."""
+    for said in msgspec.structs.astuple(row):
+        if (isinstance(said, int) and said not in _WHOLE) or (isinstance(said, str) and _UNSTORABLE.search(said)):
+            raise ValueError("it holds a value that no log can hold")
+    return row
+
+
+# -- bytes
+
+
+def content(raw: bytes) -> str | dict[str, str]:
+    """Bytes as text; those that are no text, or would be longer so, in base64."""
+    try:
+        said = raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(raw).decode()}
+    return said if len(text(said)) <= 2 * len(raw) + 2 else {"base64": b64encode(raw).decode()}
+
+
+def content_bytes(given: Any) -> bytes:
+    """Back. Raises `ValueError`."""
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, dict) and list(given) == ["base64"] and isinstance(given["base64"], str):
+        try:
+            return b64decode(given["base64"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"its base64 is none: {error}") from error
+    raise ValueError('its bytes are neither text nor {"base64": "…"}')
+
+
+# -- times: microseconds, written as seconds
+
+
+def seconds(us: int) -> Literal:
+    """Always six digits: numbers of one length are read down a column."""
+    whole, rest = divmod(abs(us), 1_000_000)
+    return Literal(f"{'-' if us < 0 else ''}{whole}.{rest:06d}")
+
+
+SECONDS_LIMIT = 2**32  # 136 years: so many microseconds are exact in a float, and fit a bigint as nanoseconds
+
+
+def microseconds(given: Any) -> int:
+    """Raises `ValueError` for what is no time."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not abs(given) < SECONDS_LIMIT:
+        raise ValueError(f"{str(given)[:40]} is no number of seconds")
+    return round(given * 1_000_000)

@@ -1,0 +1,213 @@
+"""The lines of a cassette → rows of the log, in order, each line checked against those before it.
+
+What follows from a line is made from it (`recorder.cassettes.steps`, `.frames`); what cannot follow is a `ValueError`
+inside and a `RecorderError` with the number of the line outside. Pure, but for the file it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from recorder.cassettes.frames import Framing, Style, bounded, piece
+from recorder.cassettes.header import nanoseconds, read_header
+from recorder.cassettes.lines import LINE_LIMIT, SECONDS_LIMIT, content_bytes, microseconds, storable, value
+from recorder.cassettes.steps import Sums, read, usual_request
+from recorder.cassettes.writing import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
+from recorder.dialects import DIALECTS, Keys, by_name
+from recorder.errors import RecorderError
+from recorder.events import Event, Exchange, Kind, Session, root, uuid7
+from recorder.heads import RequestRecord
+from recorder.redaction import target
+from recorder.restored import hash_after
+from recorder.sse import BOM, FRAME_LIMIT
+
+PIECE_LINE_LIMIT = 8 * 2**20  # a row has at most 1 MiB, of which each byte may be six characters of JSON
+REASON_LIMIT = 200  # characters of why: it may quote the line
+REQUEST_LIMIT = 64 * 2**20  # of a request body: what the proxy lets through
+
+Row = Exchange | Event
+
+_MERGE = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
+_STEPS: tuple[Kind, ...] = ("response", "reads", "gap", "end", "note")
+
+
+class Reader:
+    """The lines of one cassette, read once from the beginning."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        file.seek(0)
+        self._file = file
+        self.line = 0
+        self.session = Session("", 0, "", "", "{}", "import")
+
+    def rows(self) -> Iterator[Row]:
+        """Each exchange, followed by its events. Raises `RecorderError` with the line."""
+        try:
+            self.session = read_header(self._next().removeprefix(BOM))
+            part: _Part | None = None
+            while written := self._next():
+                if not written.strip():
+                    continue
+                rows, part = _read_line(written, part, self.session.session_id)
+                yield from rows
+        except (ValueError, RecursionError) as error:
+            said = " ".join(str(error).split())[:REASON_LIMIT]
+            raise RecorderError(f"line {self.line} is none of a cassette: {said}") from error
+
+    def exchanges(self) -> Iterator[tuple[Exchange, list[Event]]]:
+        """Each exchange with all its events. Raises `RecorderError` like `rows`."""
+        exchange: Exchange | None = None
+        events: list[Event] = []
+        for row in self.rows():
+            if isinstance(row, Event):
+                events.append(row)
+                continue
+            if exchange is not None:
+                yield exchange, events
+            exchange, events = row, []
+        if exchange is not None:
+            yield exchange, events
+
+    def _next(self) -> bytes:
+        self.line += 1
+        written = self._file.readline(LINE_LIMIT + 1)
+        limit = PIECE_LINE_LIMIT if written.startswith(b"[") else LINE_LIMIT
+        if len(written) > limit:
+            raise ValueError(f"it has over {limit >> 20} MiB")
+        if written.startswith(_MERGE):
+            raise ValueError("it is the mark of a merge conflict, which is to be resolved first")
+        return written
+
+
+def _read_line(written: bytes, part: _Part | None, session_id: str) -> tuple[list[Row], _Part | None]:
+    given = value(written)
+    number = given.get("exchange") if isinstance(given, dict) else given[1] if _is_piece(given) else None
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
+        raise ValueError(
+            "it is neither an object with the number of an exchange, nor an array with one in second place"
+        )
+    if isinstance(given, dict) and "request" in given:
+        if part is not None and number <= part.number:
+            raise ValueError(f"exchange {number} begins after exchange {part.number}")
+        return _begun(number, given, session_id)
+    if part is None or number != part.number:
+        raise ValueError(f"it is of exchange {number}, whose request does not stand before it")
+    return [part.piece(given) if isinstance(given, list) else part.step(given)], part
+
+
+def _is_piece(given: Any) -> bool:
+    return isinstance(given, list) and len(given) in (4, 5)
+
+
+class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of an exchange."""
+
+    exchange: int
+    started: str
+    api: str
+    request: Any
+    about: dict[str, Any] = {}
+    body: Any = msgspec.UNSET
+    style: Style = Style()
+
+
+class _Keys(Keys, frozen=True, forbid_unknown_fields=True):
+    """The columns that a line has of its event."""
+
+
+class _More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the fifth cell of a piece may say."""
+
+    pad: int = 0
+    keys: _Keys | None = None
+
+
+class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a step says besides what it is."""
+
+    exchange: int
+    after: Any
+    keys: _Keys | None = None
+    framing: Framing | None = None
+
+
+def _begun(number: int, given: Any, session_id: str) -> tuple[list[Row], _Part]:
+    """The rows of a request: the exchange, its head, its body in parts."""
+    first = msgspec.convert(given, _Request)
+    if first.api not in {dialect.name for dialect in DIALECTS}:
+        raise ValueError(f"the api {first.api!r} is not known")
+    if unknown := first.about.keys() - set(Exchange.__struct_fields__) | first.about.keys() & LEFT_OUT:
+        raise ValueError(f"about has {min(unknown)!r}, which does not belong there")
+    body = _body(first)
+    raw = read("request", first.request, usual_request(body))
+    usual = usual_row(msgspec.json.decode(raw, type=RequestRecord))
+    started_ns = nanoseconds(first.started)
+    ids = {"session_id": session_id, "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big"))}
+    own = {**ids, "started_ns": started_ns, "recorder_id": "cassette", "api": first.api}
+    exchange = msgspec.convert({**usual, **first.about, **own}, Exchange)
+    exchange = storable(msgspec.structs.replace(exchange, target=target(exchange.target)))
+    part = _Part(number, exchange)
+    parts = [body[at : at + FRAME_LIMIT] for at in range(0, len(body), FRAME_LIMIT)]
+    return [exchange, part.event("request", raw), *(part.event("request", each, Keys("body")) for each in parts)], part
+
+
+def _body(first: _Request) -> bytes:
+    """The body of a request. Raises `ValueError`."""
+    if first.body is msgspec.UNSET:
+        return b""
+    body = content_bytes(first.body["raw"]) if is_raw(first.body) else first.style.text(first.body).encode()
+    if len(body) > REQUEST_LIMIT:
+        raise ValueError(f"its body has over {REQUEST_LIMIT >> 20} MiB")
+    return body
+
+
+class _Part:
+    """An exchange that is being read."""
+
+    def __init__(self, number: int, exchange: Exchange) -> None:
+        self.number = number
+        self.sums = Sums()
+        self._exchange = exchange
+        self._dialect = by_name(exchange.api)
+        self._framing = Framing()
+        self._pos, self._at_us, self._ended = 0, 0, False
+        self._hash = root(exchange.session_id, exchange.exchange_id)
+
+    def piece(self, given: list[Any]) -> Event:
+        """The event of an array. Raises `ValueError`."""
+        more = msgspec.convert(given[4] if len(given) > 4 else {}, _More)
+        kind, raw = piece(given[2], given[3], more.pad, self._framing)
+        self._pass(given[0])
+        return self.event(kind, raw, usual_keys(self._dialect, kind, raw) if more.keys is None else more.keys)
+
+    def step(self, given: dict[str, Any]) -> Event:
+        """The event of an object. Raises `ValueError`."""
+        kind = next((kind for kind in _STEPS if kind in given), None)
+        if kind is None:
+            raise ValueError(f"it says none of {', '.join(('request', *_STEPS))}")
+        step = msgspec.convert({name: said for name, said in given.items() if name != kind}, _Step)
+        self._framing = step.framing or self._framing
+        self._pass(step.after)
+        raw = read(kind, given[kind], usual_step(kind, self.sums))
+        return self.event(kind, raw, step.keys or NO_KEYS)
+
+    def event(self, kind: Kind, raw: bytes, keys: Keys = NO_KEYS) -> Event:
+        """The next event, chained to the one before it. Raises `ValueError` if none can follow."""
+        if self._ended and kind != "note":
+            raise ValueError(f"exchange {self.number} has ended before it")
+        ids = (self._exchange.session_id, self._exchange.exchange_id)
+        said = msgspec.structs.asdict(storable(keys))
+        event = Event(*ids, self._pos, kind, self._at_us * 1000, raw=bounded(raw), hash=b"", **said)
+        self._hash = hash_after(self._hash, event, self._pos)
+        self._pos += 1
+        self._ended = self._ended or kind == "end"
+        self.sums.add(event)
+        return msgspec.structs.replace(event, hash=self._hash)
+
+    def _pass(self, after: Any) -> None:
+        self._at_us += microseconds(after)
+        if abs(self._at_us) >= SECONDS_LIMIT * 1_000_000:
+            raise ValueError("it is too long after the beginning of its exchange")

@@ -1,0 +1,95 @@
+"""The cassette, `.sse.jsonl`: a session as a text file for git. See docs/cassettes.md.
+
+    {"recorder_cassette":1,"session":{"name":"demo",…}}
+    {"exchange":1,"started":"2026-09-21T14:13:20.000001Z","api":"openai-responses","request":{…},"body":{…}}
+    {"exchange":1,"after":0.350123,"response":{"status":200,…}}
+    [0.000412,1,"response.created",{"type":"response.created",…}]
+    {"exchange":1,"after":0.000031,"end":{"status":"completed","outcome":"eof"}}
+
+This module reads it, line by line, into rows of the log: bytes, kinds, types and numbers as they were recorded, times
+to the microsecond. Nothing in a cassette is a path, nothing in it is taken on trust, and nothing in it is larger when
+read than `recorder.cassettes.lines` and the size of the file allow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from recorder.cassettes import Entry, Names
+from recorder.cassettes.jsonl import CUT_OFF, restored_head
+from recorder.cassettes.reading import Reader
+from recorder.cassettes.writing import cassette
+from recorder.errors import NotFoundError, RecorderError
+from recorder.events import BODY_KINDS, Event, Exchange, Session
+from recorder.exported import event_line
+from recorder.recorded import Recorded, recorded
+from recorder.records import Mark
+
+CASSETTE_LIMIT = 256 * 2**20  # of a file that a test holds in memory: more than any git host takes
+TOO_LARGE = RecorderError(f"it is over {CASSETTE_LIMIT >> 20} MiB, far more than a test needs: split it")
+
+
+def read_cassette(path: Path | str) -> list[Recorded]:
+    """The exchanges of a cassette, as they can be answered with. Raises `RecorderError` with file and line."""
+    try:
+        with Path(path).open("rb") as file:
+            if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
+                raise TOO_LARGE
+            return [recorded(exchange, events) for exchange, events in Reader(file).exchanges()]
+    except FileNotFoundError as error:
+        raise NotFoundError(f"There is no cassette {path}.") from error
+    except (OSError, ValueError, RecorderError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise RecorderError(f"The cassette {path} cannot be read: {said}.") from error
+
+
+def formatted(file: BinaryIO) -> list[bytes]:
+    """The lines of a cassette in their canonical form, exchanges numbered from 1. Raises `RecorderError`."""
+    if file.seek(0, os.SEEK_END) > CASSETTE_LIMIT:
+        raise TOO_LARGE
+    reader = Reader(file)
+    exchanges = list(reader.exchanges())
+    return list(cassette(reader.session, exchanges))
+
+
+class SseJsonl:
+    """A cassette, checked: what `recorder import` enters."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Raises `RecorderError` with the line that is not as it should be."""
+        self._file = file
+        self.events = 0
+        reader = Reader(file)
+        if not sum(isinstance(row, Exchange) for row in reader.rows()):
+            raise RecorderError("there is no exchange in it")
+        self._told = reader.session
+
+    @property
+    def name(self) -> str:
+        """The name of the session that was recorded."""
+        return self._told.name
+
+    def session(self, name: str, names: Names) -> Session:
+        """The session that was recorded, under an id of its own."""
+        fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
+        return msgspec.structs.replace(self._told, **fresh)
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Its exchanges, under ids of their own; a chunk is an event."""
+        t_ns, begun, cut_off = 0, False, msgspec.json.encode(CUT_OFF)
+        for row in Reader(self._file).rows():
+            if isinstance(row, Event):
+                t_ns = row.t_ns
+                self.events += row.kind in BODY_KINDS
+                yield Entry(Mark.CHUNK, t_ns, event_line(row))
+                continue
+            if begun:
+                yield Entry(Mark.END, t_ns, cut_off)
+            t_ns, begun = 0, True
+            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(restored_head(row, session, names)))
+        yield Entry(Mark.END, t_ns, cut_off)

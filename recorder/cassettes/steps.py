@@ -1,0 +1,196 @@
+"""The steps in the life of an exchange as JSON, and back: request, response, reads, gap, end, note.
+
+    {"exchange":1,"after":0.350123,"response":{"status":200,"reason":"OK","headers":[…]}}
+
+The value under the name of the kind is the event's `raw`, parsed. What follows from the rest of the exchange (sums,
+lengths, digests) is left out and found again, so that an edited line makes no other line a lie; it stands there only
+where it is something else. `raw` that no value gives back exactly is `{"raw": …}`. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from recorder import redaction
+from recorder.cassettes.lines import (
+    PAYLOAD_DEPTH,
+    Literal,
+    array,
+    content,
+    content_bytes,
+    microseconds,
+    seconds,
+    text,
+    value,
+)
+from recorder.decoding import Decoder
+from recorder.events import BODY_KINDS, Event, Kind
+from recorder.heads import EndRecord, GapRecord, RequestRecord, ResponseHead
+
+_RAW = "raw"
+_REDACTED = re.compile(rf"{redaction.REDACTED}(?: \(\d+ bytes\))?")
+
+_encode = msgspec.json.Encoder().encode
+_decode_reads = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+class Sums:
+    """What the events of an exchange so far add up to: what `end` says of them, as a rule."""
+
+    def __init__(self) -> None:
+        self._body = sha256()
+        self._status: int | None = None
+        self._coding: str | None = None
+        self._bytes = self._events = self._frames = self._gap_chunks = self._gap_bytes = 0
+
+    def add(self, event: Event) -> None:
+        """The next event."""
+        self._events += 1
+        if event.kind in BODY_KINDS:
+            self._body.update(event.raw)
+            self._bytes += len(event.raw)
+            self._frames += event.kind == "frame"
+        elif event.kind == "response":
+            head = msgspec.json.decode(event.raw, type=ResponseHead)
+            self._status = head.status
+            headers = {name.lower(): given for name, given in head.headers}
+            self._coding = Decoder(headers.get("content-encoding")).coding
+        elif event.kind == "gap":
+            gap = msgspec.json.decode(event.raw, type=GapRecord)
+            self._gap_chunks += gap.chunks
+            self._gap_bytes += gap.size_bytes
+
+    def usual_end(self) -> dict[str, Any]:
+        """What `end` says of an exchange that is whole, besides how it ended."""
+        digest = self._body.hexdigest()
+        sums = {"wire_bytes": self._bytes, "wire_sha256": digest, "body_bytes": self._bytes, "body_sha256": digest}
+        counts = {"events": self._events, "frames": self._frames}
+        gaps = {"gap_chunks": self._gap_chunks, "gap_bytes": self._gap_bytes}
+        coding = {"coding": self._coding, "undecoded": None}
+        return {"error": None, "http_status": self._status, **sums, **counts, **gaps, **coding, "lossless": True}
+
+
+def usual_request(body: bytes) -> dict[str, Any]:
+    """What a request says of a body that came whole and without a coding."""
+    size, digest = len(body), sha256(body).hexdigest()
+    return {"wire_bytes": size, "wire_sha256": digest, "body_bytes": size, "complete": True, "undecoded": None}
+
+
+def usual_response() -> dict[str, Any]:
+    """What a response says as a rule."""
+    return {"http_version": "1.1"}
+
+
+def told(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
+    """What stands in a line for `raw`."""
+    raw = _cleaned(kind, raw)
+    try:
+        short = _SHORTENED[kind](raw, usual)
+        again = read(kind, value(text(short)), usual)
+    except ValueError:
+        return {_RAW: content(raw)}
+    return short if again == (_to_microseconds(raw) if kind == "reads" else raw) else {_RAW: content(raw)}
+
+
+def read(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
+    """`raw`. Raises `ValueError` for what cannot be that of such an event."""
+    is_raw = isinstance(given, dict) and list(given) == [_RAW]
+    return _cleaned(kind, content_bytes(given[_RAW]) if is_raw else _READ[kind](given, usual))
+
+
+def _cleaned(kind: Kind, raw: bytes) -> bytes:
+    """`raw` as the log may have it, whoever wrote it: no header, no target reaches it unredacted."""
+    if kind not in _RECORDS:
+        return raw
+    record = msgspec.json.decode(raw, type=_RECORDS[kind])
+    clean = {name: clean(getattr(record, name)) for name, clean in _CLEANED.items() if hasattr(record, name)}
+    redacted = msgspec.structs.replace(record, **clean)
+    return raw if redacted == record else _encode(redacted)
+
+
+def _shortened(kind: Kind) -> Callable[[bytes, Mapping[str, Any]], Any]:
+    def shortened(raw: bytes, usual: Mapping[str, Any]) -> dict[str, Any]:
+        record = msgspec.to_builtins(msgspec.json.decode(raw, type=_RECORDS[kind]))
+        return {name: said for name, said in record.items() if name not in usual or usual[name] != said}
+
+    return shortened
+
+
+def _record(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
+    def record(given: Any, usual: Mapping[str, Any]) -> bytes:
+        if not isinstance(given, dict):
+            raise ValueError(f"what {kind} says is an object")
+        if unknown := given.keys() - set(_RECORDS[kind].__struct_fields__):
+            raise ValueError(f"{kind} says {sorted(unknown)[0]!r}, which this version does not know")
+        return _encode(msgspec.convert({**usual, **given}, _RECORDS[kind]))
+
+    return record
+
+
+def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Headers as a recorder keeps them; those that are redacted already stay as they are."""
+    return [pair if _REDACTED.fullmatch(pair[1]) else _redacted(*pair) for pair in given]
+
+
+def _redacted(name: str, said: str) -> tuple[str, str]:
+    [(_, kept)] = redaction.headers([(name.encode("latin-1", "replace"), said.encode("latin-1", "replace"))])
+    return name, kept
+
+
+_CLEANED: Mapping[str, Callable[[Any], Any]] = {"headers": clean_headers, "target": redaction.target}
+
+# -- reads: [[seconds since the one before, bytes], …], the first since the exchange began
+
+
+def _to_microseconds(raw: bytes) -> bytes:
+    return _encode([(t_ns // 1000 * 1000, size) for t_ns, size in _decode_reads(raw)])
+
+
+def _short_reads(raw: bytes, usual: Mapping[str, Any]) -> Literal:
+    before_us, written = 0, []
+    for t_ns, size in _decode_reads(raw):
+        written.append(array(seconds(t_ns // 1000 - before_us), size))
+        before_us = t_ns // 1000
+    return array(*written)
+
+
+def _reads(given: Any, usual: Mapping[str, Any]) -> bytes:
+    at_us, reads = 0, []
+    for after, size in msgspec.convert(given, list[tuple[float, int]]):
+        at_us += microseconds(after)
+        reads.append((at_us * 1000, size))
+    return _encode(reads)
+
+
+# -- notes: any bytes, which are JSON as a rule
+
+
+def _parsed(raw: bytes, usual: Mapping[str, Any]) -> Any:
+    return value(raw, PAYLOAD_DEPTH)
+
+
+def _unparsed(given: Any, usual: Mapping[str, Any]) -> bytes:
+    return text(given).encode()
+
+
+_RECORDS: Mapping[Kind, type[msgspec.Struct]] = {
+    "request": RequestRecord,
+    "response": ResponseHead,
+    "gap": GapRecord,
+    "end": EndRecord,
+}
+_SHORTENED: Mapping[Kind, Callable[[bytes, Mapping[str, Any]], Any]] = {
+    **{kind: _shortened(kind) for kind in _RECORDS},
+    "reads": _short_reads,
+    "note": _parsed,
+}
+_READ: Mapping[Kind, Callable[[Any, Mapping[str, Any]], bytes]] = {
+    **{kind: _record(kind) for kind in _RECORDS},
+    "reads": _reads,
+    "note": _unparsed,
+}

@@ -1,0 +1,164 @@
+"""Rows of the log → the lines of a cassette. Pure, but for `save`, which puts them into a file.
+
+Exchanges follow one another, numbered from 1; their lines stand together, so that what changes in one changes its
+lines only. Columns that are what the dialect says of the bytes are left out; a line has them where they are not.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recorder.cassettes.frames import STYLES, Framing, Style, cells, framing_of, piece
+from recorder.cassettes.header import header_line, instant
+from recorder.cassettes.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
+from recorder.cassettes.steps import Sums, told, usual_request, usual_response
+from recorder.dialects import Dialect, Keys, by_name
+from recorder.errors import RecorderError
+from recorder.events import BODY_KINDS, Event, Exchange, Session
+from recorder.heads import RequestRecord
+
+NO_KEYS = Keys()
+LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", "api"})
+"""Columns of an exchange that are made anew, or stand in its first line under another name."""
+
+
+def cassette(session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]) -> Iterator[bytes]:
+    """A session with its exchanges, each with all its events in order. Raises `RecorderError`."""
+    yield header_line(session)
+    for number, (exchange, events) in enumerate(exchanges, 1):
+        yield from exchange_lines(number, exchange, events)
+
+
+def exchange_lines(number: int, exchange: Exchange, events: Sequence[Event]) -> Iterator[bytes]:
+    """One exchange. Raises `RecorderError` if it has no request."""
+    if not events or events[0].kind != "request":
+        raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
+    asked = 1 + sum(event.kind == "request" for event in events[1:])
+    yield _request_line(number, exchange, events[:asked])
+    writer = _Writer(number, by_name(exchange.api), framing_of(event.raw for event in events if event.kind == "frame"))
+    for event in events[:asked]:
+        writer.sums.add(event)
+    for event in events[asked:]:
+        yield writer.line(event)
+
+
+def _request_line(number: int, exchange: Exchange, events: Sequence[Event]) -> bytes:
+    head, body = events[0].raw, b"".join(event.raw for event in events[1:])
+    request = told("request", head, usual_request(body))
+    usual = usual_row(msgspec.json.decode(head, type=RequestRecord))
+    row = msgspec.structs.asdict(exchange)
+    about = {name: row[name] for name in row.keys() - LEFT_OUT if usual.get(name) != row[name]}
+    return line(
+        object_(
+            exchange=number,
+            started=instant(exchange.started_ns),
+            api=exchange.api,
+            **({"about": dict(sorted(about.items()))} if about else {}),
+            request=request,
+            **(_body(body) if body else {}),
+        )
+    )
+
+
+def usual_row(record: RequestRecord) -> Mapping[str, Any]:
+    """What the row of an exchange says, as a rule, that its request says."""
+    return {"provider": record.upstream, "method": record.method, "target": record.target}
+
+
+def _body(body: bytes) -> Mapping[str, Any]:
+    """A request body, parsed if some style gives it back."""
+    for style in STYLES:
+        try:
+            given = value(body, PAYLOAD_DEPTH)
+            if not is_raw(given) and style.text(value(line(Literal(style.text(given))))).encode() == body:
+                return {"body": given} if style == Style() else {"body": given, "style": msgspec.to_builtins(style)}
+        except ValueError:
+            continue
+    return {"body": {"raw": content(body)}}
+
+
+def is_raw(body: Any) -> bool:
+    """Whether a body reads as bytes."""
+    return isinstance(body, dict) and list(body) == ["raw"]
+
+
+class _Writer:
+    """The lines of an exchange after its request."""
+
+    def __init__(self, number: int, dialect: Dialect, framing: Framing) -> None:
+        self._number, self._dialect, self._framing = number, dialect, framing
+        self._at_us = 0
+        self.sums = Sums()
+
+    def line(self, event: Event) -> bytes:
+        after, self._at_us = seconds(event.t_ns // 1000 - self._at_us), event.t_ns // 1000
+        written = self._piece(event, after) if event.kind in BODY_KINDS else self._step(event, after)
+        self.sums.add(event)
+        return written
+
+    def _piece(self, event: Event, after: Literal) -> bytes:
+        name, payload, pad = cells(event.kind, event.raw, self._framing)
+        keys = self._keys(event)
+        more = [{**({"pad": pad} if pad else {}), **keys}] if pad or keys else []
+        written = line(array(after, self._number, name, payload, *more))
+        again = value(written)
+        if piece(again[2], again[3], pad, self._framing) == (event.kind, event.raw):
+            return written
+        word = "raw" if event.kind == "frame" else event.kind
+        return line(array(after, self._number, None, {word: content(event.raw)}, *([keys] if keys else [])))
+
+    def _step(self, event: Event, after: Literal) -> bytes:
+        said = told(event.kind, event.raw, usual_step(event.kind, self.sums))
+        more = self._keys(event)
+        if event.kind == "response" and self._framing != Framing():
+            more["framing"] = msgspec.to_builtins(self._framing)
+        return line(object_(exchange=self._number, after=after, **{event.kind: said}, **more))
+
+    def _keys(self, event: Event) -> dict[str, Any]:
+        """The columns of an event, if they are others than what is usual."""
+        usual = usual_keys(self._dialect, event.kind, event.raw)
+        columns = {name: getattr(event, name) for name in Keys.__struct_fields__}
+        if columns == msgspec.structs.asdict(usual):
+            return {}
+        return {"keys": {name: said for name, said in columns.items() if said is not None}}
+
+
+def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
+    """What a step says as a rule, after events with these sums."""
+    usual: Mapping[str, Callable[[], dict[str, Any]]] = {"response": usual_response, "end": sums.usual_end}
+    return usual[kind]() if kind in usual else {}
+
+
+def usual_keys(dialect: Dialect, kind: str, raw: bytes) -> Keys:
+    """What the dialect says of a piece."""
+    return dialect.keys(raw) if kind in ("frame", "tail") else NO_KEYS
+
+
+def save(path: Path, lines: Iterable[bytes]) -> None:
+    """Put lines in the place of a file, whole or not at all. Raises `OSError`, and what `lines` raises."""
+    path = Path(os.path.realpath(path))  # a link stays one
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
