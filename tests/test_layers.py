@@ -16,8 +16,9 @@ PACKAGE = ROOT / "recorder"
 # Top to bottom: a module imports only from those above its own.
 PURE = (
     *("errors", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
-    *("reading", "projections", "folding", "exported", "restored"),
+    *("reading", "projections", "folding", "recorded", "exported", "restored"),
     *("grouping", "redaction", "routing", "assembly"),
+    *("noise_rules", "noise", "differences", "likeness", "candidates", "nearest", "retrieved", "matching"),
 )
 ADAPTERS = {
     "journal": ("segments", "carried", "journal"),
@@ -25,12 +26,11 @@ ADAPTERS = {
         *("location", "sqlite", "glossary", "views", "schema", "migrate", "resumed", "projector", "store", "rebuild"),
         *("progress", "listing", "tally", "log", "folded", "query"),
     ),
-    "transports": ("transports",),
+    "transports": ("playback", "transports"),
     "proxy": ("admission", "proxy", "server"),
-    "playback": ("playback",),
     "cassettes": ("cassettes",),
 }
-WIRING = ("ingest", "demo", "commands", "__main__")
+WIRING = ("ingest", "demo", "commands", "testing", "__main__")
 
 LAYERS = (*PURE, *(name for group in ADAPTERS.values() for name in group), *WIRING)
 GROUP = {name: group for group, names in ADAPTERS.items() for name in names}

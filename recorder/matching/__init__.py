@@ -1,0 +1,151 @@
+"""Which recorded exchange answers a request.
+
+Rules of this file:
+
+* Method, upstream, path and query must be the same. Then a ladder, the surest rung first: the same body; the same but
+  for noise; the only one unused at that position of a conversation. It is never a guess: the next rung is a miss, and
+  that says what was nearest and where it differs.
+* Requests that are alike are answered in recorded order, each recorded answer once. GET asks for a state: it uses up
+  its answers in order too, and then the last one stands.
+* Exchanges are given away by `dict.pop`, which gives each key to one thread only; all else is computed from what does
+  not change, so that two threads that compute it at once get the same. There is no lock to hold.
+* Pure, and never raises, whatever is asked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from recorder import redaction
+from recorder.matching.candidates import Entry, Group, Line, Question
+from recorder.matching.differences import Difference
+from recorder.matching.likeness import Place, Request, place, request_of
+from recorder.matching.nearest import Miss, all_used, elsewhere, unlike
+from recorder.matching.noise import DEFAULT_RULES, Rules
+from recorder.matching.noise_rules import How
+from recorder.matching.retrieved import Responses
+from recorder.recorded import Recorded
+
+__all__ = ["Difference", "Match", "Matcher", "Miss", "Request", "Seen", "request_of"]
+
+SEEN_LIMIT = 10_000
+"""Requests that are remembered: a mock server may run for days."""
+
+
+class Match(msgspec.Struct, frozen=True):
+    """The answer."""
+
+    recorded: Recorded
+    how: How
+    after: int | None = None  # of a stream that is resumed: only the events with greater numbers
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was asked, and how it was answered."""
+
+    method: str
+    target: str  # redacted
+    upstream: str
+    body_bytes: int
+    how: How | Literal["miss"]
+    exchange_id: str | None = None  # what it was answered with
+    message: str | None = None  # of a miss
+
+
+class Matcher:
+    """Recorded exchanges, each to be given away once.
+
+    `strict`: when all that are alike are used, the next request is a miss; otherwise the last answer is given again.
+    """
+
+    def __init__(self, recordings: Sequence[Recorded], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
+        self._rules = rules
+        self._strict = strict
+        self._entries = [Entry(number, recorded, rules) for number, recorded in enumerate(recordings)]
+        places: dict[Place, list[Entry]] = {}
+        for entry in self._entries:
+            places.setdefault(entry.place, []).append(entry)
+        self._groups = {place: Group(entries) for place, entries in places.items()}
+        self._unused = {entry.number: entry for entry in self._entries}
+        self._seen: deque[Seen] = deque(maxlen=SEEN_LIMIT)
+
+    def match(self, request: Request) -> Match | Miss:
+        """The answer to a request, which is then used."""
+        found = self._match(request)
+        self._seen.append(_seen(request, found))
+        return found
+
+    def unused(self) -> list[Recorded]:
+        """What nobody has asked for, in recorded order."""
+        return [entry.recorded for entry in self._entries if entry.number in self._unused]
+
+    def seen(self) -> list[Seen]:
+        """What was asked and how it was answered, in order."""
+        return list(self._seen)
+
+    def _match(self, request: Request) -> Match | Miss:
+        at = place(request, self._rules)
+        group = self._groups.get(at)
+        question = Question(request, at, self._rules, group) if group else None
+        found = self._alike(question) if question else None
+        if found is None and (retrieved := self._responses.find(at) if at.method == "GET" else None):
+            found = Match(retrieved.recorded, "exact", retrieved.after)
+        if found is not None:
+            return found
+        if question is None:
+            return elsewhere(request, at, self._groups)
+        return unlike(question, self._unused, len(self._candidates(question)))
+
+    @cached_property
+    def _responses(self) -> Responses:
+        return Responses((entry.place, entry.recorded) for entry in self._entries)
+
+    def _alike(self, question: Question) -> Match | Miss | None:
+        """Down the ladder. Where equals are all used, what merely resembles is no answer."""
+        used: tuple[How, Line] | None = None
+        for how, line in question.lines(self._rules.until):
+            if (entry := self._next(line)) is not None:
+                return Match(entry.recorded, how)
+            used = used or (how, line)
+        if used is None:
+            return self._at_position(question)
+        how, line = used
+        if not self._strict or question.place.method in ("GET", "HEAD"):
+            return Match(line.members[-1].recorded, how)
+        return all_used(question, line)
+
+    def _next(self, line: Line) -> Entry | None:
+        """The first of the line that nobody has, from now on the caller's."""
+        while line.waiting:
+            try:
+                entry = line.waiting.popleft()
+            except IndexError:  # another thread took it
+                break
+            if self._take(entry):
+                return entry
+        return None
+
+    def _take(self, entry: Entry) -> bool:
+        return self._unused.pop(entry.number, None) is not None
+
+    def _at_position(self, question: Question) -> Match | None:
+        candidates = self._candidates(question)
+        if len(candidates) == 1 and self._take(candidates[0]):
+            return Match(candidates[0].recorded, "position")
+        return None
+
+    def _candidates(self, question: Question) -> list[Entry]:
+        """The unused ones at the same position of a conversation."""
+        return [entry for entry in question.at_position(self._rules.until) if entry.number in self._unused]
+
+
+def _seen(request: Request, found: Match | Miss) -> Seen:
+    asked = (request.method, redaction.target(request.target), request.upstream, len(request.body))
+    if isinstance(found, Match):
+        return Seen(*asked, found.how, found.recorded.exchange.exchange_id)
+    return Seen(*asked, "miss", message=found.message)

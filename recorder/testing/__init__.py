@@ -1,0 +1,31 @@
+"""Recordings in tests: transports for `httpx.Client`, `httpx2.Client` and their async clients.
+
+    transport = replay_transport(recorded_in("runs.db", "latest"))
+    client = OpenAI(http_client=httpx2.Client(transport=transport))
+
+A replay has the recorded bytes, at the recorded times if asked for, and fails as the recording did, with the library's
+own exceptions. `library` is the module `httpx` or `httpx2`; without it the first of httpx2 and httpx that is installed.
+"""
+
+from __future__ import annotations
+
+from recorder.testing.playing import (
+    UnusedRecordingsError,
+    async_fault_transport,
+    async_replay_transport,
+    fault_transport,
+    replay_transport,
+)
+from recorder.testing.recording import async_recording_transport, recording_transport
+from recorder.testing.stored import recorded_in
+
+__all__ = [
+    "UnusedRecordingsError",
+    "async_fault_transport",
+    "async_recording_transport",
+    "async_replay_transport",
+    "fault_transport",
+    "recorded_in",
+    "recording_transport",
+    "replay_transport",
+]

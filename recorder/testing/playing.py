@@ -1,0 +1,134 @@
+"""Replays and faults as transports of an HTTP library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recorder.matching import Matcher, Seen
+from recorder.matching.noise import DEFAULT_RULES, Rules
+from recorder.playback import Clock
+from recorder.recorded import Recorded
+from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
+from recorder.transports.fault_forms import parse_fault
+from recorder.transports.faults import FaultTransport
+from recorder.transports.pace import LOOP, THREAD
+from recorder.transports.replay import ReplayTransport
+
+NAMED = 10  # of the unused recordings, in the message that says so
+
+
+class UnusedRecordingsError(AssertionError):
+    """Some recordings were not asked for."""
+
+
+class _Replaying:
+    """What a test asks of a replay afterwards."""
+
+    _matcher: Matcher
+
+    @property
+    def requests(self) -> list[Seen]:
+        """What was asked, in order, and how it was answered."""
+        return self._matcher.seen()
+
+    def unused(self) -> list[Recorded]:
+        """The recordings that have answered nothing."""
+        return self._matcher.unused()
+
+    def assert_all_used(self) -> None:
+        """Raises `UnusedRecordingsError`, which lists them, if recordings have answered nothing."""
+        if unused := self.unused():
+            raise UnusedRecordingsError(_listed(unused))
+
+
+class SyncReplay(_Replaying, SyncFace):
+    """A replay for the library's Client."""
+
+    def __init__(self, core: Any, library: Library, matcher: Matcher) -> None:
+        super().__init__(core, library)
+        self._matcher = matcher
+
+
+class AsyncReplay(_Replaying, AsyncFace):
+    """A replay for the library's AsyncClient."""
+
+    def __init__(self, core: Any, library: Library, matcher: Matcher) -> None:
+        super().__init__(core, library)
+        self._matcher = matcher
+
+
+def replay_transport(
+    recordings: Sequence[Recorded],
+    *,
+    speed: float | None = None,
+    reads: bool = True,
+    rules: Rules = DEFAULT_RULES,
+    strict: bool = True,
+    otherwise: Any = 404,
+    faults: Sequence[str] = (),
+    seed: int = 0,
+    clock: Clock = THREAD,
+    library: Library | None = None,
+) -> Any:
+    """A transport for a Client that answers from recordings: a `SyncReplay`.
+
+    `speed` is a factor on the recorded times, or `None` for no pauses; with `reads` a body comes in the pieces that
+    were read, else event by event. `strict` gives each recording once, else the last of equal ones again. `otherwise`
+    answers what nothing was recorded for: an error of that status, a transport of the library, or `None` to raise.
+    `faults` are forms of `recorder.transports.fault_forms`. A `clock` of your own must not suspend in `sleep_until`.
+    """
+    library, matcher = library_for(library), Matcher(recordings, rules, strict=strict)
+    if not isinstance(otherwise, int | None):
+        otherwise = SyncBack(otherwise, library)
+    core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)
+    return SyncReplay(_faulty(core, faults, seed, clock), library, matcher)
+
+
+def async_replay_transport(
+    recordings: Sequence[Recorded],
+    *,
+    speed: float | None = None,
+    reads: bool = True,
+    rules: Rules = DEFAULT_RULES,
+    strict: bool = True,
+    otherwise: Any = 404,
+    faults: Sequence[str] = (),
+    seed: int = 0,
+    clock: Clock = LOOP,
+    library: Library | None = None,
+) -> Any:
+    """As `replay_transport`, for an AsyncClient: an `AsyncReplay`."""
+    library, matcher = library_for(library), Matcher(recordings, rules, strict=strict)
+    if not isinstance(otherwise, int | None):
+        otherwise = AsyncBack(otherwise, library)
+    core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)
+    return AsyncReplay(_faulty(core, faults, seed, clock), library, matcher)
+
+
+def fault_transport(
+    inner: Any, *faults: str, seed: int = 0, clock: Clock = THREAD, library: Library | None = None
+) -> Any:
+    """A transport for a Client that does the faults to what passes through another one of the library."""
+    library = library_for(library)
+    return SyncFace(_faulty(SyncBack(inner, library), faults, seed, clock), library)
+
+
+def async_fault_transport(
+    inner: Any, *faults: str, seed: int = 0, clock: Clock = LOOP, library: Library | None = None
+) -> Any:
+    """As `fault_transport`, for an AsyncClient."""
+    library = library_for(library)
+    return AsyncFace(_faulty(AsyncBack(inner, library), faults, seed, clock), library)
+
+
+def _faulty(core: Any, faults: Sequence[str], seed: int, clock: Clock) -> Any:
+    parsed = [parse_fault(fault) for fault in faults]
+    return FaultTransport(core, parsed, seed=seed, clock=clock) if parsed else core
+
+
+def _listed(unused: Sequence[Recorded]) -> str:
+    requests = [f"  {each.request.method} {each.request.target} ({each.request.upstream})" for each in unused]
+    more = [f"  and {len(unused) - NAMED} more"] if len(unused) > NAMED else []
+    count = "1 recording was" if len(unused) == 1 else f"{len(unused)} recordings were"
+    return "\n".join([f"{count} not asked for:", *requests[:NAMED], *more])

@@ -1,0 +1,135 @@
+"""Recording in the process of a client, without a proxy: a transport that journals what passes through the library's.
+
+An ingester process follows the journal, as beside a proxy. What was told is in the database when the transport is
+closed, as its client does. If the process dies before, the ingester brings in the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from recorder.errors import StoreBusyError
+from recorder.journal import Journal, JournalExchange
+from recorder.records import Mark
+from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
+from recorder.transports.recording import RecordingTransport, new_id
+from recorder.transports.replay import origin_of
+
+log = logging.getLogger(__name__)
+
+Wait = Callable[[Callable[[], None]], Awaitable[None]]  # how to do what takes a while
+
+DRAIN_S = 10.0  # for the ingester to commit what is left: here, nobody waits for a shell
+
+
+def recording_transport(
+    database: str | Path, *, session: str | None = None, inner: Any = None, library: Library | None = None
+) -> Any:
+    """A transport for a Client that records into a database.
+
+    `inner` is what it sends through, an HTTPTransport of the library unless given. Without a name for the session,
+    grouping finds one as for a proxy.
+    """
+    library = library_for(library)
+    back = SyncBack(inner or library.HTTPTransport(), library)
+    return SyncFace(_InProcess(database, back, session, _at_once), library)
+
+
+def async_recording_transport(
+    database: str | Path, *, session: str | None = None, inner: Any = None, library: Library | None = None
+) -> Any:
+    """As `recording_transport`, for an AsyncClient."""
+    library = library_for(library)
+    back = AsyncBack(inner or library.AsyncHTTPTransport(), library)
+    return AsyncFace(_InProcess(database, back, session, asyncio.to_thread), library)
+
+
+async def _at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+class _InProcess:
+    """The core: recording, its journal and its ingester."""
+
+    def __init__(self, database: str | Path, inner: Any, session: str | None, wait: Wait) -> None:
+        self._session, self._wait = session, wait
+        self._ingestion = _Ingestion(database)
+        self._recording = RecordingTransport(inner, self._ingestion)
+
+    async def handle_async_request(self, request: Any) -> Any:
+        source = "header" if self._session is not None else None
+        origin = msgspec.structs.replace(origin_of(request), session=self._session, session_source=source)
+        request.extensions["recorder"] = origin
+        return await self._recording.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._recording.aclose()
+        await self._wait(self._ingestion.close)
+
+
+class _Ingestion:
+    """A journal that threads share, and the process that brings it into the database."""
+
+    def __init__(self, database: str | Path) -> None:
+        from recorder.commands.database import journal_root
+        from recorder.location import database_url
+        from recorder.store import Store
+
+        url = database_url(database)
+        try:
+            Store(url).close()  # what is wrong with it is said now, not when something is recorded
+        except StoreBusyError:
+            log.warning("the database is locked by another process: the journal keeps what passes until it is free")
+        self._journal = Journal(journal_root(url), new_id())
+        self._lock = Lock()
+        self._closed = False
+        arguments = (url.render_as_string(hide_password=False), str(self._journal.directory))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "recorder.commands.ingester", *arguments],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def exchange(self) -> _Tape:
+        with self._lock:
+            return _Tape(self._journal.exchange(), self._lock)
+
+    def close(self) -> None:
+        """Wait until all is in the database."""
+        if self._closed:
+            return
+        self._closed = True
+        self._journal.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(DRAIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._journal.directory.exists():
+            log.warning("not all of the journal is in the log yet: `recorder db recover` brings in the rest")
+
+
+class _Tape:
+    """What one exchange writes to a journal that belongs to several threads."""
+
+    def __init__(self, tape: JournalExchange, lock: Lock) -> None:
+        self._tape, self._lock = tape, lock
+
+    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
+        with self._lock:
+            self._tape.write(mark, t_ns, payload)
+
+    def end(self, t_ns: int, payload: bytes) -> None:
+        with self._lock:
+            self._tape.end(t_ns, payload)

@@ -1,0 +1,186 @@
+"""What is taken out of a request as noise, and what is not."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from recorder.matching.noise import DEFAULT_RULES, Rules, rules_from
+from recorder.matching.noise_rules import DEFAULT
+
+
+def quiet(body: Any, rules: Rules = DEFAULT_RULES, others: dict[str, int] | None = None) -> Any:
+    return rules.quiet(copy.deepcopy(body), others)[0]
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"input": [{"role": "user", "content": [{"type": "input_text", "text": text}]}]}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt_cache_key": "0199"},
+        {"client_metadata": {"session_id": "0199"}},
+        {"metadata": {"user_id": '{"device_id":"d","session_id":"s"}'}},
+        {"safety_identifier": "u-1"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_field_that_is_noise_leaves_no_trace(fields: dict[str, Any]) -> None:
+    assert quiet({"model": "m", **fields}) == {"model": "m"}
+
+
+def test_what_stands_beside_a_noisy_field_stays() -> None:
+    assert quiet({"metadata": {"user_id": "u", "topic": "t"}}) == {"metadata": {"topic": "t"}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "x-anthropic-billing-header: cc_version=2.1.37.0d9; cc_entrypoint=cli; cch=fa690;",
+            "x-anthropic-billing-header: cc_version=2.1.38.ab1; cc_entrypoint=sdk-cli;",
+        ),
+        ("# currentDate\nToday's date is 2026-08-20.\n", "# currentDate\nToday's date is 2026-11-02.\n"),
+        ("Today's date: 2026-08-20", "Today's date: 2025-01-01"),
+        ("Today's date is Saturday, May 23, 2026 (formatted)", "Today's date is Samstag, 7. März 2026 (formatted)"),
+        (
+            "<current_date>2026-02-26</current_date><timezone>UTC</timezone>",
+            "<current_date>2026-02-27</current_date><timezone>Europe/Vienna</timezone>",
+        ),
+    ],
+)
+def test_what_a_client_tells_of_its_surroundings_is_noise(one: str, other: str) -> None:
+    assert quiet(says(one)) == quiet(says(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What happened on 2024-01-01?", "What happened on 2024-01-02?"),
+        ("Today's date is 2026-08-20. Sum it up.", "Today's date is 2026-08-20. Sum it all up."),
+        ("read /tmp/a/one.txt", "read /tmp/b/one.txt"),
+        ("pyd_ai_0123456789abcdef0123456789abcdef is what?", "pyd_ai_fedcba9876543210fedcba9876543210 is what?"),
+    ],
+)
+def test_what_a_person_says_is_no_noise(one: str, other: str) -> None:
+    assert quiet(says(one)) != quiet(says(other))
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "<environment_context>\n  <cwd>{}</cwd>\n</environment_context>",
+        "<env>\nWorking directory: {}\nIs directory a git repo: Yes",
+        " - Primary working directory: {}\n",
+        "I'm currently working in the directory: {}\n",
+        "# AGENTS.md instructions for {}\n\n<INSTRUCTIONS>",
+        "- **Workspace Directories:**\n  - {}\n",
+        "<workspace_roots><root>{}</root></workspace_roots>",
+        "The project's temporary directory is: {}\n",
+    ],
+)
+def test_a_directory_that_is_told_is_noise_wherever_it_stands(context: str) -> None:
+    def body(directory: str) -> dict[str, Any]:
+        call = {"type": "function_call", "arguments": json.dumps({"cmd": f"cat {directory}/src/x.py"})}
+        return {"input": [*says(context.format(directory))["input"], call]}
+
+    assert quiet(body("/home/me/project")) == quiet(body("/tmp/pytest-7/project"))
+    assert quiet(body("/home/me/project")) != quiet(body("/home/me/project"), Rules(()))
+
+
+def test_a_directory_is_found_as_a_whole_only() -> None:
+    body = {
+        "input": [*says("<cwd>/srv/app</cwd>")["input"], "/srv/app/x", "/srv/apple", "/usr/srv/app", "in /srv/app."]
+    }
+    assert quiet(body)["input"][1:] == ["<directory 0>/x", "/srv/apple", "/usr/srv/app", "in <directory 0>."]
+
+
+def test_two_directories_are_told_apart() -> None:
+    both = "<cwd>/srv/one</cwd><root>/srv/two</root> "
+    assert quiet(says(both + "read /srv/one/x")) != quiet(says(both + "read /srv/two/x"))
+
+
+def test_a_directory_within_another_is_found_first() -> None:
+    def told(one: str, other: str) -> dict[str, Any]:
+        return says(f"<cwd>{one}</cwd><root>{other}</root> read {other}/x")
+
+    assert quiet(told("/srv/one", "/srv/one/inner")) == quiet(told("/srv/one", "/tmp/other"))
+
+
+@pytest.mark.parametrize("directory", ["/", ".", "..", "C:\\"])
+def test_what_could_stand_anywhere_is_taken_for_no_directory(directory: str) -> None:
+    assert DEFAULT_RULES.quiet(says(f"<cwd>{directory}</cwd>"))[1] == {}
+
+
+def test_ids_made_by_a_client_are_told_apart_but_not_by_their_letters() -> None:
+    def calls(*ids: str) -> dict[str, Any]:
+        return {"messages": [{"tool_call_id": id} for id in ids]}
+
+    one, other, third = (f"pyd_ai_{letter * 32}" for letter in "abc")
+    assert quiet(calls(one, other, one)) == quiet(calls(third, one, third))
+    assert quiet(calls(one, other, one)) != quiet(calls(one, other, other))
+    assert quiet(calls("ls-1769000000000-a1b2")) == quiet(calls("ls-1770000000000-ffff"))
+    assert quiet(calls("ls_1769000000000_0")) == quiet(calls("ls_1770000000000_4"))
+
+
+def test_ids_made_by_a_model_are_no_noise() -> None:
+    assert quiet({"previous_response_id": "resp_1"}) != quiet({"previous_response_id": "resp_2"})
+    assert quiet({"input": [{"call_id": "call_1"}]}) != quiet({"input": [{"call_id": "call_2"}]})
+
+
+def test_headers_of_a_run_are_noise_and_others_are_kept_sorted() -> None:
+    given = [
+        *(("X-Stainless-Arch", "x64"), ("x-codex-turn-metadata", "{}"), ("session_id", "1"), ("Session-Id", "1")),
+        *(("traceparent", "00-1"), ("Authorization", "REDACTED (9 bytes)")),
+        *(("OpenAI-Beta", "b"), ("Anthropic-Version", "2023-06-01")),
+    ]
+    assert DEFAULT_RULES.headers(given) == [("anthropic-version", "2023-06-01"), ("openai-beta", "b")]
+
+
+def test_every_rule_says_its_name_and_its_reason_once() -> None:
+    assert len({rule.name for rule in DEFAULT}) == len(DEFAULT)
+    assert all(rule.reason and rule.what for rule in DEFAULT)
+
+
+def test_a_table_adds_rules_and_takes_some_away() -> None:
+    rules = rules_from(
+        {
+            "fields": ["metadata.run", "input.*.id"],
+            "texts": ["Build [0-9]+"],
+            "ids": ["job-[0-9]+"],
+            "headers": ["X-Tenant-*"],
+            "parameters": ["trace"],
+            "without": ["user-id"],
+        }
+    )
+    body = {"metadata": {"run": 7, "user_id": "u"}, "input": [{"id": "a", "text": "Build 12 failed"}, "job-12"]}
+    assert quiet(body, rules) == {"metadata": {"user_id": "u"}, "input": [{"text": "<own> failed"}, "<id 0>"]}
+    assert rules.headers([("x-tenant-id", "1"), ("accept", "a")]) == [("accept", "a")]
+    assert rules.is_parameter("trace")
+    assert rules.until == "position"
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"field": ["x"]}, "has no setting 'field'"),
+        ({"fields": "user"}, "fields must be a list of texts"),
+        ({"fields": [""]}, "fields must be a list of texts"),
+        ({"fields": ["a..b"]}, "'a..b' is no path"),
+        ({"texts": ["("]}, r"texts: '\(' is no regular expression"),
+        ({"texts": [".*"]}, "matches nothing at all"),
+        ({"directories": ["cwd=.+"]}, "needs one group"),
+        ({"without": ["nothing"]}, "there is no rule 'nothing'; the rules are "),
+        ({"until": "guess"}, "until must be one of exact, noise, position, not 'guess'"),
+        ({"until": 1}, "until must be one of"),
+    ],
+)
+def test_a_table_that_makes_no_sense_is_refused_with_a_sentence(table: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence) as refused:
+        rules_from(table)
+    assert str(refused.value).startswith("[match] ")
