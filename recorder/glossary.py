@@ -57,7 +57,7 @@ MEANINGS: Mapping[str, str] = {
     "error": "the provider's message, else what went wrong with the connection",
     "user_text": "the last that a person says in the request, cut to a title",
     "is_turn": "1 if the request ends with that; 0 if it goes on with a turn",
-    "superseded_by": "the later exchange that retrieved the same response; sums count that one only",
+    "superseded_by": "the exchange that has most of the same response, if it is another; sums count that one only",
     "lossless": "1 if every byte of the response is in the log",
     "messages": "how many",
     "reasoning": "how many pieces",

@@ -35,10 +35,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
     model: str | None = None  # of an exchange that has ended, as asked for or as answered
     client: str | None = None
-    status: str | None = None
+    status: str | None = None  # of any of its exchanges
     since_ns: int | None = None  # an exchange began then or later
     until_ns: int | None = None  # … and before this
-    words: str | None = None  # all of them in one message, one piece of reasoning, or the arguments of one call
+    words: str | None = None  # all in one message, piece of reasoning, or arguments of a call; `wea*` begins one
 
 
 class SessionRow(Session, frozen=True):
@@ -171,13 +171,10 @@ def _has(column: Any, value: str) -> Any:
 
 
 def _status() -> Any:
-    """How the last exchange of a session ended."""
-    last = select(exchanges.c.exchange_id).where(exchanges.c.session_id == sessions.c.session_id)
-    last = last.order_by(exchanges.c.started_ns.desc(), exchanges.c.exchange_id.desc()).limit(1)
-    of_last = last.correlate(sessions).scalar_subquery()
-    is_over = _some(events, events.c.exchange_id == of_last, events.c.kind == "end")
-    told = select(_told.c.status).where(_told.c.session_id == sessions.c.session_id, _told.c.exchange_id == of_last)
-    return case((is_over, func.coalesce(told.scalar_subquery(), UNKNOWN)), else_=OPEN)
+    """How an exchange ended, or that it has not."""
+    is_over = exists().where(_within(events), events.c.kind == "end").correlate(exchanges)
+    told = select(_told.c.status).where(_within(_told)).correlate(exchanges).scalar_subquery()
+    return case((is_over, func.coalesce(told, UNKNOWN)), else_=OPEN)
 
 
 def _said(words: str) -> AnySelect:
@@ -187,15 +184,20 @@ def _said(words: str) -> AnySelect:
 
 
 def _matches(words: str) -> Any:
-    """In quotes nothing is an operator of the search."""
-    quoted = " ".join('"{}"'.format(word.replace('"', '""')) for word in words.replace("\0", " ").split())
+    """In quotes nothing is an operator of the search; only a star at the end of a word is one, outside of them."""
+    quoted = " ".join(map(_quoted, words.replace("\0", " ").split()))
     return literal_column(SEARCH).op("MATCH")(quoted or '""')
+
+
+def _quoted(word: str) -> str:
+    said = word.replace('"', '""')
+    return f'"{said.removesuffix("*")}"*' if len(said) > 1 and said.endswith("*") else f'"{said}"'
 
 
 _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "model": lambda model: _some(_told, or_(_has(_told.c.request_model, model), _has(_told.c.response_model, model))),
     "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
-    "status": lambda status: _status() == status,
+    "status": lambda status: _some(exchanges, _status() == status),
     "words": lambda words: sessions.c.session_id.in_(_said(words)),
 }
 _BEGAN: Mapping[str, Callable[[Any, int], Any]] = {

@@ -14,17 +14,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, Row, Select, bindparam, func, select
+from sqlalchemy import URL, Row, Select, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.sql import Executable
 
 from recorder import migrate
-from recorder.errors import NotFoundError, UsageError
+from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.events import Event, Exchange, Session
 from recorder.listing import NEWEST_FIRST, SPANS, Listing, SessionRow, Wanted
 from recorder.location import database_path, database_url
 from recorder.progress import PROGRESS, Progress
 from recorder.resumed import EARLIER_EVENTS, each_number_once, earlier
-from recorder.schema import events, exchanges, rebuilds, sessions
+from recorder.schema import REBUILD_IS_DUE, events, exchanges, sessions
 from recorder.sqlite import reader_engine, translated
 from recorder.tally import By, Tally, sums_by, tallies
 
@@ -45,6 +46,8 @@ _EXCHANGES = (
     .where(exchanges.c.session_id == bindparam("session_id"))
     .order_by(exchanges.c.started_ns, exchanges.c.exchange_id)
 )
+
+_REBUILD_IS_DUE = text(REBUILD_IS_DUE)
 
 _after = [
     events.c.session_id == bindparam("session_id"),
@@ -74,6 +77,8 @@ class Log:
     async def open(cls, url: str | Path | URL) -> Self:
         """Raises `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
         path = database_path(database_url(url))
+        if path.is_dir():
+            raise StoreError(f"{path} is a directory: the database needs the path of a file.")
         if not path.exists():
             raise NotFoundError(f"There is no database {path} yet: nothing has been recorded there.")
         log = cls(path, reader_engine(path))
@@ -119,6 +124,11 @@ class Log:
             raise NotFoundError(f"There is no session {ref!r} in {self.path}: `recorder sessions` lists what there is.")
         return found[0]
 
+    async def count_named(self, name: str) -> int:
+        """How many sessions have this name."""
+        named = select(func.count()).select_from(sessions).where(sessions.c.name == name)
+        return int((await self._all(named))[0][0])
+
     async def exchanges(self, session_id: str) -> list[Exchange]:
         """The exchanges of a session, in order of their start."""
         return [Exchange(*row) for row in await self._all(_EXCHANGES, session_id=session_id)]
@@ -133,7 +143,7 @@ class Log:
 
     async def rebuild_is_due(self) -> bool:
         """Whether the projections lack exchanges that the log has."""
-        return bool(await self._all(select(rebuilds.c.name).limit(1)))
+        return bool((await self._all(_REBUILD_IS_DUE))[0][0])
 
     async def events(
         self, session_id: str, exchange_id: str, after: int = -1, kinds: Collection[str] | None = None
@@ -167,16 +177,18 @@ class Log:
         ids = sessions.c.session_id
         found = await self._newest(ids >= prefix, ids < f"{prefix}g", limit=CANDIDATES + 1)  # g: after any hex digit
         if len(found) > 1:
-            named = ", ".join(f"{session.session_id} ({session.name})" for session in found[:CANDIDATES])
-            more = " and more" if len(found) > CANDIDATES else ""
-            raise UsageError(f"{prefix!r} is the beginning of several session ids: {named}{more}. Give more of it.")
+            named = "".join(f"\n  {session.session_id} {session.name}" for session in found[:CANDIDATES])
+            more = "\n  …" if len(found) > CANDIDATES else ""
+            raise UsageError(
+                f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:{named}{more}"
+            )
         return found
 
     async def _newest(self, *where: Any, limit: int) -> list[Session]:
         statement = select(sessions).where(*where).order_by(*NEWEST_FIRST).limit(limit)
         return [Session(*row) for row in await self._all(statement)]
 
-    async def _all(self, statement: AnySelect, **values: Any) -> Sequence[AnyRow]:
+    async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """The rows of one statement, in a transaction of its own."""
         with translated(self.path):
             async with self._engine.connect() as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from recorder.capture import Capture
 from recorder.dialects import by_name
@@ -100,10 +100,10 @@ class Conversations:
         self.path = path
         self._number = 0
 
-    def session(self, name: str, at_s: float = 0.0) -> Conversation:
+    def session(self, name: str, at_s: float = 0.0, origin: Literal["live", "import"] = "live") -> Conversation:
         self._number += 1
         at_ns = START_NS + round(at_s * S)
-        session = Session(make_id(self._number, at_ns), at_ns, name, "path", "{}", "live")
+        session = Session(make_id(self._number, at_ns), at_ns, name, "path", "{}", origin)
         with Store(self.path) as store, store.transaction():
             store.add_session(session)
         return Conversation(self.path, session, self._number * 1000)

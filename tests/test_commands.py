@@ -99,6 +99,8 @@ class Recorded:
         if end is not None:
             events += capture.end(500_000_000, ExchangeEnd(end))
         store.append(events)
+        if end is not None:
+            store.projector.project(session_id, exchange_id)
 
     def _id(self) -> str:
         self._clock += 1_000_000_000
@@ -377,7 +379,7 @@ def test_the_demo_says_lines_that_can_be_pasted(tmp_path: Path) -> None:
     ran = run("demo", "--db", path)
     assert ran.code == 0
     shown = [line[2:] for line in ran.err.splitlines() if line.startswith(("$ recorder ", "  recorder "))]
-    assert len(shown) == 6
+    assert len(shown) == 8
     for line in shown:
         program, *arguments = shlex.split(line)
         assert (program, arguments[-2:]) == ("recorder", ["--db", str(path)])

@@ -382,20 +382,22 @@ def test_a_body_restates_its_items_in_order() -> None:
         "tool_calls": [{"id": "a", "type": "function", "function": function("f", "{}")}],
     }
     usage = {"prompt_tokens": 1}
-    choices = [{"index": 0, "message": message, "finish_reason": "length"}]
+    choices = [{"index": 2, "message": message, "finish_reason": "length"}]
     assert document(chunk(object="chat.completion", choices=choices, usage=usage)) == [
         Started("chatcmpl-1", "m"),
         Restated(
             (
-                Stated("reasoning", "reasoning", status="incomplete", texts=(("reasoning", 0, "Hm"),)),
+                Stated("reasoning", "reasoning", status="incomplete", texts=(("reasoning", 0, "Hm"),), output_index=2),
                 Stated(
                     *("message", "message", None, "assistant", None, "incomplete"),
                     texts=(("text", 0, "4"),),
                     annotations=('{"type":"url_citation"}',),
+                    output_index=2,
                 ),
                 Stated(
                     *("tool_call", "function", None, None, None, "incomplete", "f", "a"),
                     texts=(("arguments", 0, "{}"),),
+                    output_index=2,
                 ),
             )
         ),

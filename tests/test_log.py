@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Row
 
-from recorder.errors import NotFoundError, UsageError
+from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.events import Event, Exchange
 from recorder.log import PAGE_BYTES, PAGE_ROWS, Log
 from recorder.store import Store
@@ -256,10 +256,9 @@ async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log
     prefix = make_session(1).session_id[:8]
     with pytest.raises(UsageError) as refusal:
         await log.session(prefix)
-    newest = ", ".join(f"{make_session(number).session_id} (run-{number})" for number in (8, 7, 6, 5, 4))
-    assert str(refusal.value) == (
-        f"{prefix!r} is the beginning of several session ids: {newest} and more. Give more of it."
-    )
+    head, *listed = str(refusal.value).splitlines()
+    assert head == f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:"
+    assert listed == [*(f"  {make_session(number).session_id} run-{number}" for number in (8, 7, 6, 5, 4)), "  …"]
 
 
 async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
@@ -267,6 +266,18 @@ async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError, match="nothing has been recorded there"):
             await Log.open(path)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_directory_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is a directory: the database needs the path of a file\."):
+        await Log.open(tmp_path)
+
+
+async def test_sessions_of_one_name_are_counted(store: Store, log: Log) -> None:
+    with store.transaction():
+        for number, name in enumerate(("run", "run", "Run", "run"), 1):
+            store.add_session(make_session(number, name=name))
+    assert [await log.count_named(name) for name in ("run", "Run", "none")] == [3, 1, 0]
 
 
 async def test_many_may_read_at_once(store: Store, log: Log) -> None:

@@ -87,7 +87,8 @@ FILTERS = [
     (("--client", "code"), ["weather"]),
     (("--status", "open"), ["live"]),
     (("--status", "truncated"), ["broken"]),
-    (("--status", "completed"), ["weather"]),
+    (("--status", "completed"), ["live", "weather"]),
+    (("--status", "failed"), []),
     (("--since", "2026-09-22T12:00:00Z"), ["live", "broken"]),
     (("--until", "2026-09-22T12:00:00Z"), ["weather"]),
     (("--since", "2026-09-22T12:00:00Z", "--until", "2026-09-23T12:00:00Z"), ["broken"]),
@@ -95,6 +96,10 @@ FILTERS = [
     (("-q", "paris MEANT"), ["weather"]),
     (("-q", "facade"), ["weather"]),
     (("-q", "paris sun"), []),
+    (("-q", "kelv"), []),
+    (("-q", "kelv*"), ["live", "weather"]),
+    (("-q", "par* meant"), ["weather"]),
+    (("-q", "kel*in"), []),
     (("-q", "kelvin", "--model", "o3"), ["live"]),
     (("-q", "kelvin", "--limit", "1"), ["live"]),
     (("--model", "o3", "--client", "codex"), []),
@@ -112,11 +117,15 @@ def test_nothing_found_says_which_filters(sessions: Callable[..., Ran]) -> None:
     ran = sessions("--model", "nosuch", "--since", "7d", "-q", HOSTILE.replace("\x1b", "AND"))
     assert (ran.code, ran.out) == (3, b"")
     assert ran.err.startswith("Error: No session matches --model 'nosuch' and --since and -q 'AND]52;")
+    assert "-q finds whole words in messages and reasoning of models" in ran.err
+    assert "-q finds" not in sessions("--model", "nosuch").err
     assert sessions("--status", "colourful").code == 2
+    assert sessions("--since", "2d", "--until", "3d").code == 2
 
 
 @given(
-    st.text(max_size=40) | st.sampled_from(['"', "AND", "NEAR(a b)", "text:x", "a*", "^a", "-a", "()", "", " ", "\0"])
+    st.text(max_size=40)
+    | st.sampled_from(['"', "AND", "NEAR(a b)", "text:x", "a*", "*", "**", '"*', "-*", "^a", "-a", "()", "", " ", "\0"])
 )
 async def test_any_text_can_be_searched_for(recorded: Conversations, words: str) -> None:
     async with await Log.open(recorded.path) as log:
@@ -133,7 +142,8 @@ async def test_a_word_of_a_message_finds_its_session(recorded: Conversations) ->
 
 def test_sessions_are_readable_on_a_terminal(recorded: Conversations) -> None:
     shown = on_terminal(80, "sessions", "--db", recorded.path)
-    assert shown[0].split() == ["session", "name", "last", "exchanges", "tokens", "status"]
+    assert shown[0].split() == ["session", "name", "last", "exchanges", "status", "errors"]
+    assert len(shown[1].split()[0]) >= 18
     assert all(cell_len(line) <= 80 for line in shown)
     wide = on_terminal(220, "sessions", "--db", recorded.path)
     assert {"title", "turns", "model", "tokens", "tools", "status", "lasted"} < set(wide[0].split())
@@ -149,3 +159,18 @@ async def test_a_limit_takes_the_newest_of_those_that_are_wanted(tmp_path: Path)
         assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(30))]
         assert await log.sessions(7) == every[:7]
         assert await log.sessions(7, Wanted(model="gpt")) == every[:7]
+
+
+def test_where_sessions_come_from_and_that_they_failed_is_shown_only_if_so(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    made.session("live").exchange(response(*message("Hello.")), asking("Hello?"))
+    assert {"errors", "origin"}.isdisjoint(on_terminal(250, "sessions", "--db", made.path)[0].split())
+    copied = made.session("copied", origin="import")
+    copied.exchange(response(*message("Hello."))[:-1], asking("Hello?"), outcome="truncated")
+    copied.exchange(response(*message("Hello.")), asking("Hello?"), at_s=5)
+    header, first, second = on_terminal(250, "sessions", "--db", made.path)
+    at = header.index("errors")
+    assert first[at:].split()[:2] == ["1", "import"]
+    assert second[at:].split()[0] == "openai-responses"
+    found = json.loads(run(made.path, "sessions", "--status", "truncated", "--json").out)
+    assert [(row["name"], row["status"]) for row in found] == [("copied", "completed")]

@@ -5,29 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import httpx
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from recorder.commands.conversation import as_written, conversation
-from recorder.commands.document import document
-from recorder.commands.output import safe_text
-from recorder.commands.snapshot import Answered, Snapshot, Taken
+from recorder import folded as folded_exchange
+from recorder.commands import main
+from recorder.commands import snapshot as snapshots
 from recorder.demo.server import start
-from recorder.events import Exchange, Session
-from recorder.facts import ItemKind
-from recorder.projections.anomalies import AnomalyRow
-from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.items import ItemRow
-from recorder.projections.timing import TimingRow
-from recorder.projections.usage import UsageRow
+from recorder.events import Event
+from recorder.folding import Folding
 from tests.conversations import (
     Conversations,
     answering,
@@ -39,9 +32,6 @@ from tests.conversations import (
     sse,
     thought,
 )
-from tests.corpus import CORPUS, corpus_index, needs_corpus
-from tests.folds import captured, folded
-from tests.projected_rows import row
 from tests.serving import Ran, everywhere, run, serving, wait_until
 from tests.test_commands import HOSTILE
 from tests.test_terminal import on_terminal
@@ -100,7 +90,7 @@ def lines(ran: Ran) -> list[str]:
 
 def test_a_session_reads_as_a_conversation(show: Callable[..., Ran]) -> None:
     header, *rest = lines(show("weather"))
-    assert re.fullmatch(r"weather · [0-9a-f-]{13} · completed", header)
+    assert re.fullmatch(r"weather · [0-9a-f-]{36} · completed", header)
     assert rest == [
         "What is the weather in Paris?",
         "",
@@ -168,10 +158,8 @@ AT = [
     (("1", "--at", "2.5s"), ["Look it up."], ["18 °C, clear"]),
     (("1", "--at", "100%"), ["Look it up."], [None]),
     (("--at", "100%"), ["Look it up."], ["18 °C, clear"]),
-    (("--at", "1000w"), ["Look it up."], ["18 °C, clear"]),
     (("1", "--at-event", "5"), ["Look it "], []),
     (("1", "--at-event", "12"), ["Look it up."], [None]),
-    (("1", "--at-event", "1000"), ["Look it up."], ["18 °C, clear"]),
 ]
 
 
@@ -182,6 +170,15 @@ def test_any_moment_can_be_looked_at(
     exchanges = told("weather", *moment)
     shown = ["".join(item["summary"]) for item in items(exchanges, "reasoning")]
     assert (shown or [""], [item.get("output") for item in items(exchanges, "tool_call")]) == (thoughts, outputs)
+
+
+@pytest.mark.parametrize("past", [("--at", "1000w"), ("1", "--at", "3.1s"), ("1", "--at-event", "1000")])
+def test_past_the_end_is_the_end_and_it_says_so(show: Callable[..., Ran], past: tuple[str, ...]) -> None:
+    ran = show("weather", *past, "--json")
+    assert ran.err.endswith("this is the end.\n")
+    chosen = past[:1] if past[0] == "1" else ()
+    now = json.loads(show("weather", *chosen, "--json").out)
+    assert json.loads(ran.out) == now
 
 
 def test_exchanges_that_had_not_begun_are_not_shown(told: Callable[..., Any]) -> None:
@@ -222,7 +219,7 @@ def test_a_response_that_was_fetched_again_stands_once(tmp_path: Path) -> None:
     resumed.exchange(frames[4:], at_s=1.0, **fetched, **rest)
     shown = lines(run(resumed.path, "show", "resumed"))
     assert shown[3:6] == [
-        "1 · POST /v1/responses · gpt-5 · continued by exchange 2",
+        "1 · POST /v1/responses · gpt-5 · see exchange 2, which has all of it",
         "",
         "2 · GET /v1/responses/resp_1 · gpt-5 · completed · 0.5 s",
     ]
@@ -232,6 +229,104 @@ def test_a_response_that_was_fetched_again_stands_once(tmp_path: Path) -> None:
     assert "superseded_by" not in second
     before = lines(run(resumed.path, "show", "resumed", "--at", "0.9s"))
     assert "It is" in before, "at that moment nobody had fetched it again"
+
+
+GET: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1?stream=true", "resumes_response_id": "resp_1"}
+
+
+def test_a_later_retrieval_that_has_less_is_superseded(tmp_path: Path) -> None:
+    asked = Conversations(tmp_path / "recorder.db").session("again")
+    whole = asked.exchange(response(*call("get_weather", WEATHER)), QUESTION)
+    asked.exchange([], answering("18 °C"), at_s=2.0)
+    asked.exchange(response(*call("get_weather", WEATHER))[:3], at_s=4.0, outcome="client_disconnect", **GET)
+    last = lines(run(asked.path, "show", "again"))[-1]
+    assert last == "3 · GET /v1/responses/resp_1 · gpt-5 · see exchange 1, which has all of it"
+    [only] = json.loads(run(asked.path, "show", "again", 3, "--json").out)["exchanges"]
+    assert only["superseded_by"] == whole.exchange_id
+
+
+@pytest.mark.parametrize("ends", [(3, 3), (4, 2, 3), (8, 5), (5, 8), (3, 8, 8, 2), (2, 3, 3)])
+def test_what_supersedes_what_is_as_the_views_say(tmp_path: Path, ends: tuple[int, ...]) -> None:
+    asked = Conversations(tmp_path / "recorder.db").session("again")
+    frames = response(*message("It is ", "18 °C"))
+    for number, end in enumerate(ends):
+        asked.exchange(frames[:end], at_s=number * 5.0, outcome="truncated", **(GET if number else {}))
+    shown = json.loads(run(asked.path, "show", "again", "--json").out)["exchanges"]
+    with closing(sqlite3.connect(asked.path)) as connection:
+        view = connection.execute("SELECT superseded_by FROM exchange_summary ORDER BY started_ns").fetchall()
+    assert [(each.get("superseded_by"),) for each in shown] == view
+    assert sum(superseded_by is None for (superseded_by,) in view) == 1
+
+
+def test_a_call_that_is_retrieved_later_has_the_result_from_before_that(tmp_path: Path) -> None:
+    asked = Conversations(tmp_path / "recorder.db").session("again")
+    frames = response(*call("get_weather", WEATHER))
+    asked.exchange(frames[:-1], QUESTION, outcome="truncated")
+    asked.exchange([], answering("18 °C"), at_s=2.0)
+    asked.exchange(frames, at_s=4.0, **GET)
+    for chosen in ((), (3,)):
+        shown = json.loads(run(asked.path, "show", "again", *chosen, "--json").out)["exchanges"]
+        [item] = shown[-1]["items"]
+        assert (item["output"], "latency_ns" in item, "superseded_by" in shown[-1]) == ("18 °C", False, False)
+
+
+def test_several_choices_are_told_apart(tmp_path: Path) -> None:
+    chosen = Conversations(tmp_path / "recorder.db").session("chosen")
+    chat: dict[str, Any] = {"api": "openai-chat", "target": "/v1/chat/completions"}
+
+    def chunk(index: int, content: str, reason: str | None = None) -> bytes:
+        choice = {"index": index, "delta": {"content": content}, "finish_reason": reason}
+        return f"data: {json.dumps({'id': 'c', 'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n".encode()
+
+    chosen.exchange([chunk(0, "Heads"), chunk(1, "Tails"), chunk(0, "", "stop"), chunk(1, "", "length")], **chat)
+    shown = lines(run(chosen.path, "show", "chosen"))
+    assert shown[3:6] == ["Heads", "choice 2:", "Tails"]
+
+
+def test_what_nobody_here_understands_says_where_it_can_be_read(tmp_path: Path) -> None:
+    strange = Conversations(tmp_path / "recorder.db").session("strange")
+    exchange = strange.exchange([b'data: {"a": 1}\n\n', b"data: two\n\n"], api="other", target="/v1/other")
+    short = exchange.session_id[:18]
+    line = f"not understood here: 2 events, `recorder events {short} --exchange 1` shows them"
+    assert line in lines(run(strange.path, "show", "strange"))
+
+
+def test_of_several_sessions_of_one_name_it_says_that_it_took_the_newest(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    made.session("copy")
+    newest = made.session("copy", 60.0).session.session_id
+    said = f"2 sessions are named copy: this is the newest, {newest}; `recorder sessions` lists them.\n"
+    for command in (("show", "copy"), ("events", "copy")):
+        ran = run(made.path, *command)
+        assert (ran.code, ran.err) == (0, said)
+    for ref in (newest, newest[:18], "latest"):
+        assert run(made.path, "show", ref).err == ""
+
+
+class _Faulty(Folding):
+    def tell_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if b"poison" in event.raw:
+                raise RuntimeError("a bug")
+            super().tell_all([event])
+
+
+def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    poisoned = Conversations(tmp_path / "recorder.db").session("poisoned")
+    poisoned.exchange(response(*message("poison")), asking("poison"))
+    poisoned.exchange(ANSWERS, QUESTION, at_s=2.0)
+    monkeypatch.setattr(folded_exchange, "Folding", _Faulty)
+    monkeypatch.setattr(snapshots, "Folding", _Faulty)
+    for arguments in ((), ("--json",)):
+        with pytest.raises(SystemExit) as ended:
+            main(["show", "poisoned", "--db", str(poisoned.path), *arguments])
+        out, err = capfdbinary.readouterr()
+        assert ended.value.code == 1
+        assert err == b"Error: recorder cannot make sense of 1 of 2 exchanges; the others are shown.\n"
+        assert b"RuntimeError: a bug" in out
+        assert "It is 18 °C".encode() in out
 
 
 async def test_a_stream_is_shown_while_it_runs_and_after(tmp_path: Path) -> None:
@@ -341,68 +436,3 @@ def test_on_a_terminal_a_call_is_one_line_and_a_message_is_wrapped(tmp_path: Pat
     piped = lines(run(long.path, "show", "long"))
     assert f"⚙ write {arguments}" in piped
     assert piped.count("    line") == 98
-
-
-def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = list(conversation(_snapshot([]), 80))
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[1;32m" in "".join(as_written(lines, 80))
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not re.search(r"\x1b\[[\d;]*3[0-7]m", "".join(as_written(lines, 80)))
-    assert "\x1b" not in "".join(as_written(lines, None))
-
-
-EXCHANGE = Exchange("s", "e", 0, "r", "openai", "openai-responses", "POST", "/v1/responses")
-
-
-def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> Snapshot:
-    """One exchange in which every text is the same."""
-    taken = Taken(
-        number=1,
-        exchange=msgspec.structs.replace(EXCHANGE, target=text, method=text),
-        told=row(
-            ExchangeRow, EXCHANGE, user_text=text, is_turn=True, status="completed", response_model=text, error=text
-        ),
-        items=said,
-        usage=row(UsageRow, EXCHANGE, input_tokens=1),
-        timing=row(TimingRow, EXCHANGE, ttft_ns=1),
-        anomalies=[row(AnomalyRow, EXCHANGE, kind="malformed", detail=text, count=2)],
-        answers={0: Answered(output, None, 1)},
-    )
-    return Snapshot(Session("s", 0, text, "path", "{}", "live"), text, True, None, [taken])
-
-
-anything = st.text() | st.text(st.characters(codec="utf-8", categories=("Cc", "Cf", "Zl", "Zp", "Lo")), max_size=200)
-
-
-@given(anything, anything, st.sampled_from(get_args(ItemKind)), st.sampled_from([None, 20, 80]))
-def test_nothing_recorded_controls_a_terminal(text: str, output: str, kind: ItemKind, width: int | None) -> None:
-    cited = json.dumps([{"url": text, "web": {"uri": output}, "title": text}])
-    fields = {"text": text, "refusal": text, "summary_text": text, "arguments": output, "annotations": cited}
-    item = row(ItemRow, EXCHANGE, kind=kind, type=text, name=text, **fields)
-    shown = [line.plain for line in conversation(_snapshot([item], text, output), width)]
-    assert not re.search(CONTROLS, "".join(shown).replace("\t", " "))
-    assert all("\n" not in line for line in shown)
-    assert width is None or all(cell_len(line) <= max(width, 40) for line in shown)
-
-
-@needs_corpus
-def test_every_stream_of_the_corpus_can_be_shown() -> None:
-    for entry in (entry for entry in corpus_index() if entry["core"]):
-        exchange, events = captured((CORPUS / entry["file"]).read_bytes(), _API.get(entry["provider"], "other"))
-        rows = folded(exchange, events)
-        [told], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
-        taken = Taken(1, exchange, told, rows["items"], usage, timing, rows["anomalies"], {})
-        snapshot = Snapshot(Session("s", 0, "s", "path", "{}", "live"), None, True, None, [taken])
-        piped, shown = ([line.plain for line in conversation(snapshot, width)] for width in (None, 80))
-        assert not re.search(CONTROLS, "".join(piped).replace("\t", " "))
-        assert all(cell_len(line.rstrip()) <= 80 for line in shown)
-        [written] = json.loads(msgspec.json.encode(document(snapshot)))["exchanges"]
-        assert len(written["items"]) == len(rows["items"])
-        for item in (item for item in written["items"] if item.get("text")):
-            first = safe_text(item["text"]).strip("\n").split("\n")[0].rstrip()
-            assert any(line.endswith(first) for line in piped), entry["file"]
-
-
-_API = {name: name for name in ("anthropic", "gemini", "openai-chat", "openai-responses")}

@@ -21,6 +21,8 @@ from rich.cells import cell_len
 from recorder.commands.events import _COLUMNS as EVENTS
 from recorder.commands.sessions import _COLUMNS as SESSIONS
 from recorder.commands.table import Column, fitted
+from recorder.rebuild import rebuild
+from recorder.store import Store
 from tests.test_commands import FRAMES, HOSTILE, Recorded, run
 
 
@@ -30,6 +32,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     for number in range(3):
         made.session(f"a session with quite a long name, number {number}", FRAMES, gap=number == 1)
     made.session("hostile", [b"data: " + HOSTILE.encode() + b"\xff\n\n"], outcome="upstream_unreachable")
+    with Store(made.path) as store:
+        rebuild(store, lambda done, total: None)
     return made
 
 
@@ -78,12 +82,13 @@ def test_sessions_are_readable_on_eighty_columns(recorded: Recorded) -> None:
 def test_a_shortened_id_still_means_its_session(recorded: Recorded) -> None:
     [_, line, *_] = on_terminal(80, "sessions", "--db", recorded.path)
     short = line.split()[0]
-    assert len(short) < 36
+    assert 18 <= len(short) < 36
     assert run("events", short, "--db", recorded.path) == run("events", "latest", "--db", recorded.path)
 
 
 def test_a_wide_terminal_shows_every_column(recorded: Recorded) -> None:
-    assert on_terminal(250, "sessions", "--db", recorded.path)[0].split() == [column.name for column in SESSIONS]
+    columns = [column.name for column in SESSIONS if column.name != "origin"]  # nothing here is imported
+    assert on_terminal(250, "sessions", "--db", recorded.path)[0].split() == columns
     assert on_terminal(250, "events", "latest", "--db", recorded.path)[0].split() == [column.name for column in EVENTS]
 
 

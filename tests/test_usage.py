@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.commands.times import LARGEST_NS, At, Instant, Moment
+from recorder.schema import STALE
 from recorder.tally import By
 from tests.conversations import Conversations, answering, asking, call, message, response
 from tests.serving import Ran, run
@@ -138,6 +139,15 @@ def test_numbers_are_grouped_and_summed_for_people_only(recorded: Conversations,
     assert [line.split()[0] for line in on_terminal(160, "usage", "--by", "tool", "--db", recorded.path)][-1] == "roll"
 
 
+def test_the_ids_of_a_table_can_be_pasted_back(recorded: Conversations) -> None:
+    [_, *sessions, total] = on_terminal(200, "usage", "--by", "session", "--db", recorded.path)
+    for line in sessions:
+        short, name = line.split()[:2]
+        assert len(short) >= 18
+        assert run(recorded.path, "show", short).out.decode().startswith(f"{name} · {short}")
+    assert total.split()[0] == "total"
+
+
 @pytest.mark.parametrize("by", get_args(By))
 def test_the_table_is_readable_on_eighty_columns(recorded: Conversations, by: By) -> None:
     header, *lines = on_terminal(80, "usage", "--by", by, "--db", recorded.path)
@@ -150,6 +160,7 @@ def test_wrong_use_is_answered_with_one_sentence(usage: Callable[..., Ran]) -> N
         (("--by", "colour"), 2, "is not one of"),
         (("--since", "soon"), 2, "'soon' is no time: give 30m, 12h, 7d, 2w"),
         (("--json", "--csv"), 2, "choose one"),
+        (("--since", "2d", "--until", "3d"), 2, "--since is later than --until: nothing can be in between."),
         (("--since", "2026-10-01", "--until", "2026-11-01"), 3, "has ended in that time."),
     ):
         ran = usage(*arguments)
@@ -168,12 +179,24 @@ def test_nothing_used_yet_is_exit_code_three(tmp_path: Path) -> None:
 def test_projections_that_are_not_up_to_date_are_mentioned(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "recorder.db")
     made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
+    assert all(run(made.path, verb).err == "" for verb in ("usage", "sessions"))
     with closing(sqlite3.connect(made.path)) as connection, connection:
         connection.execute("INSERT INTO rebuilds VALUES ('projections', '', '')")
-    for arguments in (("usage",), ("sessions", "--model", "gpt")):
+    for arguments in (("usage",), ("sessions",), ("sessions", "--model", "gpt")):
         ran = run(made.path, *arguments)
-        assert (ran.code, ran.err) == (0, "The projections are not up to date: run `recorder db rebuild`.\n")
-    assert run(made.path, "sessions").err == ""
+        assert (ran.code, ran.err) == (0, f"{STALE}\n")
+
+
+def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
+    with closing(sqlite3.connect(made.path)) as connection, connection:
+        connection.execute("DELETE FROM p_exchanges_v1")
+        connection.execute("DELETE FROM p_usage_v1")
+    ran = run(made.path, "usage")
+    assert (ran.code, ran.err) == (3, f"Error: {STALE}\n")
+    ran = run(made.path, "usage", "--json")
+    assert (ran.code, ran.out, ran.err) == (0, b"[]\n", f"{STALE}\n")
 
 
 def test_the_demo_uses_reasoning_and_cached_tokens(tmp_path: Path) -> None:

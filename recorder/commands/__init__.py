@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from recorder import __version__
-from recorder.commands.output import open_closed_stdout, stdout_refusal
+from recorder.commands.output import open_closed_stdout, safe_text, stdout_refusal
 from recorder.commands.settings import defaults
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
@@ -85,5 +85,5 @@ def main(args: list[str] | None = None) -> Any:
 
 
 def _failed(error: RecorderError) -> int:
-    click.echo(f"Error: {error}", err=True)
+    click.echo(f"Error: {safe_text(str(error))}", err=True)  # names of sessions may stand in it
     return error.exit_code

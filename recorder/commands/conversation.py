@@ -5,10 +5,12 @@ Rules of this file:
 * Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is read.
 * On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe
   everything is whole, and reasoning can be told from messages without its colour.
+* A carriage return at the end of a line is a part of that end.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from typing import Any
@@ -19,8 +21,9 @@ from rich.console import Console
 from rich.text import Text
 
 from recorder.commands.output import safe_text, seconds
-from recorder.commands.snapshot import Answered, Snapshot, Taken
+from recorder.commands.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.commands.table import LEAST_ID
+from recorder.events import Exchange
 from recorder.listing import OPEN
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.items import ItemRow
@@ -28,6 +31,11 @@ from recorder.projections.items import ItemRow
 LEAST_WIDTH = 20  # of what is said, however narrow the terminal
 
 _COLOURS = {"completed": "green", "incomplete": "green", OPEN: "yellow"}  # of a status; the others are red
+_USUAL_ENDS = frozenset(
+    ("stop", "end_turn", "tool_use", "tool_calls", "function_call", "stop_sequence", "STOP", "completed", None)
+)
+_CHOICES = frozenset(("openai-chat", "gemini"))  # dialects with several answers in one response, by `output_index`
+_RETURN = re.compile(r"\r+(?=\n|\Z)")
 _MARK = {
     "user": "› ",
     "reasoning": "┊ ",
@@ -62,24 +70,30 @@ class _Lines:
 
     def of_session(self, snapshot: Snapshot) -> Iterator[Text]:
         session, exchanges = snapshot.session, snapshot.exchanges
-        status = exchanges[-1].told.status or OPEN if exchanges and snapshot.is_whole else None
+        last = exchanges[-1] if exchanges and snapshot.is_whole else None
+        status = last.told.status or OPEN if isinstance(last, Taken) else None
         at = None if snapshot.at_ns is None else f"at {_seconds(snapshot.at_ns)}"
-        yield from self._line((session.name, session.session_id[:LEAST_ID], status, at), "bold")
+        origin = "imported, times may be made up" if session.origin == "import" else None
+        session_id = session.session_id if self._width is None else session.session_id[:LEAST_ID]
+        yield from self._line((session.name, session_id, status, at, origin), "bold")
         if snapshot.title:
             yield from self._line((snapshot.title,), "dim")
         for taken in exchanges:
             yield Text()
-            yield from self._of_exchange(taken)
+            yield from self._untold(taken) if isinstance(taken, Untold) else self._of_exchange(taken)
+
+    def _untold(self, untold: Untold) -> Iterator[Text]:
+        yield from self._line((str(untold.number), _asked(untold.exchange)), "bold")
+        yield from self._block("failed", untold.reason, "red")
 
     def _of_exchange(self, taken: Taken) -> Iterator[Text]:
         yield from self._head(taken)
-        if taken.continued_by is not None:
+        if taken.superseded_by is not None:
             return
         told = taken.told
         if told.is_turn:
             yield from self._block("user", told.user_text, "cyan")
-        for item in taken.items:
-            yield from self._of_item(item, taken.answers.get(item.item))
+        yield from self._answer(taken)
         if told.status is None:
             yield Text("… still streaming", "dim italic")
         yield from self._block("failed", ": ".join(filter(None, (told.error_type, told.error))), "red")
@@ -89,22 +103,32 @@ class _Lines:
 
     def _head(self, taken: Taken) -> Iterator[Text]:
         """Which it is, and how it ended."""
-        exchange, told, continued_by = taken.exchange, taken.told, taken.continued_by
-        asked = f"{exchange.method} {exchange.target.partition('?')[0]}"
-        began = (str(taken.number), asked, told.response_model or told.request_model)
-        if continued_by is not None:
-            return self._line((*began, f"continued by exchange {continued_by[0]}"), "bold")
+        told, superseded_by = taken.told, taken.superseded_by
+        began = (str(taken.number), _asked(taken.exchange), told.response_model or told.request_model)
+        if superseded_by is not None:
+            return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), "bold")
         duration_ns = taken.timing.duration_ns
         duration = None if duration_ns is None else _seconds(duration_ns)
         status = told.status or OPEN
-        return self._line((*began, status, duration), "bold", status, _COLOURS.get(status, "red"))
+        reason = "" if told.finish_reason in (*_USUAL_ENDS, status) else f" ({told.finish_reason})"
+        return self._line((*began, f"{status}{reason}", duration), "bold", f"{status}{reason}", _colour(status))
+
+    def _answer(self, taken: Taken) -> Iterator[Text]:
+        """The items; of several choices, which one goes on."""
+        choice = 0
+        for item in taken.items:
+            if choice != (choice := _choice(taken, item)):
+                yield Text(f"choice {choice + 1}:", "dim")
+            yield from self._of_item(item, taken.answers.get(item.item))
+        if not taken.items and taken.exchange.api == "other" and taken.told.error is None:
+            yield from self._block("", _not_understood(taken), "dim")
 
     def _of_item(self, item: ItemRow, answer: Answered | None) -> Iterator[Text]:
         yield from _ITEMS[item.kind](self, item)
         if answer is not None:
             took = "" if answer.latency_ns is None else f" ({_seconds(answer.latency_ns)})"
             mark, style = ("failed", "red") if answer.failed else ("output", "")
-            yield from self._one_line(mark, answer.output, took, style)
+            yield from self._one_line(mark, _pictures(answer.output) or answer.output, took, style)
         for url in _urls(item.annotations):
             yield from self._one_line("source", url, "", "dim underline")
 
@@ -120,7 +144,10 @@ class _Lines:
         yield from self._one_line("call", f"{item.name or item.type} {item.arguments or ''}".rstrip(), "", "magenta")
 
     def _other(self, item: ItemRow) -> Iterator[Text]:
-        yield from self._one_line("call", f"{item.type} {item.text or ''}".rstrip(), "", "dim")
+        said = filter(None, (item.type, item.name, item.arguments, item.text))
+        yield from self._one_line("call", " ".join(said), "", "dim")
+        if item.output is not None:
+            yield from self._one_line("output", _pictures(item.output) or item.output, "", "dim")
 
     def _line(self, parts: Iterable[str | None], style: str, stressed: str = "", colour: str = "") -> Iterator[Text]:
         """Short things side by side, one of them perhaps in a colour."""
@@ -144,7 +171,7 @@ class _Lines:
         """A text, if there is one, in its own lines, wrapped; reasoning with its mark before each of them."""
         first = _MARK.get(mark, "")
         rest = first if mark == "reasoning" else " " * cell_len(first)
-        lines = self._wrapped(safe_text(text).strip("\n"), cell_len(first)) if text else ()
+        lines = self._wrapped(_safe(text).strip("\n"), cell_len(first)) if text else ()
         for number, line in enumerate(lines):
             yield Text(f"{rest if number else first}{line}".rstrip(), style)
 
@@ -171,8 +198,55 @@ _ITEMS: Mapping[str, Any] = {
 }
 
 
+class _Picture(msgspec.Struct):
+    size_bytes: int
+    mime_type: str = "image"
+
+
+class _Pictures(msgspec.Struct, forbid_unknown_fields=True):
+    """What recorder makes of images in an output: their digests."""
+
+    images: list[_Picture]
+
+
+_pictures_of = msgspec.json.Decoder(_Pictures).decode
+
+
+def _pictures(output: str) -> str | None:
+    """Images as a person reads them; `None` if it is anything else, or something besides."""
+    try:
+        return ", ".join(f"{each.mime_type}, {each.size_bytes:,} bytes" for each in _pictures_of(output).images)
+    except (ValueError, RecursionError):  # a lone surrogate is no JSON either
+        return None
+
+
+def _safe(text: str) -> str:
+    return safe_text(_RETURN.sub("", text))
+
+
 def _flat(text: str) -> str:
-    return " ".join(safe_text(text).split())
+    return " ".join(_safe(text).split())
+
+
+def _asked(exchange: Exchange) -> str:
+    return f"{exchange.method} {exchange.target.partition('?')[0]}"
+
+
+def _colour(status: str) -> str:
+    return _COLOURS.get(status, "red")
+
+
+def _choice(taken: Taken, item: ItemRow) -> int:
+    """Which of several choices of a stream an item is of. In a document the numbers are those of the items."""
+    is_streamed = taken.timing.ttft_ns is not None
+    return item.output_index or 0 if is_streamed and taken.exchange.api in _CHOICES else 0
+
+
+def _not_understood(taken: Taken) -> str | None:
+    exchange, count = taken.exchange, taken.timing.events
+    events = f"{count:,} event{'s' if count > 1 else ''}, `recorder events"
+    shows = f"{exchange.session_id[:LEAST_ID]} --exchange {taken.number}` shows {'them' if count > 1 else 'it'}"
+    return f"not understood here: {events} {shows}" if count else None
 
 
 def _anomaly(anomaly: AnomalyRow) -> str:

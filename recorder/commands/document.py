@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.commands.snapshot import Answered, Snapshot, Taken
+from recorder.commands.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.projections.items import ItemRow
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
@@ -25,7 +25,7 @@ _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "message": ("text", "refusal"),
     "reasoning": ("text", "encrypted"),
     "tool_call": ("name", "call_id", "arguments"),
-    "other": ("text", "output"),
+    "other": ("name", "call_id", "arguments", "text", "output"),
 }
 _LISTS: Mapping[str, tuple[str, ...]] = {"message": ("annotations",), "reasoning": ("summary",)}  # JSON text in the row
 _KEY = {"session_id", "exchange_id"}
@@ -38,12 +38,14 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
     return {"session": session, "exchanges": [_exchange(each) for each in snapshot.exchanges]}
 
 
-def _exchange(taken: Taken) -> dict[str, Any]:
-    continued_by = taken.continued_by
+def _exchange(taken: Taken | Untold) -> dict[str, Any]:
+    if isinstance(taken, Untold):
+        return {**_picked(taken.exchange, _EXCHANGE), "fault": taken.reason}
+    superseded_by = taken.superseded_by
     return {
         **_picked(taken.exchange, _EXCHANGE),
         **_picked(taken.told, _TOLD),
-        **_present(superseded_by=continued_by and continued_by[1].exchange_id),
+        **_present(superseded_by=superseded_by and superseded_by[1].exchange_id),
         "usage": _picked(taken.usage, _TOKENS),
         "timing": _present(**_all_but(taken.timing, _KEY)),
         "items": [_item(item, taken.answers.get(item.item)) for item in taken.items],

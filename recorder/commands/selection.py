@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from recorder.commands.output import echo
+from recorder.commands.output import echo, safe_text
 from recorder.errors import NotFoundError, UsageError
 from recorder.events import Exchange, Session
-from recorder.log import Log
+from recorder.log import LATEST, Log
 from recorder.schema import STALE
 
 EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
@@ -14,6 +14,7 @@ EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first),
 async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:
     """A session and its exchanges with their numbers, in order of their start; or the one that `exchange` names."""
     found = await log.session(session)
+    await _say_if_namesakes(log, session, found)
     numbered = list(enumerate(await log.exchanges(found.session_id), 1))
     if exchange is None:
         return found, numbered
@@ -31,6 +32,16 @@ async def say_if_stale(log: Log) -> None:
     """A word on stderr if what the projections say is not all that the log has."""
     if await log.rebuild_is_due():
         echo(STALE)
+
+
+async def _say_if_namesakes(log: Log, session: str, found: Session) -> None:
+    """A word on stderr if it was found by a name that others have too."""
+    if session != found.name or session in (found.session_id, LATEST):
+        return
+    count = await log.count_named(session)
+    if count > 1:
+        named = f"{count} sessions are named {safe_text(found.name)}"
+        echo(f"{named}: this is the newest, {found.session_id}; `recorder sessions` lists them.")
 
 
 def _names(prefix: str, exchange: Exchange) -> bool:

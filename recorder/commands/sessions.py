@@ -13,7 +13,7 @@ from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import echo, seconds, with_json, write_json
 from recorder.commands.selection import say_if_stale
 from recorder.commands.table import Column, short_ids, write_table
-from recorder.commands.times import between
+from recorder.commands.times import between, check_order
 from recorder.errors import NotFoundError
 from recorder.events import Status
 from recorder.listing import OPEN, UNKNOWN, SessionRow, Wanted
@@ -34,6 +34,8 @@ _COLUMNS = (
     Column("events", right=True, goes=6),
     Column("size", right=True, goes=4),
     Column("status"),
+    Column("errors", right=True, goes=12, rare=True),
+    Column("origin", goes=6, rare=True),
     Column("api", cap=24, goes=3),
     Column("client", cap=16, goes=2),
 )
@@ -50,14 +52,15 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
     "--status",
     type=click.Choice(_STATUSES),
     metavar="STATUS",
-    help="Only those whose last exchange ended so (completed, failed, truncated, …), or is open.",
+    help="Only those with an exchange that ended so (completed, failed, truncated, …), or is open.",
 )
 @between
 @click.option(
     "--query",
     "-q",
     metavar="WORDS",
-    help="Only those in which all these words occur in one message, piece of reasoning, or call of a tool.",
+    help="Only those in which all these words occur in one message, piece of reasoning, or arguments of a tool; "
+    "`wea*` is any word that begins so.",
 )
 @with_json
 @database_option
@@ -83,6 +86,7 @@ def command(
     recorder sessions --model gpt-5 --since 7d --status failed
     recorder sessions -q 'weather paris'
     """
+    check_order(since, until)
     wanted = Wanted(model, client, status, since, until, query)
     rows = asyncio.run(_rows(db, limit, wanted))
     if json or jsonl:
@@ -98,8 +102,7 @@ def command(
 
 async def _rows(db: str | None, limit: int, wanted: Wanted) -> list[SessionRow]:
     async with await Log.open(chosen_url(db)) as log:
-        if wanted.model or wanted.status or wanted.words:
-            await say_if_stale(log)
+        await say_if_stale(log)
         return await log.sessions(limit, wanted)
 
 
@@ -113,12 +116,19 @@ _OPTIONS = {
 }
 
 
+_SEARCHED = (
+    "-q finds whole words in messages and reasoning of models and in arguments of tools, not in questions or names of "
+    "tools; `wea*` finds those that begin so."
+)
+
+
 def _nothing(wanted: Wanted) -> str:
     given = {_OPTIONS[name]: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
     if not given:
         return "Nothing is recorded yet: start `recorder serve` and point a client at it."
     said = [f"{option} {value!r}" if isinstance(value, str) else option for option, value in given.items()]
-    return f"No session matches {' and '.join(said)}."
+    searched = "" if wanted.words is None else f" {_SEARCHED}"
+    return f"No session matches {' and '.join(said)}.{searched}"
 
 
 def _cells(row: SessionRow) -> tuple[object, ...]:
@@ -126,7 +136,8 @@ def _cells(row: SessionRow) -> tuple[object, ...]:
     tokens = None if row.input_tokens is None and row.output_tokens is None else _tokens(row)
     said = (row.turns or None, ", ".join(row.models), tokens, row.tool_calls or None)
     times = (_when(row.used_ns), _when(row.started_ns), seconds(row.duration_ns))
-    rest = (row.events, row.bytes, status, ", ".join(row.apis), ", ".join(row.clients))
+    origin = None if row.origin == "live" else row.origin
+    rest = (row.events, row.bytes, status, row.errors or None, origin, ", ".join(row.apis), ", ".join(row.clients))
     return row.name, row.title, *times, row.exchanges, *said, *rest
 
 

@@ -11,11 +11,11 @@ import click
 from recorder.commands.conversation import as_written, conversation
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.document import document
-from recorder.commands.output import write_document, write_line
+from recorder.commands.output import echo, write_document, write_line
 from recorder.commands.selection import select
 from recorder.commands.snapshot import Snapshot, moment, take
 from recorder.commands.times import At, Moment
-from recorder.errors import UsageError
+from recorder.errors import RecorderError, UsageError
 from recorder.log import Log
 
 
@@ -54,6 +54,9 @@ def command(
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         for line in as_written(conversation(snapshot, width), width):
             write_line(line)
+    if snapshot.untold:
+        count = f"{len(snapshot.untold)} of {len(snapshot.exchanges)} exchanges"
+        raise RecorderError(f"recorder cannot make sense of {count}; the others are shown.")
 
 
 async def _snapshot(
@@ -62,4 +65,7 @@ async def _snapshot(
     async with await Log.open(chosen_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
-        return await take(log, found, everything, chosen, await moment(log, chosen, at, at_event))
+        until = await moment(log, everything, chosen, at, at_event)
+        if until.past_end:
+            echo(until.past_end)
+        return await take(log, found, everything, chosen, until)

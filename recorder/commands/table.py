@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from recorder.commands.output import safe_text, write_line
 
 GAP = "  "
-LEAST_ID = 13  # characters: a UUIDv7 says its millisecond in them, which few share
+LEAST_ID = 18  # characters: a UUIDv7 says its millisecond and 12 random bits in them
 
 
 class Column(NamedTuple):
@@ -27,6 +27,7 @@ class Column(NamedTuple):
     right: bool = False
     cap: int = 1_000  # its width, at most
     goes: int = 0  # where there is no room: 1 is left out first, then 2 …; 0 stays
+    rare: bool = False  # left out on a terminal if no row has anything in it
     least: int = 0  # of the one column that takes what the others leave: below this, others are left out
     usual: int = 0  # the width it mostly needs, for a table whose rows are still to come
 
@@ -36,12 +37,20 @@ Widths = dict[int, int]  # of the columns that are shown, by their number
 
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
     """A table on stdout, as wide as its cells need and the terminal allows."""
-    lines = [[_plain(cell) for cell in row] for row in rows]
+    lines, width = [[_plain(cell) for cell in row] for row in rows], _terminal_width()
+    if width is not None:
+        columns, lines = _needed(columns, lines)
     needed = [max(map(cell_len, cells)) for cells in zip([column.name for column in columns], *lines, strict=True)]
-    widths = fitted(columns, needed, _terminal_width())
+    widths = fitted(columns, needed, width)
     _write_header(columns, widths)
     for line in lines:
         write_line(_line(columns, widths, line))
+
+
+def _needed(columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> tuple[list[Column], list[list[str]]]:
+    """The columns, less the rare ones that are empty."""
+    kept = [n for n, column in enumerate(columns) if not column.rare or any(line[n] for line in lines)]
+    return [columns[n] for n in kept], [[line[n] for n in kept] for line in lines]
 
 
 def growing_table(columns: Sequence[Column]) -> Callable[[Sequence[Any]], None]:

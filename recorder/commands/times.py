@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from recorder.errors import UsageError
+
 UNITS_NS = {
     "ms": 1_000_000,
     "s": 1_000_000_000,
@@ -77,6 +79,12 @@ def _date_ns(text: str) -> int | None:
     except (ValueError, OverflowError, OSError):
         return None
     return since_epoch // datetime.timedelta(microseconds=1) * 1000
+
+
+def check_order(since_ns: int | None, until_ns: int | None) -> None:
+    """Raises `UsageError` if nothing can be between the two."""
+    if since_ns is not None and until_ns is not None and since_ns > until_ns:
+        raise UsageError("--since is later than --until: nothing can be in between.")
 
 
 def between(function: Any) -> Any:

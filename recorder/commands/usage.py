@@ -10,17 +10,17 @@ from typing import Any, get_args
 import click
 
 from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import with_json, write_csv, write_json
-from recorder.commands.selection import say_if_stale
-from recorder.commands.table import Column, write_table
-from recorder.commands.times import between
+from recorder.commands.output import echo, with_json, write_csv, write_json
+from recorder.commands.table import Column, short_ids, write_table
+from recorder.commands.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.log import Log
+from recorder.schema import STALE
 from recorder.tally import KEYS, By, Tally, numbers, together
 
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
 _COLUMNS = {
-    "session_id": Column("session_id", cap=13, goes=1),
+    "session_id": Column("session_id", goes=1),
     "calls": Column("calls", right=True),
     "answered": Column("answered", right=True, goes=4),
     "failed": Column("failed", right=True, goes=8),
@@ -64,7 +64,10 @@ def command(db: str | None, by: By, since: int | None, until: int | None, json: 
     """
     if json + jsonl + csv > 1:
         raise UsageError("--json, --jsonl and --csv are three formats: choose one.")
-    tallies = asyncio.run(_tallies(db, by, since, until))
+    check_order(since, until)
+    tallies, is_stale = asyncio.run(_tallies(db, by, since, until))
+    if is_stale and (tallies or csv or json or jsonl):
+        echo(STALE)
     if csv:
         write_csv([(*KEYS[by], *numbers(by)), *(tuple(tally.row(by).values()) for tally in tallies)])
     elif json or jsonl:
@@ -72,14 +75,18 @@ def command(db: str | None, by: By, since: int | None, until: int | None, json: 
     elif tallies:
         _write(by, tallies)
     else:
-        when = "yet" if since is None and until is None else "in that time"
-        raise NotFoundError(f"No exchange that asks a model for something has ended {when}.")
+        raise NotFoundError(STALE if is_stale else _nothing(since, until))
 
 
-async def _tallies(db: str | None, by: By, since: int | None, until: int | None) -> list[Tally]:
+async def _tallies(db: str | None, by: By, since: int | None, until: int | None) -> tuple[list[Tally], bool]:
+    """The sums, and whether they are not of all that the log has."""
     async with await Log.open(chosen_url(db)) as log:
-        await say_if_stale(log)
-        return await log.usage(by, since, until)
+        return await log.usage(by, since, until), await log.rebuild_is_due()
+
+
+def _nothing(since: int | None, until: int | None) -> str:
+    when = "yet" if since is None and until is None else "in that time"
+    return f"No exchange that asks a model for something has ended {when}."
 
 
 def _write(by: By, tallies: Sequence[Tally]) -> None:
@@ -89,6 +96,11 @@ def _write(by: By, tallies: Sequence[Tally]) -> None:
     if is_terminal and len(shown) > 1 and by != "tool":
         key = (*("" for _ in KEYS[by][1:]), "total")
         shown.append(together(tallies, key).row(by))
+    if by == "session":
+        shown = [
+            {**row, "session_id": short}
+            for row, short in zip(shown, short_ids([row["session_id"] for row in shown]), strict=True)
+        ]
     *ids, label = KEYS[by]
     columns = [*(_COLUMNS[name] for name in ids), Column(label, least=12), *(_COLUMNS[name] for name in numbers(by))]
     write_table(columns, [[_cell(name, value, is_terminal) for name, value in row.items()] for row in shown])

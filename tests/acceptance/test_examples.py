@@ -51,6 +51,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     body = run(db, "export", "latest", "--exchange", "1", "--format", "sse").out
     (folder / "body.sse").write_bytes(body)
     (folder / "session.jsonl").write_bytes(run(db, "export", "latest").out)
+    (folder / "run.sse.jsonl").write_bytes(run(db, "export", "latest", "--format", "cassette").out)
     (folder / "report.sql").write_text("select * from usage_by_day")
     payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
     (folder / "chunks.jsonl").write_bytes(payloads)

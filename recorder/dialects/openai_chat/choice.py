@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from recorder.dialects.openai_chat.message import Call, Said
-from recorder.dialects.telling import Object, array, as_json, object_, text, unknown
+from recorder.dialects.telling import Object, array, as_json, object_, text, unknown, whole
 from recorder.facts import (
     AnnotationAdded,
     Fact,
@@ -116,9 +116,10 @@ class Choice:
 
 def items(said: Said, choice: Object) -> Iterator[Stated]:
     """The items of a choice that came whole."""
-    reason = text(choice.get("finish_reason"))
+    reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
     for stated in _whole(said, object_(choice.get("logprobs"))):
-        yield msgspec.structs.replace(stated, status=_status(reason)) if reason else stated
+        placed = msgspec.structs.replace(stated, output_index=index)
+        yield msgspec.structs.replace(placed, status=_status(reason)) if reason else placed
 
 
 def _whole(said: Said, logprobs: Object) -> Iterator[Stated]:
