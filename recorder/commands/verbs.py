@@ -14,6 +14,7 @@ VERBS = {
     "demo": "Record, show, count and replay against a built-in upstream: no key, no network.",
     "import": "Enter stored streams, and exports of other databases.",
     "export": "Write a session to stdout, for `recorder import` or as bare bodies.",
+    "cassette": "Check cassettes, and bring them into their canonical form.",
     "env": "Print the settings that point a client here.",
     "db": "Keep the database: path, upgrade, rebuild, recover.",
 }
