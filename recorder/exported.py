@@ -3,6 +3,7 @@
     {"recorder_export": 1, "session": {…}}     the first line, with the version of the format
     {"exchange": {…}}                          an exchange
     {"session_id": …, "kind": "frame", …}      its events after it, in order
+    {"exported": {"exchanges": 1, "events": 9}}  the last line: what came before it
 
 The keys are the columns of the log. `raw` is text, or `{"base64": …}` if it is no UTF-8; `hash` is in hex, so that it
 can be proved that an event is as it was recorded. Pure: lines in and out, no file.
@@ -18,6 +19,7 @@ import msgspec
 from recorder.events import Event, Exchange, Kind, Session
 
 VERSION = 1
+RAW_LIMIT = 2**20  # bytes of an event: the recorder cuts at a quarter of it
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
@@ -35,6 +37,19 @@ class Chapter(msgspec.Struct, frozen=True):
     """The line that comes before the events of an exchange."""
 
     exchange: Exchange
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How much came before the last line."""
+
+    exchanges: int
+    events: int
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """The last line: without it, the file was cut off."""
+
+    exported: Counts
 
 
 class _Bytes(msgspec.Struct, frozen=True):
@@ -60,11 +75,16 @@ class _Row(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _decode_opening = msgspec.json.Decoder(Opening).decode
 _decode_row = msgspec.json.Decoder(_Row).decode
+_decode_closing = msgspec.json.Decoder(Closing).decode
 _decode_chapter = msgspec.json.Decoder(Chapter).decode
 
 
 def opening_line(session: Session) -> bytes:
     return _encode(Opening(VERSION, session)) + b"\n"
+
+
+def closing_line(exchanges: int, events: int) -> bytes:
+    return _encode(Closing(Counts(exchanges, events))) + b"\n"
 
 
 def exchange_line(exchange: Exchange) -> bytes:
@@ -88,8 +108,10 @@ def read_opening(line: bytes) -> Session:
     return _storable(opening.session)
 
 
-def read_line(line: bytes) -> Exchange | Event:
+def read_line(line: bytes) -> Exchange | Event | Counts:
     """What any other line holds. Raises `ValueError` for what no export has."""
+    if line.startswith(b'{"exported":'):
+        return _decode_closing(line).exported
     if line.startswith(b'{"exchange":'):
         return _storable(_decode_chapter(line).exchange)
     return read_event(line)
@@ -98,6 +120,8 @@ def read_line(line: bytes) -> Exchange | Event:
 def read_event(line: bytes) -> Event:
     row = _decode_row(line)
     raw = row.raw.encode() if isinstance(row.raw, str) else row.raw.base64
+    if len(raw) > RAW_LIMIT or row.t_ns < 0:
+        raise ValueError("it is no event of a log: its bytes are too many, or its time is before the request")
     columns = {**msgspec.structs.asdict(row), "raw": raw, "hash": bytes.fromhex(row.hash)}
     return _storable(Event(**columns))
 

@@ -23,7 +23,7 @@ from recorder.cassettes.foreign import STEP_NS, Foreign, Request, read_request
 from recorder.cassettes.jsonl import Jsonl
 from recorder.errors import RecorderError
 from recorder.events import BODY_KINDS, Event, Outcome
-from recorder.exported import event_line, exchange_line, opening_line, read_event
+from recorder.exported import closing_line, event_line, exchange_line, opening_line, read_event
 from recorder.heads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.records import START, Gap, Mark, Record
 from recorder.sse import FRAME_LIMIT
@@ -248,7 +248,7 @@ def export(batch: Batch) -> bytes:
     for exchange in batch.exchanges:
         lines.append(exchange_line(exchange))
         lines += [event_line(event) for event in batch.events if event.exchange_id == exchange.exchange_id]
-    return b"".join(lines)
+    return b"".join([*lines, closing_line(len(batch.exchanges), len(batch.events))])
 
 
 def comparable(batch: Batch) -> list[tuple[Any, ...]]:
@@ -327,7 +327,7 @@ def test_any_bytes_stand_in_a_line(raw: bytes) -> None:
 def small_export() -> list[bytes]:
     exchange = make_exchange(make_session())
     events = make_events(exchange, [b"one", b"two", b"{}"], ["request", "frame", "end"])
-    return [opening_line(make_session()), exchange_line(exchange), *map(event_line, events)]
+    return [opening_line(make_session()), exchange_line(exchange), *map(event_line, events), closing_line(1, 3)]
 
 
 def refused(lines: Iterable[bytes]) -> str:
@@ -343,13 +343,18 @@ def test_a_changed_event_is_found_by_its_hash() -> None:
 
 
 def mutilated() -> Iterator[tuple[list[bytes], str]]:
-    opening, exchange, first, second, end = small_export()
+    opening, exchange, first, second, end, closing = small_export()
     yield [opening, exchange, second, end], "line 3 .* is missing before it"
     yield [opening, first], "line 2 .* is missing before it"
     yield [opening, exchange, first, second, end[:-20]], "line 5"
     yield [opening, exchange, first, second, end, b"\n"], "line 6"
     yield [opening, exchange, first, second, end, second], "line 6"
-    yield [opening], "no exchange"
+    yield [opening, closing_line(0, 0)], "no exchange"
+    yield [opening], "cut off after line 1"
+    yield [opening, exchange, first, second, end], "cut off after line 5: the last line of an export is missing"
+    yield [opening, exchange, first, second, closing], "line 5 .* 1 of 3 events are missing before it"
+    yield [opening, exchange, first, second, end, closing, end], "line 7 .* after the last line"
+    yield [opening, exchange, first.replace(b'"t_ns":0', b'"t_ns":-1')], "line 3 .* before the request"
     yield [opening.replace(b'export":1', b'export":2'), exchange], "line 1 .* version 2"
     yield [opening, exchange.replace(make_id(1).encode(), make_id(9).encode())], "line 2 .* of another session"
     yield [opening, exchange, first.replace(b'"pos":0', b'"pos":%d' % 2**70)], "line 3"
@@ -363,7 +368,7 @@ def test_what_is_no_whole_export_is_refused_with_its_line(lines: list[bytes], re
 
 
 def test_an_exchange_that_was_exported_before_its_end_is_ended_with_a_gap() -> None:
-    batch = imported(Jsonl(io.BytesIO(b"".join(small_export()[:-1]))))
+    batch = imported(Jsonl(io.BytesIO(b"".join([*small_export()[:-2], closing_line(1, 2)]))))
     assert [event.kind for event in batch.events] == ["request", "frame", "gap", "end"]
     end = json.loads(batch.events[-1].raw)
     assert (end["status"], end["lossless"]) == ("recorder_crash", False)

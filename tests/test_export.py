@@ -73,7 +73,7 @@ async def test_an_import_beside_the_original_leaves_it_alone(recorded: Path, tmp
 
 
 async def test_the_lines_are_the_rows_of_the_log(recorded: Path) -> None:
-    opening, *lines = [json.loads(line) for line in run(recorded, "export", "demo", "--exchange", "1").out.splitlines()]
+    opening, *lines, closing = [json.loads(line) for line in run(recorded, "export", "demo", "--exchange", "1").out.splitlines()]
     assert (opening["recorder_export"], opening["session"]["name"]) == (1, "demo")
     [first, *_] = entries(recorded)
     assert list(lines[0]) == ["exchange"]
@@ -81,6 +81,7 @@ async def test_the_lines_are_the_rows_of_the_log(recorded: Path) -> None:
     assert [list(line) for line in lines[1:]] == [list(Event.__struct_fields__)] * len(first.events)
     assert [line["raw"] for line in lines[1:]] == [event.raw.decode() for event in first.events]
     assert lines[1]["hash"] == first.events[0].hash.hex()
+    assert closing == {"exported": {"exchanges": 1, "events": len(first.events)}}
 
 
 async def test_sse_is_what_replay_plays(recorded: Path) -> None:

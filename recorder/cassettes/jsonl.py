@@ -13,7 +13,7 @@ import msgspec
 from recorder.cassettes import Entry, Names
 from recorder.errors import RecorderError
 from recorder.events import BODY_KINDS, Event, Exchange, Session, root
-from recorder.exported import read_line, read_opening
+from recorder.exported import Counts, read_line, read_opening
 from recorder.heads import ExchangeEnd, Imported, RequestHead
 from recorder.records import Mark
 from recorder.restored import hash_after
@@ -37,6 +37,8 @@ class Jsonl:
                 checker.check(line)
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"line {checker.line} is not as `recorder export` wrote it: {error}") from error
+        if not checker.is_closed:
+            raise RecorderError(f"it was cut off after line {checker.line}: the last line of an export is missing")
         if not checker.exchanges:
             raise RecorderError("there is no exchange in it")
 
@@ -63,9 +65,9 @@ class Jsonl:
                 continue
             if begun:
                 yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
-            t_ns, begun = 0, True
-            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(restored_head(row, session, names)))
-        yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
+            if isinstance(row, Exchange):
+                t_ns, begun = 0, True
+                yield Entry(Mark.REQUEST, 0, msgspec.json.encode(restored_head(row, session, names)))
 
     def _opening(self) -> bytes:
         self._file.seek(0)
@@ -83,7 +85,8 @@ class _Checker:
         self._hash = b""
         self._pos = 0
         self._ended = False
-        self.exchanges = 0
+        self.is_closed = False
+        self.exchanges = self.events = 0
         self.line = 1
 
     def open(self, line: bytes) -> Session:
@@ -95,7 +98,12 @@ class _Checker:
     def check(self, line: bytes) -> None:
         """Raises `ValueError` if the line is none of an export, or cannot come here."""
         self.line += 1
+        if self.is_closed:
+            raise ValueError("it stands after the last line of an export")
         row = read_line(line)
+        if isinstance(row, Counts):
+            self._close(row)
+            return
         if row.session_id != self._session_id:
             raise ValueError("it is of another session")
         if isinstance(row, Event):
@@ -105,7 +113,13 @@ class _Checker:
         self._hash = root(row.session_id, row.exchange_id)
         self.exchanges += 1
 
+    def _close(self, counts: Counts) -> None:
+        if (counts.exchanges, counts.events) != (self.exchanges, self.events):
+            raise ValueError(f"{counts.events - self.events} of {counts.events} events are missing before it")
+        self.is_closed = True
+
     def _check_event(self, event: Event) -> None:
+        self.events += 1
         if (event.exchange_id, event.pos) != (self._exchange_id, self._pos) or not self.exchanges:
             raise ValueError("an event or an exchange is missing before it")
         if self._ended and event.kind != "note":

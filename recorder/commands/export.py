@@ -16,7 +16,7 @@ from recorder.commands.output import write_bytes
 from recorder.commands.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.events import BODY_KINDS
-from recorder.exported import event_line, exchange_line, opening_line
+from recorder.exported import closing_line, event_line, exchange_line, opening_line
 from recorder.log import Log
 from recorder.recorded import recorded
 
@@ -55,11 +55,14 @@ def command(
 async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:
     async with await Log.open(chosen_url(db)) as log:
         found, chosen = await select(log, session, exchange)
+        events = 0
         write_bytes(opening_line(found))
         for _, each in chosen:
             write_bytes(exchange_line(each))
             async for event in log.events(each.session_id, each.exchange_id):
                 write_bytes(event_line(event))
+                events += 1
+        write_bytes(closing_line(len(chosen), events))
 
 
 async def _write_cassette(db: str | None, session: str, exchange: str | None) -> None:
