@@ -12,7 +12,7 @@ import sys
 import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 import pytest
@@ -27,6 +27,7 @@ from recorder.location import database_url
 from recorder.store import Store
 from tests.corpus import ROOT
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
+from tests.serving import run
 
 README = (ROOT / "README.md").read_text()
 LOG = (ROOT / "docs" / "log.md").read_text()
@@ -142,3 +143,21 @@ def test_make_has_the_targets_that_the_readme_names() -> None:
     named = set(re.findall(r"make ([a-z-]+)", README))
     shown = subprocess.run(["make", "-C", ROOT, "help"], capture_output=True, text=True, check=True).stdout
     assert named == set(re.findall(r"^([a-z-]+)", shown, re.MULTILINE)) & named
+
+
+def test_the_test_shown_runs_against_a_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines of "In tests" as they stand, with a cassette of the demo, and a request that it has."""
+    db = tmp_path / "recorder.db"
+    assert run(db, "demo").code == 0
+    (tmp_path / "run.sse.jsonl").write_bytes(run(db, "export", "latest", "--format", "cassette").out)
+    monkeypatch.chdir(tmp_path)
+    [shown] = blocks(README, "python")
+    names: dict[str, Any] = {}
+    exec(compile(shown, "README.md", "exec"), names)
+    messages = [{"role": "user", "content": "What is a stream?"}]
+    with names["client"] as client:
+        chunks = client.chat.completions.create(
+            model="gpt-demo", messages=messages, stream=True, stream_options={"include_usage": True}
+        )
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text.startswith("A stream is a letter that arrives word by word.")
