@@ -73,7 +73,9 @@ async def test_an_import_beside_the_original_leaves_it_alone(recorded: Path, tmp
 
 
 async def test_the_lines_are_the_rows_of_the_log(recorded: Path) -> None:
-    opening, *lines, closing = [json.loads(line) for line in run(recorded, "export", "demo", "--exchange", "1").out.splitlines()]
+    opening, *lines, closing = [
+        json.loads(line) for line in run(recorded, "export", "demo", "--exchange", "1").out.splitlines()
+    ]
     assert (opening["recorder_export"], opening["session"]["name"]) == (1, "demo")
     [first, *_] = entries(recorded)
     assert list(lines[0]) == ["exchange"]

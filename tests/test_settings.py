@@ -10,8 +10,10 @@ import click
 import pytest
 
 from recorder.commands import recorder
+from recorder.commands.settings import match_rules
 from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
+from recorder.matching.noise import DEFAULT_RULES
 from tests.test_commands import run
 
 
@@ -172,3 +174,19 @@ def test_help_and_version_read_no_file(tmp_path: Path) -> None:
         assert (ran.code, ran.err) == (0, "")
     ran = run("sessions", XDG_CONFIG_HOME=str(tmp_path))
     assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
+
+
+def test_rules_of_matching_stand_in_a_file(here: Path) -> None:
+    (here / "recorder.toml").write_text('db = "x.db"\n[match]\nfields = ["seed"]\n')
+    asked = [{"model": "m", "seed": seed} for seed in (1, 2)]
+    assert len({repr(DEFAULT_RULES.quiet(body)) for body in asked}) == 2
+    assert len({repr(match_rules().quiet(body)) for body in asked}) == 1
+    assert str(taken("sessions")["db"]).endswith("x.db")
+
+
+def test_a_wrong_rule_of_matching_is_named_with_the_file(here: Path) -> None:
+    (here / "recorder.toml").write_text('[match]\nfeilds = ["seed"]\n')
+    with pytest.raises(UsageError) as refusal:
+        match_rules()
+    assert str(refusal.value).startswith(str(here / "recorder.toml"))
+    assert "feilds" in str(refusal.value)

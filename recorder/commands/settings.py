@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import platformdirs
@@ -17,7 +17,11 @@ import platformdirs
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError, UsageError
 
+if TYPE_CHECKING:
+    from recorder.matching.noise import Rules
+
 FILE_NAME = "recorder.toml"
+MATCH = "match"  # the table of `recorder.matching.noise`: of no verb
 
 _FILE = re.compile(r"(sqlite(?:\+\w+)?:///)?(?!:memory:)((?!\w+(?:\+\w+)?://).+)")
 
@@ -39,6 +43,20 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
                 raise UsageError(f"{path}: `recorder {verb}` has no option --{name}.")
             found[option.name] = _value(path, name, option, value)
     return dict.fromkeys(command.commands, found) if isinstance(command, click.Group) else found
+
+
+def match_rules() -> Rules:
+    """The rules of noise: the `[match]` table of the file that wins, else the default ones."""
+    from recorder.matching.noise import DEFAULT_RULES, rules_from
+
+    rules = DEFAULT_RULES
+    for path in _files():
+        if (table := _read(path).get(MATCH)) is not None:
+            try:
+                rules = rules_from(table)
+            except ValueError as error:
+                raise UsageError(f"{path}: {error}") from None
+    return rules
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
@@ -70,13 +88,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _check(path: Path, name: str, value: Any) -> None:
     """Refuse what cannot stand at the top of a file."""
-    if name not in VERBS:
-        tables = ", ".join(f"[{verb}]" for verb in VERBS if verb != "db")
+    if name not in VERBS and name != MATCH:
+        tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH) if verb != "db")
         raise UsageError(f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}.")
     if name == "db" and not isinstance(value, str):
         raise UsageError(f'{path}: `db` is a path or a URL in quotes: db = "recordings.db".')
     if name != "db" and not isinstance(value, dict):
-        raise UsageError(f"{path}: `{name}` is a table: [{name}], with the options of `recorder {name}` below it.")
+        raise UsageError(f"{path}: `{name}` is a table: [{name}], with its settings below it.")
 
 
 def _value(path: Path, name: str, option: click.Option, value: Any) -> Any:

@@ -10,6 +10,7 @@ VERBS = {
     "tail": "Follow what is recorded just now, in all sessions.",
     "query": "Ask in SQL: one statement, which can only read.",
     "replay": "Play a session to stdout at its original timing.",
+    "mock": "Serve recordings to clients.",
     "usage": "Sum the tokens: by model, day, session, client, tool.",
     "demo": "Record, show, count and replay against a built-in upstream: no key, no network.",
     "import": "Enter stored streams, and exports of other databases.",

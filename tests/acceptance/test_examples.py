@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # What does not end by itself, asks the network, or is tried elsewhere: the quick start and the demo have tests.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|demo|tail\b(?!.*--limit)|events .*--follow)|curl |codex|make |pip |recorder tail --j"
+    r"recorder (?:serve|mock|demo|tail\b(?!.*--limit)|events .*--follow)|curl |codex|make |pip |recorder tail --j"
 )
 NOTHING_FOUND = 3  # an example may look for what this recording does not have
 

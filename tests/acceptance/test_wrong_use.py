@@ -99,7 +99,11 @@ def test_wrong_arguments(answers: dict[str, Ran], wrong: str) -> None:
 
 def test_an_ambiguous_prefix(recorded: Path) -> None:
     ids = [entry.exchange.session_id for entry in entries(recorded)]
-    assert_one_sentence(run(recorded, "replay", ids[0][:6]), 2, "beginning of several", *ids)
+    ran = run(recorded, "replay", ids[0][:6])
+    sentence, *listed = ran.err.splitlines()
+    assert (ran.code, ran.out, sentence.startswith("Error: ")) == (2, b"", True)
+    assert "is the beginning of several session ids; give more of it" in sentence
+    assert {line.split()[0] for line in listed} == set(ids)
 
 
 def _directory(path: Path) -> None:
