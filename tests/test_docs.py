@@ -145,11 +145,9 @@ def test_make_has_the_targets_that_the_readme_names() -> None:
     assert named == set(re.findall(r"^([a-z-]+)", shown, re.MULTILINE)) & named
 
 
-def test_the_test_shown_runs_against_a_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_shown_runs_against_a_cassette(demo_db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines of "In tests" as they stand, with a cassette of the demo, and a request that it has."""
-    db = tmp_path / "recorder.db"
-    assert run(db, "demo").code == 0
-    (tmp_path / "run.sse.jsonl").write_bytes(run(db, "export", "latest", "--format", "cassette").out)
+    (tmp_path / "run.sse.jsonl").write_bytes(run(demo_db, "export", "latest", "--format", "cassette").out)
     monkeypatch.chdir(tmp_path)
     [shown] = blocks(README, "python")
     names: dict[str, Any] = {}

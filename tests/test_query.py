@@ -306,9 +306,12 @@ def test_every_example_of_the_help_answers(ask: Ask) -> None:
 def test_an_endless_query_can_be_interrupted(path: Path) -> None:
     command = [*PROGRAM, "query", "--db", str(path), ENDLESS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        wait_until(lambda: str(path) in opened_by(process.pid))
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        try:
+            wait_until(lambda: str(path) in opened_by(process.pid))
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert (process.returncode, out, b"Traceback" in err) == (130, b"", False)
 
 

@@ -343,7 +343,7 @@ async def test_a_stream_is_shown_while_it_runs_and_after(tmp_path: Path) -> None
         wait_until(is_so_far)
         return found[0]
 
-    async with await start(pace=3) as upstream:
+    async with await start(pace=1) as upstream:
         with serving(tmp_path / "recorder.db", *everywhere(upstream.base_url)) as serve:
             question = {"model": "gpt-demo", "stream": True, "input": "What is a stream?"}
             async with (

@@ -199,9 +199,8 @@ def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(tmp_path: 
     assert (ran.code, ran.out, ran.err) == (0, b"[]\n", f"{STALE}\n")
 
 
-def test_the_demo_uses_reasoning_and_cached_tokens(tmp_path: Path) -> None:
-    path = tmp_path / "demo.db"
-    assert run(path, "demo").code == 0
+def test_the_demo_uses_reasoning_and_cached_tokens(demo_db: Path) -> None:
+    path = demo_db
     rows = json.loads(run(path, "usage", "--by", "model", "--json").out)
     assert len(rows) >= 3
     assert all(row["reasoning_output_tokens"] > 0 and row["cache_read_input_tokens"] > 0 for row in rows)

@@ -43,11 +43,10 @@ SHOWN = list(dict.fromkeys([*FROM_HELP, *FROM_PAGES]))
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the recording of the demo, and the files that examples name."""
     folder = tmp_path_factory.mktemp("examples")
-    db = folder / "recorder.db"
-    assert run(db, "demo").code == 0
+    db = Path(shutil.copy(demo_recording, folder / "recorder.db"))
     body = run(db, "export", "latest", "--exchange", "1", "--format", "sse").out
     (folder / "body.sse").write_bytes(body)
     (folder / "session.jsonl").write_bytes(run(db, "export", "latest").out)
