@@ -149,7 +149,7 @@ def test_the_test_shown_runs_against_a_cassette(demo_db: Path, tmp_path: Path, m
     """The lines of "In tests" as they stand, with a cassette of the demo, and a request that it has."""
     (tmp_path / "run.sse.jsonl").write_bytes(run(demo_db, "export", "latest", "--format", "cassette").out)
     monkeypatch.chdir(tmp_path)
-    [shown] = blocks(README, "python")
+    [shown, _] = blocks(README, "python")
     names: dict[str, Any] = {}
     exec(compile(shown, "README.md", "exec"), names)
     messages = [{"role": "user", "content": "What is a stream?"}]

@@ -30,7 +30,7 @@ ADAPTERS = {
     "proxy": ("admission", "proxy", "server"),
     "cassettes": ("cassettes",),
 }
-WIRING = ("ingest", "demo", "commands", "testing", "__main__")
+WIRING = ("ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")
 
 LAYERS = (*PURE, *(name for group in ADAPTERS.values() for name in group), *WIRING)
 GROUP = {name: group for group, names in ADAPTERS.items() for name in names}
@@ -94,6 +94,11 @@ def loaded_by(statement: str) -> set[str]:
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "aiohttp", "click", "uvicorn", "asyncio", "msgspec"}
     assert not heavy & loaded_by("import recorder")
+
+
+def test_the_pytest_plugin_loads_nothing_heavy() -> None:
+    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "httpx2", "aiohttp", "click", "uvicorn", "msgspec"}
+    assert not heavy & loaded_by("import recorder.pytest_plugin")
 
 
 def test_the_command_line_loads_a_verb_when_it_is_called() -> None:

@@ -1,0 +1,74 @@
+"""The pytest plugin: hooks only, and the fixture `recorder_replay`.
+
+    @pytest.mark.recorder(speed=1)
+    def test_weather(recorder_replay):
+        client = OpenAI(base_url=recorder_replay.base_url("openai"), api_key="none")
+
+It is loaded in every test run where this package is installed: what the fixture is made of is imported by the fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from recorder.testing.pytesting import Replay
+
+MODES = ("none", "once", "new_episodes", "all", "rewrite")
+MARKER = (
+    "recorder(cassette or session, speed, fault, upstream, match): what `recorder_replay` answers with; a cassette's "
+    "path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none is named."
+)
+
+_REPLAY = pytest.StashKey["Replay"]()
+_PASSED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("recorder", "replay of recorded LLM streams")
+    group.addoption(
+        "--recorder-mode",
+        choices=MODES,
+        help="none: answer from cassettes only; once: record where there is no cassette; new_episodes: record what a "
+        "cassette does not answer; all, or rewrite: record anew. Default: the ini key recorder_mode, else none.",
+    )
+    group.addoption(
+        "--recorder-speed", metavar="1|N|max", default="max", help="Times the original speed, where no marker says."
+    )
+    parser.addini("recorder_mode", "What --recorder-mode is if it is not given.", default="none")
+    parser.addini("recorder_cassette_dir", "Where cassettes are, beside each test file.", default="cassettes")
+    parser.addini("recorder_upstream", "NAME=URL: where to record from.", type="linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+    if (mode := config.getini("recorder_mode")) not in MODES:
+        raise pytest.UsageError(f"recorder_mode = {mode} is no mode: there are {', '.join(MODES)}.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
+        if report.failed and _REPLAY in item.stash and (said := item.stash[_REPLAY].explanation()):
+            report.sections.append(("recorder", said))
+    return report
+
+
+@pytest.fixture
+def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
+    """Recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
+    `.session`. A request that none of them answers fails the test at its end, and so does one that is not asked for.
+    """
+    from recorder.testing.pytesting import opened
+
+    replay = opened(request.node, request.config.getoption("recorder_mode") or request.config.getini("recorder_mode"))
+    request.node.stash[_REPLAY], request.node.stash[_PASSED] = replay, False
+    yield replay
+    replay.close(passed=request.node.stash[_PASSED])

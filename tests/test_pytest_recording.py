@@ -1,0 +1,171 @@
+"""The modes of the pytest plugin that record: what a test asked of its upstream is the cassette of the next run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+
+from tests.projects import LOADED, ONE_CASSETTE, ONE_TEST, Project, Upstream, stream
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def upstream(pytester: pytest.Pytester) -> Iterator[Upstream]:
+    """What the user's ini file says to record from."""
+    upstream = Upstream()
+    pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}")
+    yield upstream
+    upstream.close()
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    return Project(pytester)
+
+
+@pytest.mark.parametrize("mode", ["once", "new_episodes", "all", "rewrite"])
+def test_what_a_test_asks_is_recorded_and_replayed_from_then_on(
+    project: Project, upstream: Upstream, mode: str
+) -> None:
+    project.test(ONE_TEST).said("--recorder-mode", mode, passed=1)
+    [recording] = project.recordings()
+    assert (recording.exchange.provider, recording.exchange.api) == ("openai", "openai-responses")
+    assert b"".join(piece.raw for piece in recording.pieces) == stream()
+    assert recording.end is not None
+    assert recording.end.outcome == "eof"
+    project.said(passed=1)
+    assert len(upstream.asked) == 1
+
+
+def test_the_ini_file_can_say_the_mode(project: Project, upstream: Upstream) -> None:
+    project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}\nrecorder_mode = once")
+    project.test(ONE_TEST).said(passed=1)
+    assert len(project.recordings()) == 1
+
+
+def test_a_marker_can_say_the_upstream(project: Project, upstream: Upstream) -> None:
+    project.pytester.makeini("[pytest]\nrecorder_upstream = openai=http://127.0.0.1:9")
+    marker = f'@pytest.mark.recorder(upstream="openai={upstream.base}")\n'
+    project.test(marker + ONE_TEST).said("--recorder-mode=once", passed=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("anthropic", "/v1/messages"), ("gemini", "/v1beta/models/m:x"), ("my", "/v1/x")]
+)
+def test_every_upstream_has_a_base_url(project: Project, upstream: Upstream, name: str, path: str) -> None:
+    project.pytester.makeini(f"[pytest]\nrecorder_upstream = {name}={upstream.base}")
+    project.test(f"""
+def test_one(recorder_replay):
+    assert httpx2.post(recorder_replay.base_url("{name}") + "{path}", json={{}}).status_code == 200
+""").said("--recorder-mode=once", passed=1)
+    assert [each.exchange.provider for each in project.recordings()] == [name]
+    project.pytester.makeini("[pytest]")
+    project.said(passed=1)
+
+
+def test_no_key_reaches_a_cassette(project: Project, upstream: Upstream) -> None:
+    project.test(ONE_TEST).said("--recorder-mode=once", passed=1)
+    assert b"sk-secret" not in (project.pytester.path / ONE_CASSETTE).read_bytes()
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_transports_record_too(project: Project, upstream: Upstream, library: Any) -> None:
+    project.test(f"""
+def test_one(recorder_replay):
+    with {library.__name__}.Client(transport=recorder_replay.transport({library.__name__})) as http:
+        assert ask("{upstream.base}/v1", http_client=http) == "Zürich"
+    assert recorder_replay.session.text == "Zürich"
+""").said("--recorder-mode=once", passed=1)
+    [recording] = project.recordings()
+    assert recording.exchange.provider == "openai"
+    project.said(passed=1)
+    assert len(upstream.asked) == 1
+
+
+def test_an_asynchronous_transport_records_too(project: Project, upstream: Upstream) -> None:
+    project.test(f"""
+def test_one(recorder_replay):
+    async def main():
+        async with httpx2.AsyncClient(transport=recorder_replay.async_transport()) as http:
+            return (await http.post("{upstream.base}/v1/responses", json={{"input": "hi"}})).text
+    assert "Z" in asyncio.run(main())
+""").said("--recorder-mode=once", passed=1)
+    project.said(passed=1)
+    assert len(upstream.asked) == 1
+
+
+def test_once_leaves_a_cassette_that_is_there_alone(project: Project, upstream: Upstream) -> None:
+    project.holds("ho").test(ONE_TEST)
+    said = project.said("--recorder-mode=once", failed=1)
+    assert f"recorder: 1 request was not answered by {ONE_CASSETTE}." in said
+    assert not upstream.asked
+
+
+def test_new_episodes_records_what_the_cassette_does_not_answer(project: Project, upstream: Upstream) -> None:
+    project.holds("hi").test("""
+def test_one(recorder_replay):
+    ask(recorder_replay.base_url(), "hi")
+    ask(recorder_replay.base_url(), "ho")
+""").said("--recorder-mode=new_episodes", passed=1)
+    assert [each["input"] for each in upstream.asked] == ["ho"]
+    assert len(project.recordings()) == 2
+    project.said(passed=1)
+
+
+def test_new_episodes_tells_of_old_ones_that_are_not_asked_for(project: Project, upstream: Upstream) -> None:
+    said = project.holds("ho").test(ONE_TEST).said("--recorder-mode=new_episodes", passed=1, errors=1)
+    assert "1 of 1 recording in" in said
+    assert len(project.recordings()) == 2
+
+
+@pytest.mark.parametrize("mode", ["all", "rewrite"])
+def test_all_is_recorded_anew(project: Project, upstream: Upstream, mode: str) -> None:
+    project.holds("hi", "ho", body=stream("Bern")).test(ONE_TEST).said("--recorder-mode", mode, passed=1)
+    assert [each["input"] for each in upstream.asked] == ["hi"]
+    [recording] = project.recordings()
+    assert "Zürich".encode() in b"".join(piece.raw for piece in recording.pieces)
+
+
+def test_a_test_that_fails_leaves_no_cassette(project: Project, upstream: Upstream) -> None:
+    said = project.test(ONE_TEST.replace("Zürich", "Bern")).said("--recorder-mode=once", failed=1)
+    assert "Nothing was saved: the test failed." in said
+    assert not (project.pytester.path / ONE_CASSETTE).exists()
+
+
+def test_a_test_with_a_fault_is_not_recorded(project: Project, upstream: Upstream) -> None:
+    said = project.test(f'@pytest.mark.recorder(fault="cut@2")\n{ONE_TEST}').said("--recorder-mode=once", errors=1)
+    assert "Record it from the real upstream, without the fault in its marker:" in said
+    assert not upstream.asked
+
+
+def test_a_cassette_that_cannot_be_written_fails_the_test(project: Project, upstream: Upstream) -> None:
+    (project.pytester.path / "cassettes").write_text("in the way")
+    said = project.test(ONE_TEST).said("--recorder-mode=once", passed=1, errors=1)
+    assert "test_one.sse.jsonl cannot be written: " in said
+
+
+def test_runs_in_processes_at_once_and_leaves_nothing_open(project: Project, upstream: Upstream) -> None:
+    project.test("\n".join(ONE_TEST.replace("one", name) for name in ("one", "two", "three")))
+    command = [sys.executable, "-W", "error", "-m", "pytest", *LOADED, "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    runs = [
+        subprocess.Popen([*command, "--recorder-mode=once", f"test_it.py::test_{name}"], stdout=subprocess.PIPE)
+        for name in ("one", "two", "three")
+    ]
+    said = [run.communicate()[0].decode() for run in runs]
+    assert ["1 passed" in each and "warning" not in each for each in said] == [True] * 3, said
+    project.said(passed=3)
+
+
+def test_runs_beside_xdist(project: Project) -> None:
+    pytest.importorskip("xdist")
+    for name in ("one", "two", "three"):
+        project.holds("hi", path=f"cassettes/test_it/test_{name}.sse.jsonl")
+    tests = [ONE_TEST.replace("one", name) for name in ("one", "two", "three")]
+    project.test("\n".join(tests)).said("-n2", passed=3)
