@@ -32,6 +32,7 @@ from recorder.heads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.journal import Journal
 from recorder.records import Mark
 from recorder.store import Store
+from tests.conftest import Demo
 from tests.corpus import ROOT
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202ereversed\u2066"
@@ -374,15 +375,12 @@ def test_an_interrupted_demo_does_not_look_like_an_upstream_fault(tmp_path: Path
     assert row["status"] in ("completed", "client_disconnect", "recorder_shutdown")
 
 
-def test_the_demo_says_lines_that_can_be_pasted(tmp_path: Path) -> None:
-    path = tmp_path / "a demo.db"
-    ran = run("demo", "--db", path)
-    assert ran.code == 0
-    shown = [line[2:] for line in ran.err.splitlines() if line.startswith(("$ recorder ", "  recorder "))]
+def test_the_demo_says_lines_that_can_be_pasted(demo: Demo) -> None:
+    shown = [line[2:] for line in demo.said.splitlines() if line.startswith(("$ recorder ", "  recorder "))]
     assert len(shown) == 8
     for line in shown:
         program, *arguments = shlex.split(line)
-        assert (program, arguments[-2:]) == ("recorder", ["--db", str(path)])
+        assert (program, arguments[-2:]) == ("recorder", ["--db", str(demo.path)])
     again = shlex.split(next(line for line in shown if "events" in line))[1:]
     assert run(*again).code == 0
 

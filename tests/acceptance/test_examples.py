@@ -19,9 +19,10 @@ from tests.serving import environment, run
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-# What does not end by itself, asks the network, or is tried elsewhere: the quick start and the demo have tests.
+# What does not end by itself, asks the network, or is tried elsewhere: the quick start, the demo and replays at their
+# original speed have tests.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|mock|demo|tail\b(?!.*--limit)|events .*--follow)|curl |codex|make |pip |recorder tail --j"
+    r"recorder (?:serve|mock|demo|tail\b(?!.*--limit)|events .*--follow|replay (?!.*--speed))|curl |codex|make |pip "
 )
 NOTHING_FOUND = 3  # an example may look for what this recording does not have
 
@@ -39,7 +40,8 @@ def shell(page: Path) -> str:
 
 FROM_HELP = [line for command in COMMANDS.values() for line in lines(blocks(command.help).replace("\b", ""))]
 FROM_PAGES = [line for page in PAGES for line in lines(shell(page))]
-SHOWN = list(dict.fromkeys([*FROM_HELP, *FROM_PAGES]))
+IN_HELP_ONLY = [line for line in dict.fromkeys(FROM_HELP) if line not in FROM_PAGES]
+SHOWN = [*dict.fromkeys(FROM_PAGES), *(pytest.param(line, marks=pytest.mark.slow) for line in IN_HELP_ONLY)]
 
 
 @pytest.fixture(scope="module")
