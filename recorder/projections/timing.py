@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from operator import sub
 
@@ -105,7 +106,7 @@ class Timing:
             last_event_ns=last,
             duration_ns=self._duration_ns,
             longest_silence_ns=gaps[-1] if gaps else None,
-            stalls=sum(gap > STALL_NS for gap in gaps),
+            stalls=len(gaps) - bisect_right(gaps, STALL_NS),
             events=len(times) if times else int(first is not None),
             bytes=self._bytes,
             events_per_s=_per_second(len(times) - 1, span_ns),
