@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -190,12 +189,10 @@ def stuck_import(db: Path, data: bytes) -> Iterator[subprocess.Popen[bytes]]:
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stderr=pipe, env=environment(db.parent), start_new_session=True)
     try:
-        wait_until(lambda: list(journal.glob("*/*.seg")))
+        assert process.stdin is not None
+        process.stdin.write(data)  # more than a pipe holds: the import has begun when all of it is taken
+        process.stdin.flush()
         with write_lock(db, 10):
-            assert process.stdin is not None
-            feeder = threading.Thread(target=process.stdin.write, args=(data,))
-            feeder.start()
-            feeder.join()
             process.stdin.close()
             process.stdin = None
             wait_until(lambda: sum(path.stat().st_size for path in journal.glob("*/*.seg")) > 2**21)
@@ -203,8 +200,9 @@ def stuck_import(db: Path, data: bytes) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.kill()
         process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        for pipe_end in (process.stdin, process.stderr):
+            if pipe_end is not None:
+                pipe_end.close()
 
 
 def recovered(db: Path) -> Entry:
