@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench clean
+.PHONY: help demo test test-slow soak check bench bench-quick clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,7 +23,9 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 	$(BIN)/recorder demo
 
 test: $(VENV)/.dev  ## the tests, a few minutes
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
+	$(BIN)/python -m pytest -q -m 'timed and not slow' tests/acceptance tests/test_commands.py \
+		tests/test_show.py tests/test_sse.py
 
 test-slow: $(VENV)/.dev  ## crash loops and the whole corpus, many minutes
 	$(BIN)/python -m pytest -m slow --timeout 1800
@@ -34,8 +36,14 @@ check: $(VENV)/.dev  ## ruff, mypy --strict, the layers
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
+soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
+	$(BIN)/python -m tests.soak $(SOAK)
+
 bench: $(VENV)/.dev  ## ratios against references measured in the same run; writes JSON
 	$(BIN)/python -m benchmarks
+
+bench-quick: $(VENV)/.dev  ## the same with short measurements
+	$(BIN)/python -m benchmarks --quick
 
 clean:  ## remove what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

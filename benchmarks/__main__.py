@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from benchmarks import log, machine, projections, replay, streams
+from benchmarks import log, machine, mocks, postgres, projections, replay, requests, streams
 from benchmarks.figures import Column, Round, Table, lines, table
 from benchmarks.settings import QUICK, Settings
 
@@ -38,11 +38,16 @@ BENCHMARKS = {
         for name, scenario in streams.SCENARIOS.items()
     },
     "append": Benchmark("100 exchanges, 500 rows a commit", log.APPEND_COLUMNS, log.append_rounds),
+    "append_pg": Benchmark("the same on two engines", postgres.APPEND_COLUMNS, postgres.append_rounds),
+    "read_pg": Benchmark("the same rows, read back", postgres.READ_COLUMNS, postgres.read_rounds),
     "ingest": Benchmark("journal → log, 100 exchanges", log.INGEST_COLUMNS, log.ingest_rounds),
+    "requests": Benchmark("an agent's 50 requests, each with all before it", requests.COLUMNS, requests.rounds),
     "fold": Benchmark("events → rows of projections", projections.FOLD_COLUMNS, projections.fold_rounds),
     "rebuild": Benchmark("log → projections", projections.REBUILD_COLUMNS, projections.rebuild_rounds),
     "ask": Benchmark("sums over a log of many exchanges", projections.ASK_COLUMNS, projections.ask_rounds),
     "replay": Benchmark("one stream at its original speed", replay.COLUMNS, replay.rounds),
+    "mock1": Benchmark("`recorder mock`, one client", mocks.COLUMNS, functools.partial(mocks.rounds, 1)),
+    "mock100": Benchmark("`recorder mock`, 100 clients at once", mocks.COLUMNS, functools.partial(mocks.rounds, 100)),
 }
 
 
@@ -60,6 +65,7 @@ def main(quick: bool, only: tuple[str, ...], rounds: int, path: Path | None) -> 
     relay       bytes to and fro on uvloop: the floor for an event loop in Python
     proxy       ours, recording off
     recording   ours, with journal and ingester as `recorder serve` runs them
+    strict      the same with --durability strict
     """
     now = datetime.datetime.now(datetime.UTC)
     settings = msgspec.structs.replace(QUICK if quick else Settings(), rounds=rounds)

@@ -190,6 +190,11 @@ class Run:
         self.sent = self.broken = 0
         self.reset()
 
+    @property
+    def streams(self) -> int:
+        """How many are open at once."""
+        return self._count
+
     def reset(self) -> None:
         self.arrived = self.requests = 0
         self.latencies_ns: list[int] = []

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from sqlalchemy import URL
 
 from benchmarks import machine, traffic
 from benchmarks.figures import Column, Round, Row
@@ -22,8 +23,10 @@ from recorder.heads import RequestEnd
 from recorder.ingest import Ingester
 from recorder.journal import Journal
 from recorder.records import Mark
+from recorder.shared_rows import Ask, whole_events
 from recorder.sqlite import WRITER, apply
-from recorder.store import WAL_BYTES, Store
+from recorder.sqlite_writer import WAL_BYTES
+from recorder.store import Store
 
 EXCHANGES = 100
 ROWS_PER_COMMIT = 500
@@ -43,6 +46,7 @@ INGEST_COLUMNS = (
 
 When = Callable[[int], int]
 Appender = Callable[[Path, Sequence[Event]], None]
+Measure = Callable[[Path], Row]  # with a place for a database
 
 
 class Rows(NamedTuple):
@@ -56,11 +60,8 @@ class Rows(NamedTuple):
 def append_rounds(settings: Settings) -> list[Round]:
     """`Store.append` against raw `executemany` of the same rows, in commits of the same size."""
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
-        prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
-        rows = _ingested(Path(folder), prepared)
-        streams = [[event for event in rows.events if event.exchange_id == each.exchange_id] for each in rows.exchanges]
-        rows = rows._replace(events=list(traffic.interleaved(streams)))
-        return _rounds(settings, {name: _appending(rows, append) for name, append in _APPENDERS.items()})
+        rows = interleaved(Path(folder), settings)
+        return in_rounds(settings, {name: appending(rows, append) for name, append in _APPENDERS.items()})
 
 
 def ingest_rounds(settings: Settings) -> list[Round]:
@@ -68,8 +69,15 @@ def ingest_rounds(settings: Settings) -> list[Round]:
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
         rows = _ingested(Path(folder), prepared)
-        alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": _appending(rows, _append_raw)}
-        return _rounds(settings, alternatives)
+        alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": appending(rows, append_raw)}
+        return in_rounds(settings, alternatives)
+
+
+def interleaved(folder: Path, settings: Settings) -> Rows:
+    """Those of 100 exchanges at once, one event of each in turn."""
+    rows = _ingested(folder, prepare_journal(folder / "prepared", settings.rows // EXCHANGES))
+    streams = [[event for event in rows.events if event.exchange_id == each.exchange_id] for each in rows.exchanges]
+    return rows._replace(events=list(traffic.interleaved(streams)))
 
 
 def prepare_journal(root: Path, frames: int, exchanges: int = EXCHANGES, when: When = traffic.when) -> Path:
@@ -95,7 +103,7 @@ def prepare_journal(root: Path, frames: int, exchanges: int = EXCHANGES, when: W
     return journal.directory
 
 
-def _rounds(settings: Settings, alternatives: dict[str, Callable[[Path], Row]]) -> list[Round]:
+def in_rounds(settings: Settings, alternatives: dict[str, Measure]) -> list[Round]:
     """Each alternative with a database of its own, in each round in another order."""
     found: list[Round] = []
     with machine.on_core(machine.MEASURED_CORE):
@@ -109,7 +117,7 @@ def _rounds(settings: Settings, alternatives: dict[str, Callable[[Path], Row]]) 
     return found
 
 
-def _timed(work: Callable[[], None], rows: int) -> Row:
+def timed(work: Callable[[], None], rows: int) -> Row:
     begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
     work()
     wall_s, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s
@@ -119,26 +127,26 @@ def _timed(work: Callable[[], None], rows: int) -> Row:
 # -- append
 
 
-def _appending(rows: Rows, append: Appender) -> Callable[[Path], Row]:
+def appending(rows: Rows, append: Appender) -> Measure:
     def measure(path: Path) -> Row:
         with Store(path) as store, store.transaction():
             for session in rows.sessions:
                 store.add_session(session)
             for exchange in rows.exchanges:
                 store.add_exchange(exchange)
-        return _timed(lambda: append(path, rows.events), len(rows.events))
+        return timed(lambda: append(path, rows.events), len(rows.events))
 
     return measure
 
 
-def _append_by_store(path: Path, events: Sequence[Event]) -> None:
+def append_by_store(path: Path | URL, events: Sequence[Event]) -> None:
     with Store(path) as store:
-        for commit in _commits(events):
+        for commit in commits(events):
             with store.transaction():
                 store.append(commit)
 
 
-def _append_raw(path: Path, events: Sequence[Event]) -> None:
+def append_raw(path: Path, events: Sequence[Event]) -> None:
     with closing(_connect(path)) as connection:
         for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
@@ -150,7 +158,7 @@ def _append_guarded(path: Path, events: Sequence[Event]) -> None:
         _insert(connection, events)
 
 
-_APPENDERS: dict[str, Appender] = {"store": _append_by_store, "raw": _append_raw, "raw, guarded": _append_guarded}
+_APPENDERS: dict[str, Appender] = {"store": append_by_store, "raw": append_raw, "raw, guarded": _append_guarded}
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -163,7 +171,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
     columns = len(Event.__struct_fields__)
     statement = f"INSERT INTO events VALUES ({', '.join('?' * columns)})"
-    for commit in _commits(events):
+    for commit in commits(events):
         rows = [msgspec.structs.astuple(event) for event in commit]
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(statement, rows)
@@ -171,7 +179,7 @@ def _insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
-def _commits(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+def commits(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
     for start in range(0, len(events), ROWS_PER_COMMIT):
         yield events[start : start + ROWS_PER_COMMIT]
 
@@ -179,11 +187,11 @@ def _commits(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
 # -- ingest
 
 
-def _ingesting(prepared: Path, rows: int) -> Callable[[Path], Row]:
+def _ingesting(prepared: Path, rows: int) -> Measure:
     def measure(path: Path) -> Row:
         Store(path).close()
         directory = _copy(prepared, path)
-        return _timed(lambda: _ingest(path, directory), rows)
+        return timed(lambda: _ingest(path, directory), rows)
 
     return measure
 
@@ -197,8 +205,12 @@ def _ingested(folder: Path, prepared: Path) -> Rows:
         return Rows(
             [Session(*row) for row in connection.execute(select.format("sessions"))],
             [Exchange(*row) for row in connection.execute(select.format("exchanges"))],
-            [Event(*row) for row in connection.execute(select.format("events"))],
+            list(whole_events(connection.execute(select.format("events")), _asking(connection))),
         )
+
+
+def _asking(connection: sqlite3.Connection) -> Ask:
+    return lambda statement, values: connection.execute(statement.text("sqlite"), values)
 
 
 def _copy(prepared: Path, path: Path) -> Path:

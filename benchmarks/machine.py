@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-_LIBRARIES = ("uvloop", "httptools", "uvicorn", "aiohttp", "sqlalchemy", "msgspec")
+_LIBRARIES = ("uvloop", "httptools", "uvicorn", "sqlalchemy", "msgspec")
 
 
 def _cores() -> list[int]:
@@ -47,6 +47,15 @@ def cpu_s(pid: int) -> float:
     if sys.platform != "linux":
         return math.nan
     return time.clock_gettime(~pid << 3 | 2)  # what clock_getcpuclockid(3) gives, CPUCLOCK_SCHED
+
+
+def resident_bytes(pid: int) -> float:
+    """What a process has in memory; not a number where that cannot be told."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return math.nan
+    return float(pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 def children(pid: int) -> list[int]:

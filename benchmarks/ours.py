@@ -1,7 +1,7 @@
-"""Our proxy as a process: `python -m benchmarks.ours UPSTREAM_PORT [DATABASE]`. Without a database it does not record.
+"""Our proxy as a process: `python -m benchmarks.ours UPSTREAM_PORT [DATABASE [strict]]`.
 
-With one it is what `recorder serve` runs: journal, and the ingester process beside it. Prints its port; ends when its
-standard input does.
+Without a database it does not record. With one it is what `recorder serve` runs: journal, and the ingester process
+beside it. Prints its port; ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ async def forwarding(upstreams: list[Upstream]) -> AsyncIterator[Proxy]:
         await transport.aclose()
 
 
-async def main(upstream_port: int, database: str | None) -> None:
+async def main(upstream_port: int, database: str = "", durability: str = "journal") -> None:
     upstreams = [Upstream("openai", f"http://127.0.0.1:{upstream_port}")]
-    async with recording(database_url(database), upstreams) if database else forwarding(upstreams) as proxy:
+    records = database and recording(
+        database_url(database), upstreams, durability="strict" if durability == "strict" else "journal"
+    )
+    async with records or forwarding(upstreams) as proxy:
         server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
         await server.start()
         print(server.port, flush=True)
@@ -40,4 +43,5 @@ async def main(upstream_port: int, database: str | None) -> None:
 
 
 if __name__ == "__main__":
-    run(main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))
+    port, *rest = sys.argv[1:]
+    run(main(int(port), *rest))

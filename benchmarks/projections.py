@@ -204,17 +204,22 @@ def _head(number: int) -> RequestHead:
 
 def _response(number: int) -> Iterator[bytes]:
     """A call of a tool, the usage, and a text without end."""
+    yield from told(number)
+    for count in itertools.count():
+        yield traffic.frame(count)
+
+
+def told(number: int) -> tuple[bytes, bytes]:
+    """A call of a tool, and the usage."""
     model = b'"id":"resp_%d","model":"model-%d","status":"completed","output":[]' % (number, number % MODELS)
     call = b'"type":"function_call","id":"fc_1","call_id":"call_%d","name":"tool_%d","arguments":"{}"'
     item = call % (number, number % MODELS)
     counts = b'"input_tokens":%d,"output_tokens":96,"total_tokens":%d,' % (number, number + 96)
     details = b'"input_tokens_details":{"cached_tokens":64},"output_tokens_details":{"reasoning_tokens":32}'
-    yield from (
+    return (
         _sse(b'"type":"response.output_item.done","output_index":1,"item":{' + item + b"}"),
         _sse(b'"type":"response.completed","response":{' + model + b',"usage":{' + counts + details + b"}}"),
     )
-    for count in itertools.count():
-        yield traffic.frame(count)
 
 
 def _sse(fields: bytes) -> bytes:

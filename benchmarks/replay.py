@@ -11,6 +11,7 @@ from benchmarks import machine
 from benchmarks.figures import Column, Round, Row, percentile
 from benchmarks.log import prepare_journal
 from benchmarks.settings import Settings
+from benchmarks.traffic import TICK_NS
 from recorder.events import BODY_KINDS
 from recorder.ingest import Ingester
 from recorder.log import Log
@@ -30,16 +31,17 @@ COLUMNS = (
 def rounds(settings: Settings) -> list[Round]:
     """One stream, played in each round."""
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder, machine.on_core(machine.MEASURED_CORE):
-        path = _record(Path(folder), int(settings.replay_s * EVENTS_S))
+        path = record(Path(folder), settings.replay_s, EVENTS_S)
         return [{"1 stream": asyncio.run(_play(path))} for _ in range(settings.rounds)]
 
 
-def _record(folder: Path, frames: int) -> Path:
-    """A log with one stream whose events come at odd times."""
+def record(folder: Path, seconds: float, events_s: int) -> Path:
+    """A log with one stream whose events come at odd times: so many a second, on average."""
     dice = random.Random(1)
-    times_ns = [0]
+    frames = int(seconds * events_s)
+    times_ns = [TICK_NS]  # when its head comes
     for _ in range(frames):
-        times_ns.append(times_ns[-1] + round(dice.uniform(0, 2e9 / EVENTS_S)))
+        times_ns.append(times_ns[-1] + round(dice.uniform(0, 2e9 / events_s)))
     path = folder / "recorder.db"
     journal = prepare_journal(folder / "recorder.db.journal", frames, exchanges=1, when=times_ns.__getitem__)
     with Store(path) as store:

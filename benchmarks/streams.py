@@ -44,6 +44,7 @@ _FIRST = (
     Column("first event p50 µs", "first_us"),
     Column("added", "first_us", "-", "direct"),
 )
+_MEMORY = (Column("KiB/stream", "stream_kib"),)
 _RATE = (Column("events/s", "events_s"), Column("load", "load"))
 
 
@@ -70,6 +71,18 @@ SCENARIOS = {
         streams=500,
         pace=lambda _: Paced(50, 500),
         columns=(*_CPU, *_LATENCY),
+    ),
+    "paced1": Scenario(
+        title="1 stream, 50 events/s",
+        streams=1,
+        pace=lambda _: Paced(50, 1),
+        columns=(*_CPU, *_LATENCY),
+    ),
+    "paced1000": Scenario(
+        title="1,000 streams, 10 events/s each",
+        streams=1000,
+        pace=lambda _: Paced(10, 1000),
+        columns=(*_CPU, *_LATENCY, *_MEMORY),
     ),
     "closed100": Scenario(
         title="100 streams, the next event when the last has arrived",
@@ -154,6 +167,7 @@ async def _window(run: Run, subject: Subject, settings: Settings) -> Row:
     begin = _Mark.now(subject)
     await asyncio.sleep(settings.window_s)
     row = _row(run, begin, _Mark.now(subject))
+    row["stream_kib"] = subject.grown_bytes() / 2**10 / run.streams
     await run.stop()
     return row
 

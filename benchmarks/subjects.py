@@ -46,10 +46,18 @@ class Subject:
     def __init__(self, port: int, process: subprocess.Popen[bytes] | None = None, database: Path | None = None) -> None:
         self.port = port
         self._process, self._database = process, database
+        self._idle_bytes = self._resident_bytes()
 
     def cpu_s(self) -> float:
         """User and system time of the process; not a number if there is none."""
         return machine.cpu_s(self._process.pid) if self._process else math.nan
+
+    def grown_bytes(self) -> float:
+        """How much more it has in memory than before its first stream; not a number if there is no process."""
+        return self._resident_bytes() - self._idle_bytes
+
+    def _resident_bytes(self) -> float:
+        return machine.resident_bytes(self._process.pid) if self._process else math.nan
 
     def children_cpu_s(self) -> float:
         """The same of the ingester, which only a recorder has."""
@@ -83,6 +91,11 @@ def _recording(upstream_port: int, folder: Path) -> _Program:
     return _Program([sys.executable, "-m", "benchmarks.ours", str(upstream_port), str(database)], database=database)
 
 
+def _strict(upstream_port: int, folder: Path) -> _Program:
+    program = _recording(upstream_port, folder)
+    return program._replace(arguments=[*program.arguments, "strict"])
+
+
 def _nginx(upstream_port: int, folder: Path) -> _Program:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
@@ -96,6 +109,7 @@ _PROGRAMS: dict[str, Callable[[int, Path], _Program]] = {
     "relay": _relay,
     "proxy": _proxy,
     "recording": _recording,
+    "strict": _strict,
 }
 
 DIRECT = "direct"

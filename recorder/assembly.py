@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
 from recorder.capture import Capture
-from recorder.decoding import UndecodableError, decode
+from recorder.decoding import UndecodableError, decode, decoded_part
 from recorder.dialects import by_path
-from recorder.events import Event, Exchange, Session
+from recorder.events import Event, Exchange, Session, row_root
 from recorder.grouping import Grouping, group
 from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.late import Late
 from recorder.records import Gap, Mark, Position, Record
+from recorder.redactor import BY_SHAPE, Redacted, Redactor, placeholder
 from recorder.restored import Restored
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,8 @@ class Batch(msgspec.Struct):
 
     def add(self, events: list[Event]) -> None:
         self.events += events
-        self.size_bytes += sum(len(event.raw) for event in events)
+        for event in events:
+            self.size_bytes += len(event.raw)
 
     def of(self, exchange_id: str) -> Batch:
         """The rows of one exchange, its session included."""
@@ -48,6 +51,9 @@ class Batch(msgspec.Struct):
         )
 
 
+Told = Capture | Restored | Late
+
+
 class OpenExchange(msgspec.Struct):
     """An exchange that has begun and not ended."""
 
@@ -58,32 +64,50 @@ class OpenExchange(msgspec.Struct):
     complete: bool = False
     overflown: bool = False
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
-    capture: Capture | Restored | None = None
+    capture: Told | None = None
     last_ns: int = 0
+
+
+def nothing_told(exchange_id: str) -> None:
+    """The records are told for the first time."""
 
 
 class Assembler:
     """The records of one recorder, told in order, as a `Batch` that its owner takes and replaces."""
 
-    def __init__(self, recorder_id: str, find_session: Callable[[RequestHead, Grouping], str | None]) -> None:
-        """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one."""
+    def __init__(
+        self,
+        recorder_id: str,
+        find_session: Callable[[RequestHead, Grouping], str | None],
+        late: Collection[str] = (),
+        *,
+        redactor: Redactor = BY_SHAPE,
+        told: Callable[[str], Redacted | None] = nothing_told,
+    ) -> None:
+        """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
+        exchanges whose session was purged since they were told first: they are passed over. `told` gives the body of a
+        request that was told before, as it was recorded then: that stands, whatever is a secret now.
+        """
         self._recorder_id = recorder_id
         self._find_session = find_session
+        self._late = late
+        self._redactor, self._told = redactor, told
         self._rejected: set[int] = set()
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
     def tell(self, record: Record, start: Position) -> None:
-        """Add a record, which begins at `start`. One that makes no sense costs its exchange, not the others."""
+        """Add a record that begins at or behind `start`. One that makes no sense costs its exchange, not the others."""
         if record.exchange in self._rejected:
             return
+        exchange = self.open.get(record.exchange)
         try:
             events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
             events = self._give_up(record, f"a record of it makes no sense to this version of recorder ({error!r})")
         self.batch.add(events)
-        if record.exchange in self.open:
-            self.open[record.exchange].last_ns = record.t_ns
+        if exchange is not None:
+            exchange.last_ns = record.t_ns
 
     def reject(self, number: int, reason: str) -> OpenExchange | None:
         """Hear no more of an exchange."""
@@ -119,6 +143,9 @@ class Assembler:
 
     def _on_request(self, record: Record, start: Position) -> list[Event]:
         head = msgspec.json.decode(record.payload, type=RequestHead)
+        if head.exchange_id in self._late:
+            self.reject(record.exchange, f"{head.exchange_id} is of a session that was purged")
+            return []
         self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns)
         return []
 
@@ -133,9 +160,8 @@ class Assembler:
         return []
 
     def _on_request_end(self, record: Record, start: Position) -> list[Event]:
-        exchange = self.open[record.exchange]
-        exchange.complete = msgspec.json.decode(record.payload, type=RequestEnd).complete
-        return self._begin(exchange)[1]
+        self.open[record.exchange].complete = msgspec.json.decode(record.payload, type=RequestEnd).complete
+        return self._begin(self.open[record.exchange])[1]
 
     def _on_response(self, record: Record, start: Position) -> list[Event]:
         capture, events = self._begin(self.open[record.exchange])
@@ -143,6 +169,8 @@ class Assembler:
 
     def _on_chunk(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
+        if exchange.capture is not None:
+            return exchange.capture.chunk(record.t_ns, record.payload)
         capture, events = self._begin(exchange)
         return events + capture.chunk(record.t_ns, record.payload)
 
@@ -168,7 +196,7 @@ class Assembler:
         del self.open[record.exchange]
         return events + capture.end(record.t_ns, msgspec.json.decode(record.payload, type=ExchangeEnd))
 
-    def _begin(self, exchange: OpenExchange) -> tuple[Capture | Restored, list[Event]]:
+    def _begin(self, exchange: OpenExchange) -> tuple[Told, list[Event]]:
         """The request is known as far as it will be: find its session, and open its part of the log."""
         if exchange.capture is not None:
             return exchange.capture, []
@@ -177,24 +205,34 @@ class Assembler:
             exchange.capture = self._restore(head, head.imported, head.imported.exchange)
             return exchange.capture, []
         exchange.body = bytearray()
-        body, undecoded = _decoded(head, wire)
+        complete = exchange.complete and not exchange.overflown and not exchange.gaps
+        sent, undecoded = _decoded(head, wire)
+        body, redactions = self._told(head.exchange_id) or self._redacted(head, sent, undecoded, complete=complete)
         grouping = group(head, None if undecoded else body)
         session_id = self._session(head, grouping)
         dialect = by_path(head.method, head.target.partition("?")[0])
-        self.batch.exchanges.append(_exchange(session_id, self._recorder_id, dialect.name, head, grouping))
-        capture = exchange.capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns)
-        complete = exchange.complete and not exchange.overflown and not exchange.gaps
-        events = capture.request(head, body, wire=wire, complete=complete, undecoded=undecoded)
+        row = _exchange(session_id, self._recorder_id, dialect.name, head, grouping)
+        self.batch.exchanges.append(row)
+        capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
+        exchange.capture = capture
+        wire = body if redactions else wire
+        events = capture.request(head, body, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions)
         for gap in exchange.gaps:
             events += capture.gap(gap)
         return capture, events
 
+    def _redacted(self, head: RequestHead, body: bytes, undecoded: str | None, *, complete: bool) -> Redacted:
+        """A body as it is recorded. One whose coding could be undone in part is not, if there is a secret in it."""
+        if undecoded and self._redactor.redact(decoded_part(_coding(head), body, REQUEST_LIMIT), cut=True).counts:
+            return Redacted(placeholder("coded", len(body)), {"coded": 1})
+        return self._redactor.redact(body, cut=not complete)
+
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
         """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
         session_id = self._imported_session(imported.session)
-        ids = {"session_id": session_id, "exchange_id": head.exchange_id}
-        self.batch.exchanges.append(msgspec.structs.replace(row, **ids))
-        return Restored(**ids)
+        row = msgspec.structs.replace(row, session_id=session_id, exchange_id=head.exchange_id)
+        self.batch.exchanges.append(row)
+        return Restored(row)
 
     def _session(self, head: RequestHead, grouping: Grouping) -> str:
         if head.imported is not None:
@@ -226,11 +264,14 @@ _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {
 
 def _decoded(head: RequestHead, wire: bytes) -> tuple[bytes, str | None]:
     """The request body without its content coding; or as it was sent, and why."""
-    coding = next((value for name, value in head.headers if name.lower() == "content-encoding"), None)
     try:
-        return decode(coding, wire, REQUEST_LIMIT), None
+        return decode(_coding(head), wire, REQUEST_LIMIT), None
     except UndecodableError as error:
         return wire, str(error)
+
+
+def _coding(head: RequestHead) -> str | None:
+    return next((value for name, value in head.headers if name.lower() == "content-encoding"), None)
 
 
 def _exchange(session_id: str, recorder_id: str, api: str, head: RequestHead, grouping: Grouping) -> Exchange:

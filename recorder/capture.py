@@ -11,6 +11,7 @@ response body, byte for byte. Where it cannot be, `end` says so: `lossless` is f
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from hashlib import sha256
 
 import msgspec
@@ -31,18 +32,23 @@ _encode = msgspec.json.Encoder().encode
 class Capture:
     """One exchange, from its first byte to its end."""
 
-    def __init__(self, session_id: str, exchange_id: str, dialect: Dialect, started_ns: int) -> None:
-        """`started_ns` is the monotonic time that all times of the exchange are relative to."""
+    def __init__(
+        self, session_id: str, exchange_id: str, dialect: Dialect, started_ns: int, first: bytes | None = None
+    ) -> None:
+        """`started_ns` is the monotonic time that all times of the exchange are relative to, `first` what its first
+        event is chained to: its row, if that is known.
+        """
         self._ids = (session_id, exchange_id)
         self._dialect = dialect
         self._started_ns = started_ns
         self._pos = 0
-        self._hash = root(session_id, exchange_id)
+        self._hash = first or root(session_id, exchange_id)
         self._t_ns = 0  # of the last chunk
         self._http_status: int | None = None
         self._decoder = Decoder(None)
         self._splitter: Splitter | None = None
         self._undecoded: str | None = None
+        self._is_plain = False  # from now on the body is what was on the wire
         self._verdict: Ending | None = None
         self._request_complete = True
         self._parts: list[bytes] = []
@@ -58,9 +64,18 @@ class Capture:
         return capture
 
     def request(
-        self, head: RequestHead, body: bytes, *, wire: bytes, complete: bool = True, undecoded: str | None = None
+        self,
+        head: RequestHead,
+        body: bytes,
+        *,
+        wire: bytes,
+        complete: bool = True,
+        undecoded: str | None = None,
+        redactions: Mapping[str, int] | None = None,
     ) -> list[Event]:
-        """The request: its head, its decoded body, and the body as it was sent."""
+        """The request: its head, its decoded body, and the body as it was sent, or as it is recorded if `redactions`
+        say what was taken out of it.
+        """
         self._request_complete = complete
         record = RequestRecord(
             method=head.method,
@@ -72,6 +87,7 @@ class Capture:
             body_bytes=len(body),
             complete=complete,
             undecoded=undecoded,
+            redactions=dict(redactions) if redactions else msgspec.UNSET,
         )
         parts = [body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT)]
         return [
@@ -95,10 +111,15 @@ class Capture:
         self._t_ns = self._since(t_ns)
         events = self._read(len(data))
         self._wire.update(data)
+        if self._is_plain and self._splitter is not None:
+            for frame in self._splitter.feed(data):
+                events.append(self._framed(frame))
+            return events
         if self._undecoded is None:
             try:
                 for piece in self._decoder.feed(data):
                     self._take(piece, events)
+                self._is_plain = self._decoder.is_plain
                 return events
             except UndecodableError as error:
                 self._give_up(error, events)
@@ -137,7 +158,7 @@ class Capture:
             wire_bytes=self._wire_bytes,
             wire_sha256=self._wire.hexdigest(),
             body_bytes=self._body_bytes,
-            body_sha256=self._body.hexdigest(),
+            body_sha256=(self._wire if self._decoder.coding is None else self._body).hexdigest(),
             events=self._pos,
             frames=self._frames,
             gap_chunks=self._gap_chunks,
@@ -147,6 +168,10 @@ class Capture:
             lossless=self._is_lossless(end.outcome),
         )
         return [*events, self._event("end", self._since(t_ns), _encode(record))]
+
+    def note(self, t_ns: int, raw: bytes) -> Event:
+        """Something is said about the exchange later."""
+        return self._event("note", t_ns, raw)
 
     def _is_lossless(self, outcome: Outcome) -> bool:
         """Whether all that came is here. Of a recorder that was killed nobody knows: it may have owed a gap."""
@@ -250,15 +275,13 @@ class Capture:
     def _event(self, kind: Kind, t_ns: int, raw: bytes, keys: Keys = _NO_KEYS) -> Event:
         if kind in BODY_KINDS:
             self._body_bytes += len(raw)
-            self._body.update(raw)
+            if self._decoder.coding is not None:  # else it is what was on the wire
+                self._body.update(raw)
         pos = self._pos
-        self._pos += 1
-        type, sequence_number, item_id = keys.type, keys.sequence_number, keys.item_id
-        output_index, data_start, data_length = keys.output_index, keys.data_start, keys.data_length
-        self._hash = link(
-            *(self._hash, pos, kind, t_ns, type, sequence_number, item_id, output_index, raw, data_start, data_length)
-        )
-        return Event(
-            *(*self._ids, pos, kind, t_ns, type, sequence_number, item_id, output_index, raw, data_start, data_length),
-            hash=self._hash,
-        )
+        self._pos = pos + 1
+        type, number, item_id = keys.type, keys.sequence_number, keys.item_id
+        index, start, length = keys.output_index, keys.data_start, keys.data_length
+        hash = link(self._hash, pos, kind, t_ns, type, number, item_id, index, raw, start, length)
+        self._hash = hash
+        session_id, exchange_id = self._ids
+        return Event(session_id, exchange_id, pos, kind, t_ns, type, number, item_id, index, raw, start, length, hash)

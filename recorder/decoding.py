@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Protocol
 
 import brotli
@@ -139,6 +140,11 @@ class Decoder:
         self._in_bytes = self._out_bytes = 0
         self._silent = bytearray()  # input that has given no output yet: a block of zstd or brotli, at most
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether what comes from now on is what it is."""
+        return self.coding is None and self._sniffing is None
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded. Raises `UndecodableError`."""
         if self._sniffing is not None:
@@ -213,4 +219,17 @@ def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
             raise UndecodableError(f"the decoded body is over {limit_bytes} bytes")
         pieces.append(piece)
     decoder.close()
+    return b"".join(pieces)
+
+
+def decoded_part(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
+    """As much of a body as can be decoded, up to `limit_bytes` or a little more."""
+    pieces: list[bytes] = []
+    size = 0
+    with suppress(UndecodableError):
+        for piece in Decoder(coding).feed(data):
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit_bytes:
+                break
     return b"".join(pieces)

@@ -7,8 +7,9 @@ the exchange began.
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -94,12 +95,19 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     hash: bytes  # SHA-256, see `link`
 
 
+_header = msgspec.json.Encoder().encode
+
+
 def root(session_id: str, exchange_id: str) -> bytes:
     """The hash that the first event of an exchange is chained to."""
     return sha256(f"{session_id}/{exchange_id}".encode()).digest()
 
 
-_header = msgspec.json.Encoder().encode
+def row_root(exchange: Exchange) -> bytes:
+    """The same, of an exchange whose row is known: then the chain holds the row too. A column that is added to it later
+    is not to be part of this.
+    """
+    return sha256(_header(msgspec.structs.astuple(exchange))).digest()
 
 
 def link(
@@ -127,3 +135,24 @@ def uuid7(now_ns: int, entropy: bytes) -> str:
     value = value & ~(0x3 << 62) | 0x2 << 62
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+class Ids(NamedTuple):
+    """The first and the last of the ids that begin with something."""
+
+    first: str
+    last: str
+
+
+ID_LENGTH = 36
+PREFIX_LENGTH = 4  # of an id: fewer digits mean too many
+_ID = re.compile("-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12)))
+_LOWEST, _HIGHEST = ("-".join(digit * length for length in (8, 4, 4, 4, 12)) for digit in "0f")
+
+
+def ids_beginning(prefix: str) -> Ids | None:
+    """The ids that begin so, `None` if none can."""
+    if len(prefix) < PREFIX_LENGTH:
+        return None
+    found = Ids(prefix + _LOWEST[len(prefix) :], prefix + _HIGHEST[len(prefix) :])
+    return found if _ID.fullmatch(found.first) and _ID.fullmatch(found.last) else None

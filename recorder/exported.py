@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from recorder.events import Event, Exchange, Kind, Session
+from recorder.recipes import SHARED
 
 VERSION = 1
 RAW_LIMIT = 2**20  # bytes of an event: the recorder cuts at a quarter of it
@@ -120,6 +121,8 @@ def read_line(line: bytes) -> Exchange | Event | Counts:
 def read_event(line: bytes) -> Event:
     row = _decode_row(line)
     raw = row.raw.encode() if isinstance(row.raw, str) else row.raw.base64
+    if row.type == SHARED and row.kind == "request":
+        raise ValueError("it has the type of a row that is no event")
     if len(raw) > RAW_LIMIT or row.t_ns < 0:
         raise ValueError("it is no event of a log: its bytes are too many, or its time is before the request")
     columns = {**msgspec.structs.asdict(row), "raw": raw, "hash": bytes.fromhex(row.hash)}

@@ -28,8 +28,8 @@ class Folding:
     items are those of the whole response.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._reading = Reading(exchange)
+    def __init__(self, exchange: Exchange, reading: Reading | None = None) -> None:
+        self._reading = reading or Reading(exchange)
         anomalies, timing = Anomalies(exchange), Timing(exchange)
         self._observe_anomalies, self._observe_timing = anomalies.event, timing.event
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}

@@ -64,7 +64,11 @@ class ExchangeEnd(msgspec.Struct, frozen=True):
 
 
 class RequestRecord(msgspec.Struct, frozen=True):
-    """`raw` of the first `request` event, as JSON. The body follows in events of type "body"."""
+    """`raw` of the first `request` event, as JSON. The body follows in events of type "body".
+
+    With `redactions` all sizes and the digest are those of the body as it is recorded: a digest of what was sent would
+    let a short secret be guessed, since the rest is known.
+    """
 
     method: str
     target: str
@@ -75,6 +79,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
     body_bytes: int  # of the body, decoded, as recorded
     complete: bool  # whether all of the body was seen
     undecoded: str | None = None  # why the body is recorded as it was sent, if its coding could not be undone
+    redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
 
 
 class GapRecord(msgspec.Struct, frozen=True):
@@ -107,3 +112,13 @@ class EndRecord(msgspec.Struct, frozen=True):
     coding: str | None
     undecoded: str | None  # why the body is kept as it was sent from some point on
     lossless: bool
+
+
+class LateRecord(msgspec.Struct, frozen=True):
+    """`raw` of the `note` event behind the `end` of an exchange whose recorder came back later, as JSON."""
+
+    reason: str
+    events: int  # that the log does not have
+    body_bytes: int  # of the decoded body, in them
+    body_sha256: str
+    status: Status | None  # how it ended in truth

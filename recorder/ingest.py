@@ -15,54 +15,62 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from recorder.assembly import Assembler, Batch
-from recorder.capture import Capture
-from recorder.carried import carried_path, drop_carried, read_carried, write_carried
-from recorder.errors import StoreConflictError, StoreError, StoreLostError
+from recorder.assembly import Assembler, Batch, nothing_told
+from recorder.carried import drop_carried, is_worth_carrying, read_carried, write_carried
+from recorder.errors import StoreConflictError, StoreError
 from recorder.events import Event
 from recorder.grouping import Grouping
-from recorder.heads import ExchangeEnd, GapRecord, RequestHead
+from recorder.heads import RequestHead
+from recorder.heartbeat import Heartbeat
+from recorder.membership import request_in_store, same_names, session_in_store
+from recorder.patience import Patience, Pause, Stopped
+from recorder.purging import is_purged, late_exchanges
 from recorder.records import HEADER, START, Position, Record
-from recorder.segments import JournalReader, claimed, segment_name, segment_numbers, size_bytes, try_lock
+from recorder.redactor import BY_SHAPE, Redactor
+from recorder.segments import (
+    JournalReader,
+    claimed,
+    is_journal,
+    remove,
+    say_at_rest,
+    segment_name,
+    segment_numbers,
+    try_lock,
+)
 from recorder.store import Store
+from recorder.unfinished import counted, end_forsaken, end_open, rest_of
 
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 4 * 2**20  # of journal a commit: beyond that larger commits are no faster
 QUIET_S, BUSY_S = 0.025, 0.25  # between commits: events are visible soon, but interleaved streams share one commit
 QUIET_BYTES = 64 * 1024  # a batch under this is quiet
-RETRY_S = 0.1  # how often a refused commit is tried again
-COMPLAIN_S = 10.0  # how often to say that it still is
 COMMIT_BYTES = 16 * 2**20  # of events: a few compressed records may be a great many bytes
 CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journal may hold, a few seconds of work
 
-GIVEN = ("path", "header")  # the rules that find a name that the user gave
-
-Pause = Callable[[float], bool]
-"""Wait so many seconds, or less; returns whether the ingester should stop."""
 
 T = TypeVar("T")
-
-
-class Stopped(Exception):
-    """Asked to stop while the database refuses. Nothing is lost: the journal still has it."""
 
 
 class Ingester:
     """Reads one recorder's journal into the store. Used from one thread."""
 
-    def __init__(self, store: Store, directory: Path, pause: Pause) -> None:
+    def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
         self._store, self._directory, self._pause = store, directory, pause
+        self._patience = Patience(store, pause)
         self._recorder_id = directory.name
-        self._assembler = Assembler(self._recorder_id, self._find_session)
-        offset = self._in_transaction(lambda: store.offset(self._recorder_id))
+        self._heartbeat = Heartbeat(store, directory.name, partial(say_at_rest, directory))
+        self._finishing = False  # the journal is to be deleted soon: no need to shorten it
+        late, offset = self._in_transaction(
+            lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
+        )
+        told = partial(request_in_store, store, self._in_transaction) if offset else nothing_told
+        self._assembler = Assembler(self._recorder_id, self._find_session, late, redactor=redactor, told=told)
         self._place = self._told = Position(*offset) if offset else START
         self._reader = JournalReader(directory, self._place)
         for record in read_carried(directory, self._place):
@@ -75,9 +83,8 @@ class Ingester:
         self._report_damage()
         size = 0
         for record in records:
-            length = HEADER.size + len(record.payload)
-            size += length
-            self._assembler.tell(record, record.position._replace(offset=record.position.offset - length))
+            size += HEADER.size + len(record.payload)
+            self._assembler.tell(record, self._told)
             self._told = record.position
             self._commit_if_large()
         if records or self._reader.position.segment > self._told.segment:
@@ -99,8 +106,10 @@ class Ingester:
 
         Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
         """
-        while not self._pause(self._interval(self.step())):
-            pass
+        while not self._pause(self._interval(size := self.step())):
+            self._store.tidy()
+            if not size:
+                self._heartbeat.rest()
         self.drain()
 
     def drain(self) -> None:
@@ -113,11 +122,13 @@ class Ingester:
 
         Raises `Stopped` like `run`.
         """
+        self._finishing = True
         while self.step(writer_is_dead=True):
             pass
         self._assembler.end_all()
         self._commit()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._in_transaction(lambda: end_open(self._store, self._recorder_id))
+        remove(self._directory)
         self._in_transaction(lambda: self._store.forget_offset(self._recorder_id))
 
     @staticmethod
@@ -131,18 +142,9 @@ class Ingester:
         if grouping.source == "previous_response_id":
             self._commit()  # that response may stand in this batch
         for session in self._assembler.batch.sessions:
-            if session.name == grouping.name and session.source in _same_names(grouping.source):
+            if session.name == grouping.name and session.source in same_names(grouping.source):
                 return session.session_id
-        return self._in_transaction(lambda: self._session_in_store(head.exchange_id, grouping))
-
-    def _session_in_store(self, exchange_id: str, grouping: Grouping) -> str | None:
-        found = self._store.session_of_exchange(exchange_id)
-        if found is None and grouping.name is not None:
-            if grouping.source == "previous_response_id":
-                found = self._store.session_of_response(grouping.name)
-            for source in _same_names(grouping.source):
-                found = found or self._store.session_named(grouping.name, source)
-        return found
+        return self._in_transaction(lambda: session_in_store(self._store, head.exchange_id, grouping))
 
     # -- the store, which may refuse
 
@@ -153,7 +155,8 @@ class Ingester:
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
-        if self._told.segment - place.segment > CARRY_SEGMENTS and self._is_worth_carrying(place) and self._carry():
+        is_far = not self._finishing and self._told.segment - place.segment > CARRY_SEGMENTS
+        if is_far and is_worth_carrying(self._directory, place, self._place) and self._carry():
             place = self._told
         try:
             self._write(batch, place)
@@ -161,6 +164,7 @@ class Ingester:
             self._write_apart(batch)
             self._write(Batch(), place)
         self._place = place
+        self._heartbeat.committed()
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
@@ -179,21 +183,39 @@ class Ingester:
         """One exchange contradicts the log: write the others, and end this one where the log has it, with a gap."""
         numbers = {exchange.head.exchange_id: number for number, exchange in self._assembler.open.items()}
         for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
+            part = batch.of(exchange_id)
             try:
-                self._write(batch.of(exchange_id), None)
+                self._write(part, None)
             except StoreConflictError as error:
-                reason = f"the journal contradicts the log from here on: {error}"
+                if self._is_late(session_id, exchange_id, numbers.get(exchange_id), part.events):
+                    continue
+                reason = self._in_transaction(partial(self._cut_off, session_id, exchange_id, str(error)))
                 log.error("exchange %s: %s", exchange_id, reason)
-                self._in_transaction(partial(self._cut_off, session_id, exchange_id, reason))
                 if exchange_id in numbers:
                     self._assembler.reject(numbers[exchange_id], reason)
 
-    def _cut_off(self, session_id: str, exchange_id: str, reason: str) -> None:
-        last = self._store.last_event(session_id, exchange_id)
-        if last is not None and last.kind not in ("end", "note"):
-            rest = Capture.after(last)
-            gap = GapRecord("response", 1, 0, "", last.t_ns, last.t_ns, reason)
-            self._append([*rest.gap(gap), *rest.end(last.t_ns, ExchangeEnd("recorder_crash", reason))])
+    def _is_late(self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]) -> bool:
+        """Whether the log has ended an exchange without this recorder: then what comes is counted, and noted there."""
+        if any(event.kind == "note" for event in events):
+            return False
+        rest = self._in_transaction(partial(counted, self._store, session_id, exchange_id))
+        if rest is None:
+            return False
+        rest.tell(events)
+        if number is None:
+            self._write_apart(Batch(events=rest.note()))
+        else:
+            exchange = self._assembler.open[number]
+            exchange.capture = rest.instead_of(exchange.capture)
+        return True
+
+    def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
+        """End an exchange where the log has it, if the log may have it. Returns what was wrong."""
+        if is_purged(self._store, session_id):
+            return "its session was purged"
+        reason = f"the journal contradicts the log from here on: {error}"
+        self._append(rest_of(self._store, session_id, exchange_id, reason))
+        return reason
 
     def _append(self, events: Sequence[Event]) -> None:
         """Into the log; and what an exchange comes to, in the same transaction as its end."""
@@ -203,32 +225,9 @@ class Ingester:
                 self._store.projector.project(event.session_id, event.exchange_id)
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
-        """Do it until the store does: a full disk is cleaned up, a lock is let go.
-
-        Final are a conflict, and a database that is gone: what it held must be told again to the one in its place.
-        """
-        complained_s = float("-inf")
-        while True:
-            try:
-                with self._store.transaction():
-                    return work()
-            except (StoreConflictError, StoreLostError):
-                raise
-            except StoreError as error:
-                now_s = time.monotonic()
-                if now_s - complained_s > COMPLAIN_S:
-                    log.warning("the database refuses, the journal keeps what passes: %s", error)
-                    complained_s = now_s
-                if self._pause(RETRY_S):
-                    raise Stopped from error
+        return self._patience(work)
 
     # -- the journal behind the place
-
-    def _is_worth_carrying(self, place: Position) -> bool:
-        """Not before the journal has grown by what was carried last: else a long stream is copied again and again."""
-        segments = [number for number in segment_numbers(self._directory) if place.segment <= number]
-        grown = sum(size_bytes(self._directory / segment_name(number)) for number in segments)
-        return grown > size_bytes(carried_path(self._directory, self._place))
 
     def _carry(self) -> bool:
         """Copy the records of open exchanges into a file that stands for all of the journal before `_told`.
@@ -263,12 +262,7 @@ class Ingester:
         drop_carried(self._directory, but=place)
 
 
-def _same_names(source: str) -> tuple[str, ...]:
-    """The rules whose names mean the same session: a name that the user gave is one, in the path or in a header."""
-    return GIVEN if source in GIVEN else (source,)
-
-
-def recover(store: Store, root: Path, pause: Pause) -> int:
+def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> int:
     """Ingest what recorders that are dead left in their journals. Returns how many there were.
 
     A journal that cannot be read is named in the log and left as it is.
@@ -276,24 +270,25 @@ def recover(store: Store, root: Path, pause: Pause) -> int:
     found = 0
     for directory in sorted(root.iterdir()) if root.exists() else []:
         try:
-            found += recover_one(store, directory, pause)
+            found += recover_one(store, directory, pause, redactor)
         except (StoreError, Stopped):
             raise
         except Exception as error:  # one journal that cannot be read must not keep others from being recorded
             log.error("the journal %s is left as it is: %s: %s", directory, type(error).__name__, error)
+    end_forsaken(store, root)
     return found
 
 
-def recover_one(store: Store, directory: Path, pause: Pause) -> bool:
+def recover_one(store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> bool:
     """Ingest one journal to its end, if its recorder is dead and nobody else does it. Returns whether it was so."""
-    if not directory.is_dir():
+    if not is_journal(directory):
         return False
     with claimed(directory) as mine:
         lock = try_lock(directory) if mine else None
         if lock is None:
             return False
         try:
-            Ingester(store, directory, pause).finish()
+            Ingester(store, directory, pause, redactor).finish()
         finally:
             os.close(lock)
     return True

@@ -17,19 +17,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
-import msgspec
-
 from recorder.errors import RecorderError
-from recorder.records import DATA_MARKS, HEADER, MAGIC, RECORD_LIMIT, Gap, Mark, record_bytes
-from recorder.segments import SUFFIX, segment_name, try_lock
+from recorder.records import DATA_MARKS, HEADER, MAGIC, RECORD_LIMIT, Mark, record_bytes, segment_record
+from recorder.segments import PARTIAL, SUFFIX, segment_name, try_lock
+from recorder.tape import JournalExchange, Then
+
+__all__ = ["Journal", "JournalExchange"]
 
 log = logging.getLogger(__name__)
 
@@ -39,29 +41,10 @@ LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `limit_no
 FREE_SHARE = 0.10  # of the free space: a recorder must not be what fills the disk
 CONTROL_SLACK = 16 * 2**20  # heads, gaps and ends may pass the bound by this much: without them a gap would be silent
 OWING_LIMIT = 10_000  # ended exchanges whose last records still wait for room on the disk
+TOGETHER = 400  # chunks of one write: a system call takes 1,024 buffers, and a chunk is two of them
+TURN_NS = 30_000  # chunks of one turn of the loop are a third of that apart, or less
+TOGETHER_BYTES = 64 * 2**10  # beyond that the call costs little, and what waits is not yet sent
 REMEASURE_NS = 100_000_000  # how often a writer at its bound looks whether the ingester has made room
-
-
-class _Loss:
-    """The running count behind a `Gap`."""
-
-    def __init__(self, mark: Mark, t_ns: int, reason: str) -> None:
-        self.mark, self.reason = mark, reason
-        self.from_ns = self.to_ns = t_ns
-        self.chunks = self.size_bytes = 0
-        self.digest = sha256()
-
-    def add(self, t_ns: int, data: bytes) -> None:
-        self.to_ns = t_ns
-        self.chunks += 1
-        self.size_bytes += len(data)
-        self.digest.update(data)
-
-    def record(self) -> tuple[Mark, int, bytes]:
-        gap = Gap(
-            self.mark, self.chunks, self.size_bytes, self.digest.hexdigest(), self.from_ns, self.to_ns, self.reason
-        )
-        return Mark.GAP, self.to_ns, msgspec.json.encode(gap)
 
 
 class Journal:
@@ -75,8 +58,12 @@ class Journal:
         limit_bytes: int = LIMIT_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
         writev: Callable[[int, list[bytes]], int] = os.writev,
+        durable: bool = False,
     ) -> None:
-        """Create `<root>/<recorder_id>/` and lock it. Raises `RecorderError` if that directory cannot be written."""
+        """Create `<root>/<recorder_id>/` and lock it. Raises `RecorderError` if that directory cannot be written.
+
+        `durable`: somebody calls `sync`; what a finished segment lacks on the disk is kept for it.
+        """
         self.recorder_id = recorder_id
         self.directory = root / recorder_id
         self._limit_bytes, self._longest_segment_bytes, self._writev = limit_bytes, segment_bytes, writev
@@ -89,18 +76,27 @@ class Journal:
         if lock is None:
             raise RecorderError(f"The journal {self.directory} belongs to another recorder that is still running.")
         self._lock = lock
+        self._durable = durable
+        self._finished = [os.open(each, os.O_RDONLY) for each in (root.parent, root)] if durable else []
         self._fd = -1
-        self._segment = self._size = self._used = self._exchanges = 0
+        self._segment = self._size = self._empty_bytes = self._used = self._exchanges = 0
         self._limit, self._segment_bytes = limit_bytes, segment_bytes
         self._measured_ns = 0
         self._torn = False
         self._owing: deque[JournalExchange] = deque()
+        self._waiting: list[tuple[JournalExchange, int, bytes, Then]] = []
+        self._waiting_bytes = self._last_ns = 0
         self._rotate()
 
     def exchange(self) -> JournalExchange:
         """The handle that one exchange writes its records with."""
         self._exchanges += 1
         return JournalExchange(self, self._exchanges)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are chunks for `flush` to write."""
+        return bool(self._waiting)
 
     @property
     def full(self) -> bool:
@@ -131,6 +127,71 @@ class Journal:
         self._used += size
         return None
 
+    def wait(self, exchange: JournalExchange, t_ns: int, payload: bytes, then: Then) -> bool:
+        """Append a chunk, at once or with the next `flush`. Returns whether that is to be called.
+
+        One that comes alone would only be late: another turn of the loop costs more than the call that it saves.
+        """
+        is_alone = t_ns - self._last_ns > TURN_NS and not self._waiting
+        self._last_ns = t_ns
+        if is_alone:
+            try:
+                exchange.write(Mark.CHUNK, t_ns, payload)
+            finally:
+                then(payload)
+            return False
+        self._waiting.append((exchange, t_ns, payload, then))
+        self._waiting_bytes += len(payload)
+        if len(self._waiting) < TOGETHER and self._waiting_bytes < TOGETHER_BYTES:
+            return len(self._waiting) == 1
+        self.flush()
+        return False
+
+    def flush(self) -> None:
+        """Append the chunks that wait, with one call if nothing is in the way, then hand them on."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        try:
+            if len(waiting) == 1 or not self._write_together(waiting):
+                for exchange, t_ns, payload, _ in waiting:
+                    exchange.write(Mark.CHUNK, t_ns, payload)
+        finally:  # whatever becomes of the record, the client gets its bytes
+            for _, _, payload, then in waiting:
+                then(payload)
+
+    def _write_together(self, waiting: list[tuple[JournalExchange, int, bytes, Then]]) -> bool:
+        """What goes wrong leaves nothing behind, and is for those to deal with whose chunks they are."""
+        buffers: list[bytes] = []
+        size = 0
+        for exchange, t_ns, payload, _ in waiting:
+            if exchange.is_owing or len(payload) > RECORD_LIMIT:
+                return False
+            buffers += record_bytes(exchange.number, Mark.CHUNK, t_ns, payload)
+            size += HEADER.size + len(payload)
+        if self._torn or self._size >= self._segment_bytes or self._used + size > self._limit:
+            return False
+        try:
+            if self._writev(self._fd, buffers) != size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            self._drop_torn_record()
+            return False
+        self._size += size
+        self._used += size
+        return True
+
+    def sync(self) -> None:
+        """Bring all that was written before this call onto the disk. In any thread, one at a time. Raises `OSError`."""
+        current = os.dup(self._fd)  # first: a segment that is finished from now on is in both
+        finished = len(self._finished)
+        descriptors = [*self._finished[:finished], current]
+        try:
+            for descriptor in descriptors:
+                _to_disk(descriptor)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            del self._finished[:finished]
+
     def settle(self) -> None:
         """Write what ended exchanges still owe, as far as there is room."""
         while self._owing and self._owing[0].pay():
@@ -144,10 +205,12 @@ class Journal:
 
     def close(self) -> None:
         """Write what is owed if possible, and let go of the directory."""
+        self.flush()
         self.settle()
         if self._owing:
             log.error("%d exchanges end without a record: the journal has no room", len(self._owing))
-        os.close(self._fd)
+        for descriptor in (*self._finished, self._fd):
+            os.close(descriptor)
         self._fd = -1  # a late record is refused, and does not land in whatever gets this number next
         os.close(self._lock)
 
@@ -156,21 +219,24 @@ class Journal:
         it takes the one before for finished.
         """
         path = self.directory / segment_name(self._segment + 1)
-        partial = path.with_suffix(".partial")
+        partial = path.with_suffix(PARTIAL)
+        beginning = MAGIC + segment_record(self._size) if self._segment else MAGIC
         try:
             fd = os.open(partial, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError as error:
             return self._not_rotated(partial, error)
         try:
-            if os.write(fd, MAGIC) != len(MAGIC):
+            if os.write(fd, beginning) != len(beginning):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.rename(partial, path)
         except OSError as error:
             os.close(fd)
             return self._not_rotated(partial, error)
-        if self._fd >= 0:
+        if self._durable:
+            self._finished += [*([self._fd] if self._fd >= 0 else []), os.open(self.directory, os.O_RDONLY)]
+        elif self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._size, self._torn = fd, len(MAGIC), False
+        self._fd, self._size, self._empty_bytes, self._torn = fd, len(beginning), len(beginning), False
         self._segment += 1
         self._measure()
         return True
@@ -195,7 +261,7 @@ class Journal:
         now_ns = time.monotonic_ns()
         if now_ns - self._measured_ns >= REMEASURE_NS:
             self._measured_ns = now_ns
-            if not (self._size > len(MAGIC) and self._rotate()):
+            if not (self._size > self._empty_bytes and self._rotate()):
                 self._measure()
 
     def _measure(self) -> None:
@@ -210,51 +276,8 @@ class Journal:
         self._segment_bytes = min(self._longest_segment_bytes, self._limit // SEGMENTS)
 
 
-class JournalExchange:
-    """What one exchange writes. No method raises, whatever the disk does."""
-
-    def __init__(self, journal: Journal, number: int) -> None:
-        self.number = number
-        self._journal = journal
-        self._owed: list[_Loss | tuple[Mark, int, bytes]] = []
-
-    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
-        """Append a record of this exchange, or count it as lost. Data over `RECORD_LIMIT` becomes several records."""
-        if len(payload) > RECORD_LIMIT:
-            for start in range(0, len(payload), RECORD_LIMIT):
-                self.write(mark, t_ns, payload[start : start + RECORD_LIMIT])
-            return
-        if self._owed and not self.pay():
-            self._owe(mark, t_ns, payload, "the journal is at its bound")
-            return
-        refusal = self._journal.write(self.number, mark, t_ns, payload)
-        if refusal is not None:
-            self._owe(mark, t_ns, payload, refusal)
-
-    def end(self, t_ns: int, payload: bytes) -> None:
-        """Append the last record of this exchange; if there is no room now, the journal does so later."""
-        self._journal.settle()
-        self._owe(Mark.END, t_ns, payload, "")
-        if not self.pay():
-            self._journal.owes(self)
-
-    def pay(self) -> bool:
-        """Write the records still owed, in order. Returns whether none is left."""
-        while self._owed:
-            first = self._owed[0]
-            if isinstance(first, _Loss) and len(self._owed) == 1 and self._journal.full:
-                return False  # the next chunk will be lost too: one gap, not one a chunk
-            if self._journal.write(self.number, *(first.record() if isinstance(first, _Loss) else first)) is not None:
-                return False
-            del self._owed[0]
-        return True
-
-    def _owe(self, mark: Mark, t_ns: int, payload: bytes, reason: str) -> None:
-        if mark not in DATA_MARKS:
-            self._owed.append((mark, t_ns, payload))
-            return
-        last = self._owed[-1] if self._owed else None
-        if not isinstance(last, _Loss) or last.mark != mark:
-            last = _Loss(mark, t_ns, reason)
-            self._owed.append(last)
-        last.add(t_ns, payload)
+def _to_disk(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # where fsync leaves it to the cache of the disk
+    else:
+        os.fsync(descriptor)

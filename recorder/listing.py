@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, and_, bindparam, case, column, exists, func, literal_column, or_, select, table
+from sqlalchemy import Select, and_, bindparam, case, column, exists, false, func, literal_column, or_, select, table
 
 from recorder.events import BODY_KINDS, Session
 from recorder.schema import SEARCH, events, exchanges, sessions, tables_of
@@ -23,7 +23,12 @@ OPEN = "open"
 UNKNOWN = "unknown"  # the status of an end that cannot be read
 
 # The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
-_last_exchange = select(func.max(exchanges.c.exchange_id)).where(exchanges.c.session_id == sessions.c.session_id)
+_last_exchange = (
+    select(exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == sessions.c.session_id)
+    .order_by(exchanges.c.exchange_id.desc())
+    .limit(1)
+)
 NEWEST_FIRST = (
     func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).desc(),
     sessions.c.session_id.desc(),
@@ -123,17 +128,19 @@ _LINES = (
 
 SPANS = (
     select(exchanges.c.exchange_id, _last.c.t_ns)
-    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos))
+    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
     .where(exchanges.c.session_id == bindparam("session_id"))
 )
-"""The exchanges of a session, each with the time of its last event since it began."""
+"""The exchanges of a session, each with the time of its last event since it began, if it has one. (An inner join would
+let SQLite begin with the events: all of the session's.)
+"""
 
 
 class Listing:
     """The newest sessions of those that are wanted: what to ask the database, and the rows of what it says."""
 
-    def __init__(self, wanted: Wanted, limit: int | None) -> None:
-        newest = select(sessions).where(*_conditions(wanted)).order_by(*NEWEST_FIRST).limit(limit)
+    def __init__(self, wanted: Wanted, limit: int | None, engine: str = "sqlite") -> None:
+        newest = select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
         chosen = newest.with_only_columns(sessions.c.session_id)
         is_all = limit is None and wanted == Wanted()
         self.statements: tuple[AnySelect, ...] = (
@@ -152,13 +159,15 @@ class Listing:
         return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
 
 
-def _conditions(wanted: Wanted) -> list[Any]:
+def _conditions(wanted: Wanted, engine: str) -> list[Any]:
     """What a session must be like."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
     began = [
         compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
     ]
+    if wanted.words is not None:
+        conditions.append(sessions.c.session_id.in_(_SAID[engine](wanted.words)))
     return [*conditions, _some(exchanges, *began)] if began else conditions
 
 
@@ -177,8 +186,22 @@ def _status() -> Any:
     return case((is_over, func.coalesce(told, UNKNOWN)), else_=OPEN)
 
 
-def _said(words: str) -> AnySelect:
+def _said_on_server(words: str) -> AnySelect:
     """The sessions in one of whose items all words occur."""
+    found = table(SEARCH, column("session_id"), column("words"))
+    matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
+    return select(found.c.session_id).where(*matching or [false()])
+
+
+def _query(word: str) -> Any:
+    if len(word) > 1 and word.endswith("*"):
+        quoted = word.removesuffix("*").replace("\\", "\\\\").replace("'", "''")
+        return func.to_tsquery(_PLAIN, f"'{quoted}':*")
+    return func.phraseto_tsquery(_PLAIN, word)
+
+
+def _said(words: str) -> AnySelect:
+    """The same, in a file."""
     found: AnySelect = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
     return select(_items.c.session_id).where(literal_column(f"{_items.name}.rowid").in_(found))
 
@@ -198,8 +221,9 @@ _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "model": lambda model: _some(_told, or_(_has(_told.c.request_model, model), _has(_told.c.response_model, model))),
     "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
     "status": lambda status: _some(exchanges, _status() == status),
-    "words": lambda words: sessions.c.session_id.in_(_said(words)),
 }
+_SAID: Mapping[str, Callable[[str], AnySelect]] = {"sqlite": _said, "postgresql": _said_on_server}
+_PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
 _BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
     "since_ns": operator.ge,
     "until_ns": operator.lt,

@@ -8,38 +8,35 @@ Rules of this file:
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import URL, Row, Select, bindparam, func, select, text
-from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.sql import Executable
 
-from recorder import migrate
+from recorder import engines, migrate
 from recorder.errors import NotFoundError, StoreError, UsageError
-from recorder.events import Event, Exchange, Session
+from recorder.events import ID_LENGTH, Event, Exchange, Session, ids_beginning
+from recorder.holdings import OPEN, Holding, holdings
 from recorder.listing import NEWEST_FIRST, SPANS, Listing, SessionRow, Wanted
-from recorder.location import database_path, database_url
+from recorder.location import database_name, database_path, database_url, is_file
 from recorder.progress import PROGRESS, Progress
 from recorder.resumed import EARLIER_EVENTS, each_number_once, earlier
-from recorder.schema import REBUILD_IS_DUE, events, exchanges, sessions
-from recorder.sqlite import reader_engine, translated
+from recorder.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
+from recorder.shared_rows import SOURCES, Whole, damaged, is_shared
 from recorder.tally import By, Tally, sums_by, tallies
+from recorder.tombstones import Tombstone
 
 AnyRow = Row[*tuple[Any, ...]]
 AnySelect = Select[*tuple[Any, ...]]
 
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
-PREFIX_LENGTH = 4
 CANDIDATES = 5
 
 LATEST = "latest"
-
-_ID_PREFIX = re.compile(rf"[0-9a-f-]{{{PREFIX_LENGTH},}}")
 
 _EXCHANGES = (
     select(exchanges)
@@ -69,21 +66,19 @@ def _page(kinds: Collection[str] | None) -> AnySelect:
 class Log:
     """The log, open for reading. `await Log.open(url)`, and `close` it before the event loop ends."""
 
-    def __init__(self, path: Path, engine: AsyncEngine) -> None:
-        self.path = path
-        self._engine = engine
+    def __init__(self, url: URL) -> None:
+        self.url, self.name = url, database_name(url)
+        self._engine = engines.reader_engine(url)
+        self._sources = text(SOURCES[self._engine.dialect.name])
 
     @classmethod
     async def open(cls, url: str | Path | URL) -> Self:
         """Raises `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
-        path = database_path(database_url(url))
-        if path.is_dir():
-            raise StoreError(f"{path} is a directory: the database needs the path of a file.")
-        if not path.exists():
-            raise NotFoundError(f"There is no database {path} yet: nothing has been recorded there.")
-        log = cls(path, reader_engine(path))
+        given = database_url(url)
+        engines.require(given)
+        log = cls(given)
         try:
-            migrate.require_head(path, await log._revision())
+            migrate.require_head(log.name, await log._revision())
         except BaseException:
             await log.close()
             raise
@@ -102,8 +97,8 @@ class Log:
 
     async def sessions(self, limit: int | None = None, wanted: Wanted | None = None) -> list[SessionRow]:
         """Those of the newest exchanges, newest first, each with the sums of its exchanges."""
-        listing = Listing(wanted or Wanted(), limit)
-        with translated(self.path):
+        listing = Listing(wanted or Wanted(), limit, self._engine.dialect.name)
+        with engines.translated(self.url):
             async with self._engine.connect() as connection:
                 rows, lines, told = [(await connection.execute(each)).all() for each in listing.statements]
         return listing.rows(rows, lines, told)
@@ -117,12 +112,35 @@ class Log:
         if ref == LATEST:
             found = await self._newest(limit=1)
         else:
-            found = await self._newest(sessions.c.session_id == ref.lower(), limit=1)
+            exact = ids_beginning(ref.lower()) if len(ref) == ID_LENGTH else None
+            found = await self._newest(sessions.c.session_id == exact.first, limit=1) if exact else []
             found = found or await self._newest(sessions.c.name == ref, limit=1)
             found = found or await self._beginning_with(ref.lower())
-        if not found:
-            raise NotFoundError(f"There is no session {ref!r} in {self.path}: `recorder sessions` lists what there is.")
-        return found[0]
+        if found:
+            return found[0]
+        purged = await self.tombstone(ref)
+        if purged is not None:
+            raise NotFoundError(str(purged))
+        raise NotFoundError(f"There is no session {ref!r} in {self.name}: `recorder sessions` lists what there is.")
+
+    async def tombstone(self, ref: str) -> Tombstone | None:
+        """What is left of the session that was purged and had this id, or the only one whose id begins so."""
+        meant, ids = ids_beginning(ref.lower()), tombstones.c.session_id
+        if meant is None:
+            return None
+        rows = await self._all(select(tombstones).where(ids.between(*meant)).order_by(ids).limit(2))
+        return Tombstone(*rows[0]) if len(rows) == 1 else None
+
+    async def holdings(self, session_ids: Collection[str] | None = None) -> list[Holding]:
+        """What some sessions take, or all: the least recently used first."""
+        return [Holding(*row) for row in await self._all(holdings(session_ids))]
+
+    async def recorders_of_open(self) -> dict[str, set[str]]:
+        """The recorders of exchanges that have not ended, by session."""
+        found: dict[str, set[str]] = {}
+        for session_id, recorder_id in await self._all(OPEN):
+            found.setdefault(session_id, set()).add(recorder_id)
+        return found
 
     async def count_named(self, name: str) -> int:
         """How many sessions have this name."""
@@ -135,7 +153,8 @@ class Log:
 
     async def spans(self, session_id: str) -> dict[str, int]:
         """How long each exchange of a session has taken so far, up to its last event."""
-        return {row.exchange_id: row.t_ns for row in await self._all(SPANS, session_id=session_id)}
+        rows = await self._all(SPANS, session_id=session_id)
+        return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}
 
     async def usage(self, by: By, since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
         """The tokens of the exchanges that have ended and began in a time, summed by something."""
@@ -156,7 +175,7 @@ class Log:
         while True:
             rows = await self._all(page, session_id=session_id, exchange_id=exchange_id, after=after)
             for row in rows:
-                yield Event(*row)
+                yield await self._event(row) if is_shared(row) else Event(*row)
             if len(rows) < PAGE_ROWS and sum(len(row.raw) for row in rows) < PAGE_BYTES:
                 return
             after = rows[-1].pos
@@ -171,11 +190,19 @@ class Log:
         """How far exchanges are: those whose id is `since` or later, and some others, in order of their ids."""
         return [Progress(*row) for row in await self._all(PROGRESS, since=since, others=list(others))]
 
+    async def _event(self, row: AnyRow) -> Event:
+        """One at a time: of a page of recipes, not all bodies are in memory."""
+        try:
+            whole = Whole(row)
+            return whole.event(await self._all(self._sources, **whole.asked))
+        except ValueError as error:
+            raise StoreError(damaged(row, error)) from error
+
     async def _beginning_with(self, prefix: str) -> list[Session]:
-        if not _ID_PREFIX.fullmatch(prefix):
+        meant = ids_beginning(prefix)
+        if meant is None:
             return []
-        ids = sessions.c.session_id
-        found = await self._newest(ids >= prefix, ids < f"{prefix}g", limit=CANDIDATES + 1)  # g: after any hex digit
+        found = await self._newest(sessions.c.session_id.between(*meant), limit=CANDIDATES + 1)
         if len(found) > 1:
             named = "".join(f"\n  {session.session_id} {session.name}" for session in found[:CANDIDATES])
             more = "\n  …" if len(found) > CANDIDATES else ""
@@ -190,14 +217,17 @@ class Log:
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """The rows of one statement, in a transaction of its own."""
-        with translated(self.path):
+        with engines.translated(self.url):
             async with self._engine.connect() as connection:
                 return (await connection.execute(statement, values)).all()
 
     async def _revision(self) -> str | None:
-        if migrate.is_empty(self.path):
-            return None
-        with translated(self.path):
+        if is_file(self.url):
+            if migrate.is_empty(database_path(self.url)):
+                return None
+        elif migrate.VERSION_TABLE not in {row[0] for row in await self._all(text(migrate.TABLES_ON_SERVER))}:
+            raise engines.nothing_in(self.url)
+        with engines.translated(self.url):
             async with self._engine.connect() as connection:
                 revision: str | None = (await connection.exec_driver_sql(migrate.READ_REVISION)).scalar()
                 return revision

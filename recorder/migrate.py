@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection
 
 from recorder.errors import StoreError
-from recorder.location import database_path, lock_path
+from recorder.location import database_name, database_path, is_file, lock_path
 from recorder.sqlite import (
     BUSY_TIMEOUT_S,
     MIGRATION,
@@ -36,11 +36,12 @@ from recorder.sqlite import (
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0002"  # the newest revision in `migrations/versions`
+HEAD = "0006"  # the newest revision in `migrations/versions`
 VERSION_TABLE = "recorder_version"
 APPLICATION_ID = 0x53534572  # "SSEr"; a migration sets it
 
 READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"
+TABLES_ON_SERVER = "SELECT tablename FROM pg_tables WHERE schemaname = 'recorder'"
 
 
 def migrations() -> Path:
@@ -51,7 +52,10 @@ def migrations() -> Path:
 
 
 def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
-    """Bring the database to the newest schema; create it if there is none."""
+    """Bring the database to the newest schema; create it if there is none, but on a server that is its owner's task."""
+    if not is_file(url):
+        _upgrade_on_server(url, busy_timeout_s)
+        return
     path = _claim(url)
     with write_lock(path, busy_timeout_s):
         revision = current(path, busy_timeout_s)
@@ -83,18 +87,18 @@ def is_empty(path: Path) -> bool:
     return False
 
 
-def require_head(path: Path, revision: str | None) -> None:
+def require_head(name: object, revision: str | None) -> None:
     """Raise `StoreError` unless the schema is the one that this program reads."""
     if revision == HEAD:
         return
     if not _is_known(revision):
-        raise newer(path, revision)
-    raise StoreError(f"The database {path} has an older schema: run `recorder db upgrade`.")
+        raise newer(name, revision)
+    raise StoreError(f"The database {name} has an older schema: run `recorder db upgrade`.")
 
 
-def newer(path: Path, revision: str | None) -> StoreError:
+def newer(name: object, revision: str | None) -> StoreError:
     return StoreError(
-        f"The database {path} was made by a newer recorder (its schema is {revision}, this one knows {HEAD}): "
+        f"The database {name} was made by a newer recorder (its schema is {revision}, this one knows {HEAD}): "
         "upgrade recorder, or give another path."
     )
 
@@ -102,6 +106,10 @@ def newer(path: Path, revision: str | None) -> StoreError:
 @contextmanager
 def opened(url: URL) -> Iterator[Connection]:
     """A connection in a transaction of its own, for Alembic's command line: the same lock, the same refusals."""
+    if not is_file(url):
+        with _on_server(url, BUSY_TIMEOUT_S) as connection:
+            yield connection
+        return
     path = _claim(url)
     with write_lock(path, BUSY_TIMEOUT_S):
         is_empty(path)
@@ -123,6 +131,52 @@ def _connected(path: Path, busy_timeout_s: float) -> Iterator[Connection]:
     engine = writer_engine(path, MIGRATION, busy_timeout_s)
     with translated(path), engine.begin() as connection:
         yield connection
+
+
+def _upgrade_on_server(url: URL, busy_timeout_s: float) -> None:
+    """Where there is nothing to do, nobody waits for anybody: recorders start again all at once with their server."""
+    from recorder import postgres
+
+    with postgres.translated(url), postgres.writer_engine(url, busy_timeout_s).connect() as connection:
+        if revision_on_server(connection) == HEAD:
+            return
+    with _on_server(url, busy_timeout_s) as connection:
+        revision = revision_on_server(connection)
+        if not _is_known(revision):
+            raise newer(database_name(url), revision)
+        if revision != HEAD:
+            _run(connection)
+
+
+@contextmanager
+def _on_server(url: URL, busy_timeout_s: float) -> Iterator[Connection]:
+    """A transaction in which nobody else makes or changes the schema."""
+    from recorder import postgres
+    from recorder.postgres_schema import SCHEMA
+
+    with postgres.translated(url), postgres.writer_engine(url, busy_timeout_s).begin() as connection:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+        tables = _tables_on_server(connection)
+        if tables and VERSION_TABLE not in tables:
+            raise StoreError(
+                f"The schema {SCHEMA} of {database_name(url)} belongs to another program, not to recorder; "
+                "give another database."
+            )
+        if not tables:
+            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        yield connection
+
+
+def _tables_on_server(connection: Connection) -> set[str]:
+    return set(connection.exec_driver_sql(TABLES_ON_SERVER).scalars())
+
+
+def revision_on_server(connection: Connection) -> str | None:
+    """The revision of the schema; `None` if there is none."""
+    if VERSION_TABLE not in _tables_on_server(connection):
+        return None
+    revision: str | None = connection.exec_driver_sql(READ_REVISION).scalar()
+    return revision
 
 
 def _config() -> Config:

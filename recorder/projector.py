@@ -13,20 +13,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from operator import itemgetter
 from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import Table, and_, bindparam, delete, func, or_, select, tuple_
-from sqlalchemy.dialects import sqlite as dialect
-from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy import Table, and_, bindparam, delete, func, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.events import Event, Exchange
 from recorder.folding import Folding, Rows
+from recorder.postgres_schema import WORDS
 from recorder.projections.storable import storable
 from recorder.resumed import EARLIER_EVENTS, constant, each_number_once, earlier
 from recorder.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, tables_of
+from recorder.shared_rows import whole_events
+from recorder.statements import Statement
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +36,14 @@ log = logging.getLogger(__name__)
 class Database(Protocol):
     """What a projector works on, in a transaction: `recorder.store.Store`. All of it raises the errors of recorder."""
 
-    def run(self, sql: str, values: Any) -> None:
+    @property
+    def engine(self) -> str:
+        """What SQLAlchemy calls its dialect."""
+
+    def run(self, statement: Statement, values: Any) -> None:
         """Run a statement with values by name, or for each of a list of them."""
 
-    def ask(self, sql: str, values: Any) -> Generator[Sequence[Any]]:
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         """The rows of a statement, as they are read. To be closed if they are not read to the end."""
 
     def attempt(self) -> AbstractContextManager[None]:
@@ -46,30 +52,32 @@ class Database(Protocol):
 
 ITEMS, RESULTS = tables_of["items"], tables_of["results"]
 REASON_LIMIT = 500  # characters
-START = ("", "")  # before every exchange
+START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
-
-
-def _compiled(statement: ClauseElement) -> str:
-    return str(statement.compile(dialect=dialect.dialect(paramstyle="named")))
 
 
 def _of_exchange(table: Table) -> Any:
     return and_(table.c.session_id == bindparam("session_id"), table.c.exchange_id == bindparam("exchange_id"))
 
 
-def _insert(table: Table) -> str:
-    """Of a result that several requests carry, the earliest stands, in whatever order they are told."""
-    statement = insert(table)
+def _insert(table: Table) -> Statement:
+    """Of a result that several requests carry, the earliest stands, in whatever order they are told.
+
+    Where it stands already its row is not touched: on a server whoever tells it, too, would wait for the end of this
+    transaction.
+    """
     if table is not RESULTS:
-        return _compiled(statement)
-    new = statement.excluded
-    is_earlier = or_(
-        new.started_ns < table.c.started_ns,
-        and_(new.started_ns == table.c.started_ns, new.exchange_id < table.c.exchange_id),
+        return Statement(insert(table))
+    given = {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
+    stands = select(table.c.session_id).where(
+        *(column == given[column.name] for column in table.primary_key),
+        tuple_(table.c.started_ns, table.c.exchange_id) <= tuple_(given["started_ns"], given["exchange_id"]),
     )
+    statement = insert(table).from_select(list(given), select(*given.values()).where(~stands.exists()))
+    new = statement.excluded
+    is_earlier = tuple_(new.started_ns, new.exchange_id) < tuple_(table.c.started_ns, table.c.exchange_id)
     told = {name: new[name] for name in ("exchange_id", "started_ns", "output", "failed")}
-    return _compiled(
+    return Statement(
         statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=told, where=is_earlier)
     )
 
@@ -79,48 +87,68 @@ _of_end = select(events.c.pos).where(
     events.c.exchange_id == exchanges.c.exchange_id,
     events.c.kind == constant("end"),
 )
-_EXCHANGE = _compiled(select(exchanges).where(_of_exchange(exchanges)))
-_EVENTS = _compiled(select(events).where(_of_exchange(events)).order_by(events.c.pos))
-_EARLIER = _compiled(EARLIER_EVENTS)
+_EXCHANGE = Statement(select(exchanges).where(_of_exchange(exchanges)))
+_EVENTS = Statement(select(events).where(_of_exchange(events)).order_by(events.c.pos), is_long=True)
+_EARLIER = Statement(EARLIER_EVENTS)
 
-_RESUMING = _compiled(
+_RESUMING = Statement(
     select(exchanges.c.exchange_id)
     .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
     .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
     .where(_of_end.exists())
 )
 
-_DELETES = {name: _compiled(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}
+_DELETES = {name: Statement(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}
+# In order of their keys: two who tell the same results wait for each other in one direction only.
+_KEYS = {name: itemgetter(*(column.name for column in table.primary_key)) for name, table in tables_of.items()}
 _INSERTS = {name: _insert(table) for name, table in tables_of.items()}
 _EXCHANGES = tables_of["exchanges"]
-_IS_TOLD = _compiled(
+_IS_TOLD = Statement(
     select(_EXCHANGES.c.exchange_id)
     .where(_of_exchange(_EXCHANGES))
     .union_all(select(dead_letters.c.exchange_id).where(_of_exchange(dead_letters)))
 )
-_FORGIVE = _compiled(delete(dead_letters).where(_of_exchange(dead_letters)))
-_PUT_ASIDE = _compiled(insert(dead_letters))
+_FORGIVE = Statement(delete(dead_letters).where(_of_exchange(dead_letters)))
+_PUT_ASIDE = Statement(insert(dead_letters))
 
 _is_end = events.c.kind == constant("end")
 _key = tuple_(events.c.session_id, events.c.exchange_id)
-_PLACE = _compiled(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
-_FORGET_PLACE = _compiled(delete(rebuilds).where(rebuilds.c.name == bindparam("name")))
-_SET_PLACE = _compiled(insert(rebuilds))
-_ENDED = _compiled(select(func.count()).select_from(events).where(_is_end))
+_PLACE = Statement(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
+_FORGET_PLACE = Statement(delete(rebuilds).where(rebuilds.c.name == bindparam("name")))
+_SET_PLACE = Statement(insert(rebuilds))
+_ENDED = Statement(select(func.count()).select_from(events).where(_is_end))
 _after = _key > tuple_(bindparam("session_id"), bindparam("exchange_id"))
-_ENDED_AFTER = _compiled(
+_ENDED_AFTER = Statement(
     select(events.c.session_id, events.c.exchange_id, events.c.pos)
     .where(_is_end, _after)
-    .order_by(events.c.session_id, events.c.exchange_id)
+    .order_by(events.c.session_id, events.c.exchange_id),
+    "LIMIT :limit",
 )
-_ENDED_AFTER += " LIMIT :limit"
-_DEAD = _compiled(select(dead_letters).order_by(dead_letters.c.session_id, dead_letters.c.exchange_id))
+_DEAD = Statement(select(dead_letters).order_by(dead_letters.c.session_id, dead_letters.c.exchange_id))
 
+_REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
+
+# Full-text search. SQLite's index is told which words to forget, and goes by the rowids of the items.
 _SEARCHED = "text, refusal, summary_text, arguments"
-_OF_ITEMS = f"{_SEARCHED} FROM {ITEMS.name} WHERE session_id = :session_id AND exchange_id = :exchange_id"
-_INDEX = f"INSERT INTO {SEARCH} (rowid, {_SEARCHED}) SELECT rowid, {_OF_ITEMS}"
-_REINDEX = f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')"
-_UNINDEX = f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) SELECT 'delete', rowid, {_OF_ITEMS}"
+_OF_EXCHANGE = "session_id = :session_id AND exchange_id = :exchange_id"
+_OF_ITEMS = f"{_SEARCHED} FROM {ITEMS.name} WHERE {_OF_EXCHANGE}"
+_WORDS = f"INSERT INTO {SEARCH} SELECT session_id, exchange_id, item, {WORDS} FROM {ITEMS.name}"
+_INDEX = Statement(
+    {
+        "sqlite": f"INSERT INTO {SEARCH} (rowid, {_SEARCHED}) SELECT rowid, {_OF_ITEMS}",
+        "postgresql": f"{_WORDS} WHERE {_OF_EXCHANGE}",
+    }
+)
+_UNINDEX = Statement(
+    {
+        "sqlite": f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) SELECT 'delete', rowid, {_OF_ITEMS}",
+        "postgresql": f"DELETE FROM {SEARCH} WHERE {_OF_EXCHANGE}",
+    }
+)
+_REINDEX = {
+    "sqlite": [Statement(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")],
+    "postgresql": [Statement(f"DELETE FROM {SEARCH}"), Statement(_WORDS)],
+}
 
 
 class Projector:
@@ -155,16 +183,16 @@ class Projector:
                 self._put_aside(ids, error)
         return []
 
-    def _ask(self, sql: str, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+    def _ask(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
         """All rows at once: a statement that is not read to its end stays open."""
-        return list(self._database.ask(sql, values))
+        return list(self._database.ask(statement, values))
 
     def _folded(self, exchange: Exchange, ids: Mapping[str, str]) -> Rows:
         folding = Folding(exchange)
         for event in self._earlier_events(exchange):
             folding.recall(event)
         with closing(self._database.ask(_EVENTS, ids)) as rows:
-            folding.tell_all(Event(*row) for row in rows)
+            folding.tell_all(whole_events(rows, self._database.ask))
         return folding.rows()
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
@@ -177,7 +205,7 @@ class Projector:
             self._clear(ids)
         for name, told in rows.items():
             if told:
-                self._database.run(_INSERTS[name], [msgspec.structs.asdict(row) for row in told])
+                self._database.run(_INSERTS[name], sorted(map(msgspec.structs.asdict, told), key=_KEYS[name]))
         self._database.run(_INDEX, ids)
 
     def _clear(self, ids: Mapping[str, str]) -> None:
@@ -212,11 +240,12 @@ class Projector:
 
     def reindex(self) -> None:
         """Make the full-text index anew from the rows that are there."""
-        self._database.run(_REINDEX, {})
+        for statement in _REINDEX[self._database.engine]:
+            self._database.run(statement, {})
 
     def is_due(self) -> bool:
         """Whether something has ended without projections."""
-        return bool(self._ask(REBUILD_IS_DUE, {})[0][0])
+        return bool(self._ask(_REBUILD_IS_DUE, {})[0][0])
 
     def ended(self) -> int:
         """How many exchanges have ended."""

@@ -22,7 +22,8 @@ import msgspec
 
 from recorder.admission import Refusal, refusal, too_large
 from recorder.errors import UpstreamError, UsageError
-from recorder.routing import SESSION_HEADER, Origin, Route, Routes
+from recorder.forwarding import HOP_BY_HOP, Headers, end_to_end, onward, target_of
+from recorder.routing import Route, Routes
 
 log = logging.getLogger(__name__)
 
@@ -32,19 +33,13 @@ UPLOAD_CHUNKS = 2  # waiting between client and upstream; the server makes them 
 HEALTH = "/_recorder/healthz"
 OWN_PREFIX = "/_recorder/"
 
-HOP_BY_HOP = frozenset(
-    {
-        *(b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
-        *(b"proxy-authenticate", b"proxy-authorization", b"proxy-connection"),
-    }
-)
-_NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
+DIRECT = "recorder.direct"  # an extension of ASGI: a `Direct`
+
 _BODILESS = frozenset({204, 304})
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
 
 
 class Status(int):
@@ -62,6 +57,15 @@ class Transport(Protocol):
     """What requests are sent through: `httpx.AsyncBaseTransport` and its like."""
 
     async def handle_async_request(self, request: Any) -> Any: ...
+
+
+class Direct(Protocol):
+    """The way of a response body to the client without a task, between its start and its end."""
+
+    flow: Any  # `write_paused`, and `drain` to wait until it is not
+
+    def write(self, data: bytes) -> None:
+        """Send a piece. Does not raise."""
 
 
 class ClientGoneError(Exception):
@@ -97,12 +101,12 @@ class Proxy:
             await _respond(send, *answer)
             return
         try:
-            route = self._routes.route(_target(scope), scope["headers"])
+            route = self._routes.route(target_of(scope), scope["headers"])
         except UsageError as error:
             await _respond(send, *_error(Refusal(400, "bad_request", str(error))))
             return
         client = _Client(receive, self._body_limit_bytes)
-        request = _request(scope, route, client)
+        request = onward(scope, route, client)
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = request
@@ -158,8 +162,7 @@ class Proxy:
             return
         try:
             await response.start(upstream)
-            async for chunk in upstream.stream:
-                await response.send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await response.pass_on(upstream.stream)
             await response.send({"type": "http.response.body", "body": b"", "more_body": False})
         except UpstreamError as error:  # upstream breaks
             log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
@@ -222,6 +225,16 @@ class _Response:
         self.send = send
         self.started = False
 
+    async def pass_on(self, stream: Any) -> None:
+        """Each chunk as it comes: in the moment of its arrival, where transport and server both can do that."""
+        direct: Direct | None = self._scope.get("extensions", {}).get(DIRECT)
+        pump = getattr(stream, "pump", None)
+        if direct is not None and pump is not None:
+            await pump(direct.write, direct.flow)
+            return
+        async for chunk in stream:
+            await self.send({"type": "http.response.body", "body": chunk, "more_body": True})
+
     async def start(self, upstream: httpx.Response) -> None:
         self.started = True
         if upstream.status_code in _BODILESS:
@@ -231,36 +244,9 @@ class _Response:
             {
                 "type": "http.response.start",
                 "status": Status(upstream.status_code, reason),
-                "headers": _end_to_end(upstream.headers.raw, HOP_BY_HOP),
+                "headers": end_to_end(upstream.headers.raw, HOP_BY_HOP),
             }
         )
-
-
-def _request(scope: Message, route: Route, client: _Client) -> httpx.Request:
-    """The request as it goes to the upstream."""
-    came: Headers = scope["headers"]
-    url = httpx.URL(route.url)
-    headers = [(b"host", url.netloc), *_end_to_end(came, _NOT_FORWARDED)]
-    if any(name == b"transfer-encoding" for name, _ in came):
-        headers.append((b"transfer-encoding", b"chunked"))
-    origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
-    extensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
-    return httpx.Request(scope["method"], url, headers=headers, stream=client, extensions=extensions)
-
-
-def _target(scope: Message) -> str:
-    path: bytes = scope["raw_path"]
-    query: bytes = scope["query_string"]
-    return (path + b"?" + query if query else path).decode("latin-1")
-
-
-def _end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
-    """Headers that go further than one connection, in their order."""
-    lower = [(name.lower(), name, value) for name, value in headers]
-    nominated = {
-        token.strip().lower() for key, _, value in lower if key == b"connection" for token in value.split(b",")
-    }
-    return [(name, value) for key, name, value in lower if key not in dropped and key not in nominated]
 
 
 async def _respond(send: Send, status: int, body: bytes, headers: Headers) -> None:

@@ -9,8 +9,9 @@ It is loaded in every test run where this package is installed: what the fixture
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +26,9 @@ MARKER = (
 
 _REPLAY = pytest.StashKey["Replay"]()
 _PASSED = pytest.StashKey[bool]()
+_BEGAN_NS = pytest.StashKey[int]()
+_BEGAN = "recorder_began_ns"  # of a run, for the processes of pytest-xdist
+_SAID = "recorder"  # a property of a report: what there is to say of a test that passed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,6 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("recorder_mode", "What --recorder-mode is if it is not given.", default="none")
     parser.addini("recorder_cassette_dir", "Where cassettes are, beside each test file.", default="cassettes")
+    parser.addini(
+        "recorder_match", "A TOML file with a table [match], for recorder.toml beside the ini file.", default=""
+    )
+    parser.addini(
+        "recorder_redact",
+        "fields:PATH, headers:NAME or parameters:NAME: what of requests is not to stand in a cassette.",
+        type="linelist",
+        default=[],
+    )
     parser.addini("recorder_upstream", "NAME=URL: where to record from.", type="linelist", default=[])
 
 
@@ -47,6 +60,27 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     if (mode := config.getini("recorder_mode")) not in MODES:
         raise pytest.UsageError(f"recorder_mode = {mode} is no mode: there are {', '.join(MODES)}.")
+    config.stash[_BEGAN_NS] = getattr(config, "workerinput", {}).get(_BEGAN, time.time_ns())
+    if config.getoption("recorder_speed") != "max" or _has_settings(config):
+        from recorder.errors import UsageError
+        from recorder.testing.marked import check
+
+        try:
+            check(config)
+        except UsageError as error:
+            raise pytest.UsageError(f"recorder: {error}") from None
+
+
+def _has_settings(config: pytest.Config) -> bool:
+    """Whether there is anything to be read: in most runs there is not, and nothing is loaded for it."""
+    named = ("recorder_match", "recorder_redact", "recorder_upstream")
+    return any(map(config.getini, named)) or (config.rootpath / "recorder.toml").exists()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Of pytest-xdist: the run began when that of its parent did."""
+    node.workerinput[_BEGAN] = node.config.stash[_BEGAN_NS]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,7 +102,17 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
     """
     from recorder.testing.pytesting import opened
 
-    replay = opened(request.node, request.config.getoption("recorder_mode") or request.config.getini("recorder_mode"))
+    config = request.config
+    mode = config.getoption("recorder_mode") or config.getini("recorder_mode")
+    replay = opened(request.node, mode, config.stash[_BEGAN_NS])
     request.node.stash[_REPLAY], request.node.stash[_PASSED] = replay, False
     yield replay
-    replay.close(passed=request.node.stash[_PASSED])
+    if said := replay.close(passed=request.node.stash[_PASSED]):
+        request.node.user_properties.append((_SAID, said))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
+    for said in [said for report in ended for name, said in report.user_properties if name == _SAID]:
+        terminalreporter.write_line(f"recorder: {said}")

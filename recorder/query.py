@@ -5,17 +5,19 @@ Rules of this file:
 * What a statement may do is a list of four things; whatever is not on it is refused before it runs. A connection that
   is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make files, `PRAGMA` undoes pragmas.
 * One call, one statement. Its rows are read as they are wanted, however many there are.
-* Whoever interrupts a statement stops it.
+* Whoever interrupts a statement stops it; nobody has to, if it computes on and on without giving a row.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import URL
 
@@ -26,6 +28,8 @@ from recorder.schema import REBUILD_IS_DUE
 from recorder.sqlite import BUSY_TIMEOUT_S, READER, apply, file_uri, translated
 
 STEPS = 10_000  # of SQLite's machine between two looks at whether someone interrupts: well under a millisecond
+TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
+VALUE_BYTES = 256 * 2**20  # of a value that a statement makes: SQLite's own limit is 1 GB, of which it makes copies
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 # What SQLite itself does when `json_each` or the full-text table is first named. It changes nothing: an `UPDATE` of the
@@ -49,12 +53,24 @@ class Answer(NamedTuple):
     rows: Iterator[Row]
 
 
+class Asking(Protocol):
+    """A database of any engine, open for questions."""
+
+    def is_stale(self) -> bool:
+        """Whether projections are still to be computed: what views say is not all that the log holds."""
+
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+        """Run one statement."""
+
+
 class Query:
     """A database, open for questions; `with Query.open(url) as query:`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
+        self._timeout_s, self._until_s = TIMEOUT_S, math.inf
+        connection.set_progress_handler(self._is_late, STEPS)  # Python looks for signals when it calls it
 
     @classmethod
     @contextmanager
@@ -76,26 +92,43 @@ class Query:
         with translated(self.path):
             return bool(self._connection.execute(REBUILD_IS_DUE).fetchone()[0])
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None) -> Answer:
-        """Run one statement. Raises `RecorderError` with what SQLite has against it, here or while rows are read."""
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+        """Run one statement. Raises `RecorderError` with what SQLite has against it, here or while rows are read.
+
+        It may compute for `timeout_s` before the first row and between two; what is done with a row takes its time.
+        """
+        self._timeout_s = timeout_s
         sql = sql.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         with self._explained(sql):
             cursor = self._connection.execute(sql, dict(values or {}))
         if cursor.description is None:
             raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
-        return Answer(_distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
+        return Answer(distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
 
     def _rows(self, sql: str, cursor: sqlite3.Cursor) -> Iterator[Row]:
-        with self._explained(sql):
-            while (row := cursor.fetchone()) is not None:  # `yield from` would close the cursor, after its connection
-                yield row
+        while True:  # `yield from` would close the cursor, after its connection
+            with self._explained(sql):
+                row = cursor.fetchone()
+            if row is None:
+                return
+            yield row
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._until_s
 
     @contextmanager
     def _explained(self, sql: str) -> Iterator[None]:
+        self._until_s = time.monotonic() + self._timeout_s
         try:
             yield
+        except UnicodeDecodeError as error:  # the driver takes what SQLite says for UTF-8, but it may quote any bytes
+            raise RecorderError(f"{error.object.decode('utf-8', 'replace').rstrip('.')}.") from error
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_INTERRUPT and self._is_late():
+                raise RecorderError(
+                    f"The statement gave no row for {self._timeout_s:g} s: --timeout gives it more."
+                ) from error
             if code == sqlite3.SQLITE_INTERRUPT:
                 raise KeyboardInterrupt from error
             if code in _OF_THE_STATEMENT:
@@ -107,9 +140,14 @@ class Query:
 _OF_THE_STATEMENT = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}
 
 
-def _explanation(sql: str, error: BaseException, code: int | None) -> str:
+def first_word(sql: str) -> str:
+    """The verb of a statement, in capital letters."""
     word = _FIRST_WORD.match(sql)
-    verb = word[1].upper() if word else ""
+    return word[1].upper() if word else ""
+
+
+def _explanation(sql: str, error: BaseException, code: int | None) -> str:
+    verb = first_word(sql)
     text = str(error).rstrip(".")
     if code == sqlite3.SQLITE_AUTH or "not authorized" in text:
         return f"`recorder query` only reads: {text if verb in _READS else f'{verb} is refused'}."
@@ -129,7 +167,8 @@ def _prepared(path: Path, connection: sqlite3.Connection) -> str | None:
     with translated(path):
         apply(connection, READER)
         row = connection.execute(migrate.READ_REVISION).fetchone()
-    connection.set_progress_handler(lambda: 0, STEPS)  # Python looks for signals when it calls it
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.set_authorizer(_authorize)
     return row[0] if row else None
 
@@ -144,7 +183,7 @@ def _authorize(action: int, first: str | None, second: str | None, _database: st
     )
 
 
-def _distinct(names: list[str]) -> list[str]:
+def distinct(names: list[str]) -> list[str]:
     """Names as they are, but the second `text` as `text_2`."""
     distinct: list[str] = []
     for name in names:

@@ -1,6 +1,7 @@
 """A recorded exchange as it can be answered with: its request, its response head, its body and when that came.
 
-Pure: events in, one struct out. The body is as the log has it, its content coding undone; so are the headers.
+Pure: events in, one struct out. The body is as the log has it, its content coding undone, and the headers are true for
+it: they name a coding only where none of it could be undone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from recorder.heads import EndRecord, Header, RequestRecord, ResponseHead
 
 BODY_LIMIT = 256 * 2**20  # of one exchange, held while it can be played: far above any response
 
-_OF_THE_CODING = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_OF_THE_TRANSFER = frozenset({"content-length", "transfer-encoding"})
 
 
 class Piece(NamedTuple):
@@ -38,12 +39,23 @@ class Recorded(msgspec.Struct, frozen=True):
     reads: tuple[tuple[int, int], ...]  # (t_ns, wire bytes) of each read from the upstream
     end: EndRecord | None
     end_ns: int
+    name: str = ""  # as a person finds it: exchange 2 of tests/weather.sse.jsonl
 
     @property
     def headers(self) -> list[Header]:
         """Of the response, as they are true for `pieces`."""
         given = self.response.headers if self.response else []
-        return [(name, value) for name, value in given if name.lower() not in _OF_THE_CODING]
+        untrue = _OF_THE_TRANSFER if self.is_coded else _OF_THE_TRANSFER | {"content-encoding"}
+        return [(name, value) for name, value in given if name.lower() not in untrue]
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether `pieces` are all still in the content coding that they were sent in.
+
+        Where it was undone up to some point only, no header is true of both parts; the first is what can be read.
+        """
+        end = self.end
+        return end is not None and end.undecoded is not None and end.body_sha256 == end.wire_sha256
 
 
 class TooLargeError(ValueError):

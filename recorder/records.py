@@ -31,6 +31,7 @@ class Mark(IntEnum):
     CHUNK = 5  # bytes, as one read from the upstream gave them
     GAP = 6  # JSON: see `Gap`
     END = 7  # JSON: {"outcome", "error"}
+    SEGMENT = 8  # of no exchange, the first of a segment but the first one: see `segment_record`
 
 
 DATA_MARKS = frozenset({Mark.REQUEST_BODY, Mark.CHUNK})
@@ -94,6 +95,19 @@ def encode(records: Iterable[Record]) -> Iterator[bytes]:
 def record_bytes(exchange: int, mark: int, t_ns: int, payload: bytes) -> list[bytes]:
     """A record as its header and its payload, not yet joined."""
     return [HEADER.pack(len(payload), _checksum(exchange, mark, t_ns, payload), exchange, mark, t_ns), payload]
+
+
+def segment_record(before_bytes: int) -> bytes:
+    """What a segment begins with: how much its writer knows to be in the one before, so that a reader misses it."""
+    return b"".join(record_bytes(0, Mark.SEGMENT, 0, before_bytes.to_bytes(8, "little")))
+
+
+def told_before(data: bytes) -> int | None:
+    """What the beginning of a segment says of the one before, if it says so."""
+    if data[: len(MAGIC)] == MAGIC:
+        for record in parse(data[len(MAGIC) :], START):
+            return int.from_bytes(record.payload, "little") if record.mark == Mark.SEGMENT else None
+    return None
 
 
 def _checksum(exchange: int, mark: int, t_ns: int, payload: bytes) -> int:

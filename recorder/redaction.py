@@ -48,12 +48,17 @@ KEPT = re.compile(
 )
 """Header names, in lower case, whose values are kept, besides those that grouping looks at."""
 
+COUNTED = re.compile(rf"{REDACTED} \(\d+ bytes\)")
+"""What stands in place of a header's value. It is not redacted again when it is read from a file."""
+
 VALUE_LIMIT = 4 * 2**10
 """Bytes of a header's value, of a URL, of a target's path and of its query: what is longer is not kept.
 
 The longest that are of use here are lists of beta features, of proxies, of timings; and a response head full of
 Locations of this length is still redacted in 0.05 s. Of x-codex-turn-metadata ids are kept, whatever its length.
 """
+
+USUAL_LENGTH = 100
 
 Header = tuple[bytes, bytes]
 
@@ -78,7 +83,7 @@ def keeps(name: str) -> bool:
 
 
 def _counted(value: str) -> str:
-    return f"{REDACTED} ({len(value)} bytes)"
+    return value if COUNTED.fullmatch(value) else f"{REDACTED} ({len(value)} bytes)"
 
 
 def _all(value: str) -> str | None:
@@ -143,7 +148,9 @@ def target(raw: str) -> str:
 
     Order, repeats and percent-encoding of what is kept are unchanged.
     """
-    return _path_and_query(raw) if raw.startswith("/") else url(raw)
+    if not raw.startswith("/"):
+        return url(raw)
+    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else _path_and_query(raw)
 
 
 def url(raw: str) -> str:
@@ -158,6 +165,11 @@ def _path_and_query(raw: str) -> str:
     rest, hash_sign, fragment = raw.partition("#")
     path, question_mark, query = rest.partition("?")
     return _path(path) + question_mark + _query(query) + hash_sign + (REDACTED if fragment else "")
+
+
+@lru_cache(maxsize=256)  # a client asks for the same few, again and again; what has a query may have a key
+def _usual_path(raw: str) -> str:
+    return _path_and_query(raw)
 
 
 def _path(path: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from recorder.capture import Capture
 from recorder.dialects import by_name
-from recorder.events import Event, link, root
+from recorder.events import Event, Exchange, link, row_root
 from recorder.exported import read_event
 from recorder.heads import ExchangeEnd, GapRecord, ResponseHead
 
@@ -20,8 +20,8 @@ from recorder.heads import ExchangeEnd, GapRecord, ResponseHead
 class Restored:
     """One exchange, from its first event to its last."""
 
-    def __init__(self, session_id: str, exchange_id: str) -> None:
-        self._session_id, self._exchange_id = session_id, exchange_id
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
         self._last: Event | None = None
         self._ended = False
 
@@ -31,9 +31,10 @@ class Restored:
     def chunk(self, t_ns: int, line: bytes) -> list[Event]:
         """The next event. Raises `ValueError` if the line holds none."""
         event = read_event(line)
-        previous = self._last.hash if self._last else root(self._session_id, self._exchange_id)
+        previous = self._last.hash if self._last else row_root(self._exchange)
         pos = self._last.pos + 1 if self._last else 0
-        place = {"session_id": self._session_id, "exchange_id": self._exchange_id, "pos": pos}
+        ids = {"session_id": self._exchange.session_id, "exchange_id": self._exchange.exchange_id}
+        place = {**ids, "pos": pos}
         self._last = msgspec.structs.replace(event, **place, hash=hash_after(previous, event, pos))
         self._ended = self._ended or event.kind == "end"
         return [self._last]
@@ -58,7 +59,8 @@ class Restored:
     def _continued(self) -> Capture:
         if self._last is not None:
             return Capture.after(self._last)
-        return Capture(self._session_id, self._exchange_id, by_name("other"), 0)
+        ids = self._exchange.session_id, self._exchange.exchange_id
+        return Capture(*ids, by_name("other"), 0, row_root(self._exchange))
 
 
 def hash_after(previous: bytes, event: Event, pos: int) -> bytes:

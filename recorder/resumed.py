@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnClause, ColumnElement, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import ColumnClause, ColumnElement, LargeBinary, and_, bindparam, func, literal_column, or_, select
 
 from recorder.events import BODY_KINDS, Event, Exchange
 from recorder.schema import events, exchanges
+from recorder.statements import Contains
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
@@ -41,7 +42,7 @@ _first = events.alias("first")
 _says_id = (
     select(_first.c.pos)
     .where(_first.c.session_id == exchanges.c.session_id, _first.c.exchange_id == exchanges.c.exchange_id)
-    .where(begins(_first), func.instr(_first.c.raw, bindparam("quoted_id")) > constant(0))
+    .where(begins(_first), Contains(_first.c.raw, bindparam("quoted_id", type_=LargeBinary)))
     .correlate(exchanges)
     .exists()
 )

@@ -61,7 +61,9 @@ class Upstream(NamedTuple):
     """An entry of the table: where `/NAME/…` goes."""
 
     name: str
-    base: str  # an http or https URL without a trailing slash, a query or userinfo
+    base: (
+        str  # an http or https URL without a query or userinfo; one that ends in a slash is taken as it is, see `join`
+    )
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -134,7 +136,13 @@ def parse_upstream(text: str) -> Upstream:
 
 
 def join(base: str, rest: str) -> str:
-    """The URL of the path `rest` (with its query) below `base`; the version in the path may be there twice, or not."""
+    """The URL of the path `rest` (with its query) below `base`; the version in the path may be there twice, or not.
+
+    Below a base that ends in a slash a path stays what it is: the base is a client's own, which knows what
+    belongs there.
+    """
+    if base.endswith("/"):
+        return base[:-1] + rest
     versions = _VERSION.search(base), _FIRST_VERSION.match(rest)
     if versions[0] and versions[1] and versions[0][0] == versions[1][0]:
         return base + rest[len(versions[1][0]) :]

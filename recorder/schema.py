@@ -9,6 +9,7 @@ Rules of this file:
   on SQLite.
 * The guards only prove what the writer already does (`INSERT … ON CONFLICT DO NOTHING`, positions in order): on an
   engine without triggers the log is the same. Projections have none: they are written anew when they are in doubt.
+* A tombstone is the permit to delete its session, and nothing of that session is taken any more.
 
 `migrations/` builds this schema step by step and never imports it; a test holds the two against each other.
 """
@@ -39,6 +40,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
+from recorder import postgres_schema
+from recorder.guards import triggers
+from recorder.postgres_schema import SEARCH as SEARCH
 from recorder.projections import PROJECTIONS, Projection
 from recorder.views import VIEWS
 
@@ -47,6 +51,8 @@ TEXT = Text()
 INTEGER = BigInteger().with_variant(Integer(), "sqlite")
 BYTES = LargeBinary()
 DOUBLE: TypeEngine[Any] = REAL().with_variant(Double(), "postgresql")
+
+BY_SESSION = "RANGE (session_id)"
 
 metadata = MetaData()
 
@@ -61,6 +67,7 @@ sessions = Table(
     Column("origin", TEXT, nullable=False),
     Index("sessions_name", "name"),
     sqlite_strict=True,
+    postgresql_partition_by=BY_SESSION,
 )
 
 exchanges = Table(
@@ -84,6 +91,7 @@ exchanges = Table(
     ForeignKeyConstraint(["session_id"], ["sessions.session_id"]),
     Index("exchanges_exchange_id", "exchange_id"),
     sqlite_strict=True,
+    postgresql_partition_by=BY_SESSION,
 )
 
 events = Table(
@@ -102,8 +110,12 @@ events = Table(
     Column("data_start", INTEGER),
     Column("data_length", INTEGER),
     Column("hash", BYTES, nullable=False),
-    ForeignKeyConstraint(["session_id", "exchange_id"], ["exchanges.session_id", "exchanges.exchange_id"]),
+    # Not on PostgreSQL, where it takes more than the insert itself: there the writer looks, once for a batch.
+    ForeignKeyConstraint(["session_id", "exchange_id"], ["exchanges.session_id", "exchanges.exchange_id"]).ddl_if(
+        "sqlite"
+    ),
     sqlite_strict=True,
+    postgresql_partition_by=BY_SESSION,
 )
 
 # One entry for each exchange that is over: how it ended, without a look at its other events.
@@ -121,18 +133,21 @@ tombstones = Table(
     Column("session_id", ID, primary_key=True),
     Column("purged_ns", INTEGER, nullable=False),
     Column("reason", TEXT, nullable=False),
-    Column("counts", TEXT, nullable=False),  # a JSON object: what was purged
+    Column("counts", TEXT, nullable=False),  # a JSON object: `recorder.tombstones.Counts`
     Column("last_hash", BYTES),
     sqlite_strict=True,
 )
 
-# How far each journal is in the log. The one table whose rows change.
+# How far each journal is in the log. The one table whose rows change. `seen_ns` is by the clock of the server, and not
+# there in a file: locks tell whether a recorder lives whose journal is on this machine.
 ingest_offsets = Table(
     "ingest_offsets",
     metadata,
     Column("recorder_id", TEXT, primary_key=True),
     Column("segment", INTEGER, nullable=False),
     Column("offset", INTEGER, nullable=False),
+    Column("seen_ns", INTEGER),
+    Column("host", TEXT),
     sqlite_strict=True,
 )
 
@@ -206,8 +221,6 @@ Index("p_results_v1_exchange", tables_of["results"].c.session_id, tables_of["res
 # What an exchange has of each kind is counted without a look at the texts.
 Index("p_items_v1_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
 
-SEARCH = "p_search_v1"
-
 # The words of messages, reasoning and arguments. It keeps no text: whoever writes `p_items_v1` writes it too, because
 # a trigger may not use it where `trusted_schema` is off.
 SEARCH_TABLE = (
@@ -216,66 +229,13 @@ SEARCH_TABLE = (
 )
 
 
-def _no_change(table: Table, verb: str) -> str:
-    return (
-        f"CREATE TRIGGER {table.name}_no_{verb.lower()} BEFORE {verb} ON {table.name} BEGIN "
-        "SELECT RAISE(ABORT, 'the log is append-only: its rows are never changed and never deleted'); END"
-    )
-
-
-def _where_key(columns: list[str]) -> str:
-    return " AND ".join(f"{column} = NEW.{column}" for column in columns)
-
-
-def _refuse(table: Table) -> str:
-    """What to do with a row whose key is taken, or that brings a rowid: an identical row is skipped, else refused.
-
-    A `BEFORE INSERT` guard must do it. `INSERT OR REPLACE` deletes, without a word to the delete trigger, whatever
-    row has the key or the rowid of the new one.
-    """
-    key = _where_key([column.name for column in table.primary_key])
-    same = " AND ".join(f"{column.name} IS NEW.{column.name}" for column in table.c if not column.primary_key)
-    return (
-        f"SELECT RAISE(IGNORE) FROM {table.name} WHERE {key} AND {same}; "
-        "SELECT RAISE(ABORT, 'the log is append-only: other content stands at that key') "
-        f"FROM {table.name} WHERE {key}; "
-        "SELECT RAISE(ABORT, 'the log numbers its own rows: a rowid cannot be chosen') WHERE NEW.rowid >= 0;"
-    )
-
-
-def _insert_guard(table: Table) -> str:
-    key = _where_key([column.name for column in table.primary_key])
-    return (
-        f"CREATE TRIGGER {table.name}_insert BEFORE INSERT ON {table.name} "
-        f"WHEN NEW.rowid >= 0 OR EXISTS (SELECT 1 FROM {table.name} WHERE {key}) BEGIN {_refuse(table)} END"
-    )
-
-
-def _events_guard() -> str:
-    """The usual row passes after two seeks: the end of its exchange in the primary key, and in `events_end`.
-
-    That is a fifth of the cost of an insert. Only a row that fails there is looked at closely.
-    """
-    exchange = _where_key(["session_id", "exchange_id"])
-    next_pos = f"coalesce((SELECT max(pos) + 1 FROM events WHERE {exchange}), 0)"
-    ended = f"EXISTS (SELECT 1 FROM events WHERE {exchange} AND kind = 'end')"
-    return (
-        "CREATE TRIGGER events_insert BEFORE INSERT ON events "
-        f"WHEN NEW.rowid >= 0 OR NEW.pos <> {next_pos} OR NEW.kind <> 'note' AND {ended} BEGIN {_refuse(events)} "
-        f"SELECT RAISE(ABORT, 'the log has no holes: a position would be skipped') WHERE NEW.pos <> {next_pos}; "
-        "SELECT RAISE(ABORT, 'the exchange has ended: only a note may follow'); END"
-    )
-
-
-TRIGGERS = [
-    *(_no_change(table, verb) for table in LOG for verb in ("UPDATE", "DELETE")),
-    *(_insert_guard(table) for table in LOG if table is not events),
-    _events_guard(),
-]
+_THE_REST = {
+    "sqlite": (SEARCH_TABLE, *(view.statement("sqlite") for view in VIEWS), *triggers(LOG, events, tombstones)),
+    "postgresql": postgres_schema.STATEMENTS,
+}
 
 
 @event.listens_for(metadata, "after_create")
 def _create_the_rest(_: MetaData, connection: Connection, **_options: object) -> None:
-    if connection.dialect.name == "sqlite":
-        for statement in (SEARCH_TABLE, *(view.statement for view in VIEWS), *TRIGGERS):
-            connection.exec_driver_sql(statement)
+    for statement in _THE_REST[connection.dialect.name]:
+        connection.exec_driver_sql(statement)

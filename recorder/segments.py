@@ -9,16 +9,33 @@ import contextlib
 import fcntl
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from recorder.errors import RecorderError
-from recorder.records import HEADER, MAGIC, RECORD_LIMIT, START, Position, Record, parse
+from recorder.records import (
+    HEADER,
+    MAGIC,
+    RECORD_LIMIT,
+    START,
+    Mark,
+    Position,
+    Record,
+    parse,
+    segment_record,
+    told_before,
+)
 
 SUFFIX = ".seg"
+PARTIAL = ".partial"  # of a segment that is being begun
+SEGMENT_BEGINNING = len(MAGIC) + len(segment_record(0))
 WRITER_LOCK, INGESTER_LOCK = "lock", "ingester.lock"
 
 _SEGMENT = re.compile(rf"\d+{re.escape(SUFFIX)}")
+_FILE = re.compile(
+    rf"\d+({re.escape(SUFFIX)}|{re.escape(PARTIAL)})|(carried|partial)-[\w.-]+|{WRITER_LOCK}|{INGESTER_LOCK}"
+)
 
 
 class JournalReader:
@@ -45,15 +62,19 @@ class JournalReader:
             records = list(parse(data, self.position))
             if records:
                 self.position = records[-1].position
-                return records
+                records = [record for record in records if record.mark != Mark.SEGMENT]
+                if records:
+                    return records
+                continue
             if len(data) >= limit_bytes and self._record_is_longer(data):
                 limit_bytes = HEADER.unpack_from(data, 0)[0] + HEADER.size
                 continue
             if len(segments) == 1 and not writer_is_dead:
                 return []
-            self._drop_tail(data)
             if len(segments) == 1:
+                self._drop_tail(data)
                 return []
+            self._leave(data, segments[1])
             self.position = Position(segments[1], 0)
 
     def _load(self, limit_bytes: int, writer_is_dead: bool) -> bytes:
@@ -75,6 +96,19 @@ class JournalReader:
         length = _length(data)
         return length is not None and len(data) < HEADER.size + length
 
+    def _leave(self, data: bytes, following: int) -> None:
+        """Go on to the next segment, which says how long this one should be."""
+        segment, offset = self.position
+        told = _told_before(self.directory / segment_name(following))
+        if following > segment + 1:
+            self.damaged.append(f"The segments between {segment} and {following} of {self.directory} are lost.")
+        elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
+            self._drop_tail(data)
+        elif told is None or offset < told:
+            self.damaged.append(f"The end of {self.directory / segment_name(segment)} is damaged or lost.")
+        else:
+            self._drop_tail(b"")
+
     def _drop_tail(self, data: bytes) -> None:
         path = self.directory / segment_name(self.position.segment)
         left = size_bytes(path) - self.position.offset
@@ -86,6 +120,14 @@ class JournalReader:
         else:
             self.damaged.append(f"{left} bytes at the end of {path} are damaged and cannot be read.")
         self.position = self.position._replace(offset=self.position.offset + left)
+
+
+def _told_before(path: Path) -> int | None:
+    try:
+        with open(path, "rb") as segment:
+            return told_before(segment.read(SEGMENT_BEGINNING))
+    except FileNotFoundError:
+        return None
 
 
 def _length(data: bytes) -> int | None:
@@ -102,6 +144,25 @@ def size_bytes(path: Path) -> int:
         return 0
 
 
+def changed_s(path: Path) -> float:
+    """When a file was last written to; long ago if there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def say_at_rest(directory: Path) -> None:
+    """The ingester of a journal has nothing to ingest just now: `at_rest_s` is this moment."""
+    with contextlib.suppress(OSError):
+        os.utime(directory / INGESTER_LOCK, (time.time(), time.time()))
+
+
+def at_rest_s(directory: Path) -> float:
+    """When all that stood in a journal was last seen to be ingested."""
+    return changed_s(directory / INGESTER_LOCK)
+
+
 def segment_name(number: int) -> str:
     return f"{number:06d}{SUFFIX}"
 
@@ -113,6 +174,23 @@ def segment_numbers(directory: Path) -> list[int]:
     except FileNotFoundError:
         return []
     return sorted(int(name.removesuffix(SUFFIX)) for name in names if _SEGMENT.fullmatch(name))
+
+
+def is_journal(directory: Path) -> bool:
+    """Whether a directory has nothing in it but the files of a journal. Nothing else may be locked, read or removed."""
+    if directory.is_symlink() or not directory.is_dir():
+        return False
+    with os.scandir(directory) as found:
+        return all(_FILE.fullmatch(entry.name) and entry.is_file(follow_symlinks=False) for entry in found)
+
+
+def remove(directory: Path) -> None:
+    """Remove a journal; what is not of a journal stays, and the directory with it."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(directory)):
+            if _FILE.fullmatch(entry.name):
+                os.unlink(entry.path)
+        directory.rmdir()
 
 
 def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:

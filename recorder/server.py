@@ -12,7 +12,8 @@ import errno
 import logging
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterator
+import struct
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
 import uvicorn
@@ -21,13 +22,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from recorder.errors import RecorderError
+from recorder.proxy import DIRECT
 
 T = TypeVar("T")
 
 GRACE_S = 5.0
 LAST_WORDS_S = 1.0  # for ended streams to be recorded and their connections to close
-HEAD_BYTES = 60 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
+HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
+HEADERS = 100  # of a request: SDKs send about 25
+HEAD_S = 10.0  # from the first byte of a request to the last one of its head, which clients send in one piece
 BACKLOG = 1024  # connections that wait to be accepted: a burst of agents, not a queue
+RESET = "recorder.reset"  # an extension of ASGI for an app that is to break off as an upstream did
 KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
 
 
@@ -154,27 +159,114 @@ def _bind(host: str, port: int) -> socket.socket:
         raise RecorderError(sentence.format(host=host, port=port, reason=error.strerror)) from None
 
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with a limit to the head of a request; it has none of its own."""
+class _Direct:
+    """A `recorder.proxy.Direct`."""
 
-    _head_bytes = 0
+    def __init__(self, cycle: httptools_impl.RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self.flow = cycle.flow
+
+    def write(self, data: bytes) -> None:
+        """A response that is longer than its Content-Length is cut off."""
+        cycle = self._cycle
+        if cycle.disconnected:
+            return
+        if cycle.chunked_encoding:
+            cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        elif len(data) <= cycle.expected_content_length:
+            cycle.expected_content_length -= len(data)
+            cycle.transport.write(data)
+        else:
+            cycle.transport.abort()
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol with limits to the head of a request: to its size, its headers, its time. It has none itself.
+
+    A connection costs one timer, a request another; what comes after the head, in either direction, costs nothing.
+    """
+
+    _head_bytes = _headers = 0
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait(KEEP_ALIVE_S)  # for a first request as long as for the next one
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait(None)
+        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        self._head_bytes = 0
+        self._head_bytes = self._headers = 0
+        self._wait(HEAD_S)
         super().on_message_begin()
+        self._extensions: dict[str, Any] = {RESET: {"reset": self._reset}}
+        self.scope["extensions"] = self._extensions
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
+        self._headers += 1
+        self._count(len(name) + len(value) + len(b": \r\n"))
         super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._wait(None)
+        if not _is_framed(self.headers, self.parser.get_http_version()):
+            raise ValueError("where the request ends cannot be told for certain")
+        super().on_headers_complete()
+
+        self._extensions[DIRECT] = _Direct(self.cycle)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse. In the middle of a response there is no place for another one: it is cut off."""
+        if self._is_answering() and self.cycle.response_started:
+            self.transport.abort()
+        else:
+            super().send_400_response(msg)
+
+    def _reset(self) -> None:
+        """Reset the connection, as an upstream does that breaks down: what it was sent is all that there is."""
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     def _count(self, size: int) -> None:
         self._head_bytes += size
-        if self._head_bytes > HEAD_BYTES:
+        if self._head_bytes > HEAD_BYTES or self._headers > HEADERS:
             raise ValueError("the head of the request is too large")  # which httptools makes a 400 of
+
+    def _wait(self, seconds: float | None) -> None:
+        """For a head, no longer than that; `None`: for nothing any more."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._waiting = None if seconds is None else self.loop.call_later(seconds, self._late)
+
+    def _late(self) -> None:
+        """No whole head has come. Of a request behind one that is being answered, it may take that much longer."""
+        if self._is_answering():
+            self._wait(HEAD_S)
+        else:
+            self.transport.close()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+
+def _is_framed(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether everybody who reads these headers finds the same end of the request (RFC 9112 section 6.3).
+
+    What httptools lets through: versions that have no headers, codings that not every server undoes or that HTTP/1.0
+    has not, and names that a server with variables for headers takes for others.
+    """
+    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+    disguised = any(name in (b"transfer_encoding", b"content_length") for name, _ in headers)
+    if disguised or version not in ("1.0", "1.1"):
+        return False
+    return not codings or (codings == [b"chunked"] and version == "1.1")
 
 
 class _StatusLines(dict[int, bytes]):
@@ -194,9 +286,6 @@ class _StatusLines(dict[int, bytes]):
 httptools_impl.STATUS_LINE = _StatusLines(httptools_impl.STATUS_LINE)
 
 
-_NO_NEWS = ("without completing response", "pgrade request", "WebSocket library")
-
-
 def _is_news(record: logging.LogRecord) -> bool:
     """Not what uvicorn says of a response that was broken off on purpose, or of an upgrade that was refused."""
     return not any(
@@ -205,3 +294,4 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("uvicorn.error").addFilter(_is_news)
+logging.getLogger("uvicorn.asgi").addFilter(lambda record: False)  # whole targets, with the keys that are in them

@@ -17,6 +17,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +26,7 @@ from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
 from recorder.location import lock_path
 
 BUSY_TIMEOUT_S = 5.0
@@ -103,8 +104,7 @@ def _driver(connection: Any) -> Any:
     return getattr(connection, "driver_connection", connection)
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+_text = partial(str, encoding="utf-8", errors="replace")
 
 
 def create_file(path: Path) -> None:
@@ -148,8 +148,12 @@ def _try_lock(fd: int) -> bool:
 
 
 def application_id(path: Path) -> int:
-    """Whose file it is, as its header says. Touches nothing: no lock, no side files."""
-    with _peek(path, "mode=ro&immutable=1") as connection:
+    """Whose file it is, as its header says. Touches nothing: no lock, no side files.
+
+    Without its WAL a file may be half of a checkpoint, and smaller than its header says: only the header counts here.
+    """
+    with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")  # else the size is looked at too
         value: int = connection.execute("PRAGMA application_id").fetchone()[0]
         return value
 
@@ -157,15 +161,8 @@ def application_id(path: Path) -> int:
 def roll_back(path: Path) -> None:
     """Undo what a process left that died in the middle of a commit, before the file was in WAL mode."""
     if Path(f"{path}-journal").exists():
-        with _peek(path, "mode=rw"):
-            pass
-
-
-@contextmanager
-def _peek(path: Path, options: str) -> Iterator[sqlite3.Connection]:
-    with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?{options}", uri=True)) as connection:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now is the file read at all
-        yield connection
+        with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=rw", uri=True)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now is the file read at all
 
 
 _MEANING: Mapping[int, tuple[type[StoreError], str]] = {
@@ -181,6 +178,8 @@ _MEANING: Mapping[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_IOERR: (StoreError, "The disk failed under the database {path}: {error}."),
 }
 
+_QUOTING = (b"malformed database schema", b"no such ", b"near ", b"error in ")  # what SQLite quotes the schema in
+
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
@@ -191,6 +190,24 @@ def translated(path: Path) -> Iterator[None]:
         raise meaning(error.orig, path) from error
     except sqlite3.Error as error:
         raise meaning(error, path) from error
+    except (
+        UnicodeDecodeError
+    ) as error:  # the driver takes what SQLite says for UTF-8, but a damaged schema stands in it
+        if not error.object.startswith(_QUOTING):
+            raise
+        sentence = _MEANING[sqlite3.SQLITE_CORRUPT][1]
+        raise StoreError(sentence.format(path=path, error=error.object.decode("utf-8", "replace"))) from error
+
+
+def is_final(error: StoreError) -> bool:
+    """Whether to try again is of no use: it is the content, the statement or the file, not the disk or a lock."""
+    if isinstance(error, StoreConflictError | StoreLostError):
+        return True
+    cause = getattr(error.__cause__, "orig", error.__cause__)
+    if not isinstance(cause, sqlite3.Error):
+        return False
+    code = getattr(cause, "sqlite_errorcode", None)  # of what the driver says itself, there is none
+    return code is None or code & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
 
 
 def meaning(error: BaseException | None, path: Path) -> StoreError:

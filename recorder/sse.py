@@ -24,8 +24,9 @@ BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"(?>\r\n|\n|\r)")
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE = re.compile(rb"([^\r\n]*)(?>\r\n|\n|\r|\Z)")
-_USUAL = re.compile(rb"(?:event: ?([^\r\n]*)(?>\r\n|\n|\r))?data: ?([^\r\n]*)(?>\r\n|\n|\r){2}")
+USUAL = re.compile(rb"(?:event: ?([^\r\n]*)(?>\r\n|\n|\r))?data: ?([^\r\n]*)(?>\r\n|\n|\r){2}")
 _NO_FIELD = re.compile(rb"(?:(?:\xef\xbb\xbf)?(?::[^\r\n]*)?(?>\r\n|\n|\r))*")
+_FIELD_BEGINS = frozenset(bytes((byte,)) for byte in range(256)) - {b"\r", b"\n", b":", b"\xef"}
 _LONGEST_BLANK_LINE = len(b"\r\n\r\n")
 
 
@@ -56,10 +57,21 @@ class Splitter:
         if not self._carriage_returns and b"\r" in data:
             self._carriage_returns = True
         if not self._held:
+            if self._is_usual(data):
+                return [Piece("frame", data)]
             return self._take(data, 0)
         scan = max(0, len(self._held) - _LONGEST_BLANK_LINE + 1)
         self._held += data
         return self._take(self._held, scan)
+
+    def _is_usual(self, data: bytes) -> bool:
+        """Whether a chunk is one block as most are: nothing is held, it begins with a field, and LF LF ends it."""
+        return (
+            0 <= len(data) - 2 == data.find(b"\n\n")
+            and data[:1] in _FIELD_BEGINS
+            and not (self._carriage_returns or self._in_parts or self._at_start)
+            and len(data) <= FRAME_LIMIT
+        )
 
     def close(self) -> list[Piece]:
         """The stream has ended: what is left, as a last block if it was terminated, else as the tail."""
@@ -140,7 +152,7 @@ def parse(raw: bytes) -> Fields:
 
     A byte order mark belongs to the stream, not to a block: cut it off the first block before.
     """
-    usual = _USUAL.fullmatch(raw)
+    usual = USUAL.fullmatch(raw)
     if usual is not None:
         start, end = usual.span(2)
         return Fields(usual[1], usual[2], start, end - start)

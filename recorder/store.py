@@ -2,53 +2,86 @@
 
 Rules of this file:
 
-* Synchronous, for one thread: the ingester is a process of its own, and a driver-level `executemany` of a statement
-  compiled once is as fast as `sqlite3` itself.
-* Only `INSERT … ON CONFLICT DO NOTHING` and `SELECT` touch the log. Writing the same again changes nothing, so whoever
-  does not know whether a commit happened repeats the transaction.
-* The write lock is held for the transaction, and for the checkpoint that may follow it, and never otherwise.
-* What is committed is in the file that the path names: SQLite would go on writing into one that was deleted.
+* Synchronous, for one thread: the ingester is a process of its own, and statements that are compiled once and run at
+  the driver are as fast as the driver is.
+* Rows of the log are added, and nothing else is done to them but by a purge (`recorder.purging`). Writing the same
+  again changes nothing, so whoever does not know whether a commit happened repeats the transaction.
+* What differs between engines is behind `Writer`; no statement here says which one it runs on.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+import platform
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import msgspec
-from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, func, select
-from sqlalchemy.dialects import sqlite as dialect
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import URL, Connection, CursorResult, LargeBinary, Table, bindparam, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql import Executable
 
 from recorder import migrate
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.events import Event, Exchange, Session
-from recorder.location import database_path, database_url, default_url
+from recorder.location import database_path, database_url, default_url, is_file
 from recorder.projector import Projector
 from recorder.resumed import begins
-from recorder.schema import LOG, events, exchanges, ingest_offsets, sessions
-from recorder.sqlite import BUSY_TIMEOUT_S, WRITER, translated, write_lock, writer_engine
+from recorder.schema import events, exchanges, ingest_offsets, sessions
+from recorder.shared_rows import Appender, events_as_they_are
+from recorder.sqlite import BUSY_TIMEOUT_S
+from recorder.statements import KEEP, SAVE, UNDO, Contains, ServerTime, Statement
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
 
-WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
 RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
 
 _key = attrgetter("session_id", "exchange_id", "pos")
 
 
-def _insert(table: Table) -> str:
-    statement = insert(table).on_conflict_do_nothing(index_elements=list(table.primary_key))
-    return str(statement.compile(dialect=dialect.dialect()))
+class Writer(Protocol):
+    """A connection that writes, to one kind of database."""
+
+    engine: str  # as SQLAlchemy names its dialect
+    connection: Connection
+
+    def translated(self) -> AbstractContextManager[None]:
+        """What the driver raises inside leaves as an error of recorder."""
+
+    def transaction(self, alone: bool) -> AbstractContextManager[None]:
+        """What is written inside is committed at its end, or not at all. `alone`: nobody else writes meanwhile."""
+
+    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Rows of the log, events in order of their keys. Those that stand already are skipped; what contradicts the
+        log is refused. Returns how many are new."""
+
+    def run(self, statement: Statement, values: Any) -> None:
+        """A statement with values by name, or for each of a list of them."""
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        """Its rows, as they are read."""
+
+    def checkpoint(self) -> None:
+        """For idle moments."""
+
+    def tidy(self) -> None:
+        """For idle moments, as often as one likes."""
+
+    def close(self) -> None: ...
 
 
-_INSERTS = {table.name: _insert(table) for table in LOG}
+def _writer(url: URL, busy_timeout_s: float) -> Writer:
+    if is_file(url):
+        from recorder.sqlite_writer import SqliteWriter
+
+        return SqliteWriter(url, busy_timeout_s)
+    from recorder.postgres_writer import PostgresWriter
+
+    return PostgresWriter(url, busy_timeout_s)
+
 
 _SESSION_NAMED = (
     select(sessions.c.session_id)
@@ -76,15 +109,18 @@ _SESSION_OF_RESPONSE = (
     select(_recent.c.session_id)
     .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
     .where(begins(events))
-    .where(func.instr(events.c.raw, bindparam("quoted_id")) > 0)
+    .where(Contains(events.c.raw, bindparam("quoted_id", type_=LargeBinary)))
     .order_by(_recent.c.exchange_id.desc())
     .limit(1)
 )
 
-_SET_OFFSET = insert(ingest_offsets)
+_SET_OFFSET = insert(ingest_offsets).values(seen_ns=ServerTime())
 _SET_OFFSET = _SET_OFFSET.on_conflict_do_update(
     index_elements=[ingest_offsets.c.recorder_id],
-    set_={"segment": _SET_OFFSET.excluded.segment, "offset": _SET_OFFSET.excluded.offset},
+    set_={name: _SET_OFFSET.excluded[name] for name in ("segment", "offset", "seen_ns", "host")},
+)
+_RENEW = (
+    update(ingest_offsets).where(ingest_offsets.c.recorder_id == bindparam("recorder")).values(seen_ns=ServerTime())
 )
 _OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
 
@@ -95,15 +131,25 @@ class Store:
     def __init__(self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
         self.url = database_url(url)
-        self.path = database_path(self.url)
-        self._busy_timeout_s = busy_timeout_s
         migrate.upgrade(self.url, busy_timeout_s)
-        self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
-        with translated(self.path):
-            self._connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
+        self._writer = _writer(self.url, busy_timeout_s)
+        self._appender = Appender(self._writer)
         self.projector = Projector(self)  # inside a transaction, as everything else
-        self._checkpoint_at = WAL_BYTES
         self._failure: StoreError | None = None  # of a statement of this transaction
+
+    @property
+    def path(self) -> Path:
+        """The file. Raises `UsageError` if the database is none."""
+        return database_path(self.url)
+
+    @property
+    def engine(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._writer.engine
+
+    @property
+    def _connection(self) -> Connection:
+        return self._writer.connection
 
     def __enter__(self) -> Self:
         return self
@@ -114,24 +160,19 @@ class Store:
         self.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that is written inside is committed at its end, durably, or not at all if it raises.
+    def transaction(self, alone: bool = False) -> Iterator[None]:
+        """All that is written inside is committed at its end, durably, or not at all if it raises. `alone` waits for
+        whoever else writes to a server, and has them wait; in a file it is always so.
 
         Raises `StoreBusyError` when another program writes for too long or the disk is full: nothing is written then,
         and the same transaction may be repeated. Raises `StoreLostError` when the file was deleted or replaced: it may
         be repeated with a new store, once this one is closed.
         """
-        with write_lock(self.path, self._busy_timeout_s):
-            self._check_file()
-            self._failure = None
-            with translated(self.path), self._connection.begin():
-                yield
-                if self._failure is not None:
-                    raise self._failure
-            self._check_file()
-            if self._wal_bytes() > self._checkpoint_at:
-                with suppress(StoreError):  # what was committed stays so, whatever hinders the checkpoint
-                    self._checkpoint()
+        self._failure = None
+        with self._appender.certain(self._writer.transaction(alone)):
+            yield
+            if self._failure is not None:
+                raise self._failure
 
     def session_named(self, name: str, source: str) -> str | None:
         """The id of the newest session with that name, found by that rule."""
@@ -152,7 +193,7 @@ class Store:
     def last_event(self, session_id: str, exchange_id: str) -> Event | None:
         """The last event that the log has of an exchange."""
         row = self._execute(_LAST_EVENT, session_id=session_id, exchange_id=exchange_id).one_or_none()
-        return None if row is None else Event(*tuple(row))
+        return None if row is None else next(events_as_they_are([tuple(row)], self.ask))
 
     def add_session(self, session: Session) -> None:
         """Raises `StoreConflictError` if that id has other content."""
@@ -167,11 +208,16 @@ class Store:
 
         Raises `StoreConflictError` if other content stands at a position, or one would be skipped.
         """
-        self._add(events, sorted(events_, key=_key))
+        with self._statement():
+            self._appender.append(sorted(events_, key=_key))
 
     def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
         """How far the journal of a recorder is in the log, from the next commit on."""
-        self._execute(_SET_OFFSET, recorder_id=recorder_id, segment=segment, offset=offset)
+        self._execute(_SET_OFFSET, recorder_id=recorder_id, segment=segment, offset=offset, host=platform.node())
+
+    def renew(self, recorder_id: str) -> None:
+        """A recorder says to a server that it lives, as it does with each place. For idle moments."""
+        self._execute(_RENEW, recorder=recorder_id)
 
     def offset(self, recorder_id: str) -> tuple[int, int] | None:
         """Segment and offset up to which the journal of a recorder is in the log."""
@@ -183,25 +229,27 @@ class Store:
         self._execute(delete(ingest_offsets).where(ingest_offsets.c.recorder_id == recorder_id))
 
     def checkpoint(self) -> None:
-        """Move the WAL into the database file and empty it, as far as no reader needs it. For idle moments."""
-        with write_lock(self.path, self._busy_timeout_s):
-            self._checkpoint()
+        """Have what was written where it stays, as far as nobody who reads is in the way. For idle moments."""
+        self._writer.checkpoint()
+
+    def tidy(self) -> None:
+        """For idle moments, as often as one likes: the checkpoint that a reader was in the way of."""
+        self._writer.tidy()
+
+    def grant(self, statements: Iterable[str]) -> None:
+        """Run statements about rights, in a transaction of their own."""
+        with self.transaction(), self._statement():
+            for statement in statements:
+                self._connection.exec_driver_sql(statement)
 
     def close(self) -> None:
-        """Let go of the database, its WAL empty if nothing is in the way."""
-        if self._connection.closed:
-            return
-        try:
-            with suppress(StoreError):
-                self.checkpoint()
-        finally:
-            self._connection.close()
+        """Let go of the database."""
+        self._writer.close()
 
     def _add(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
         with self._statement():
             if rows:
-                values = [msgspec.structs.astuple(row) for row in rows]
-                self._connection.exec_driver_sql(_INSERTS[table.name], values)
+                self._writer.add(table, [msgspec.structs.astuple(row) for row in rows])
 
     def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
         with self._statement():
@@ -213,7 +261,7 @@ class Store:
 
         Not so where the whole transaction is in question: the disk is full, the database locked or gone.
         """
-        self.run("SAVEPOINT attempt", {})
+        self.run(SAVE, {})
         failure = self._failure
         try:
             yield
@@ -221,27 +269,20 @@ class Store:
             raise
         except BaseException:
             self._failure = failure
-            self.run("ROLLBACK TO attempt", {})
-            self.run("RELEASE attempt", {})
+            self.run(UNDO, {})
+            self.run(KEEP, {})
             raise
-        self.run("RELEASE attempt", {})
+        self.run(KEEP, {})
 
-    def run(self, sql: str, values: Any) -> None:
+    def run(self, statement: Statement, values: Any) -> None:
         """A statement of the projector, at the driver: there are some twenty of them for every exchange."""
         with self._statement():
-            if isinstance(values, list):
-                self._driver.executemany(sql, values)
-            else:
-                self._driver.execute(sql, values)
+            self._writer.run(statement, values)
 
-    def ask(self, sql: str, values: Any) -> Generator[Sequence[Any]]:
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         """The rows of a statement, read as they are wanted: of a long exchange only a few are in memory."""
-        with self._statement(), closing(self._driver.execute(sql, values)) as cursor:
-            yield from cursor
-
-    @property
-    def _driver(self) -> Any:
-        return self._connection.connection.driver_connection
+        with self._statement():
+            yield from self._writer.ask(statement, values)
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
@@ -252,40 +293,8 @@ class Store:
         if not self._connection.in_transaction():  # SQLAlchemy would begin one: without the write lock, without an end
             raise RuntimeError("A store is read and written inside `with store.transaction():` only.")
         try:
-            with translated(self.path):
+            with self._writer.translated():
                 yield
         except StoreError as error:
             self._failure = error
             raise
-
-    def _check_file(self) -> None:
-        if self._file is None or _file_at(self.path) != self._file:
-            raise StoreLostError(f"The database {self.path} was deleted or replaced while it was open: open it again.")
-
-    def _wal_bytes(self) -> int:
-        try:
-            return Path(f"{self.path}-wal").stat().st_size
-        except FileNotFoundError:
-            return 0
-
-    def _checkpoint(self) -> None:
-        """Without waiting for readers: with one in the way this is a PASSIVE checkpoint, without one it also empties
-        the file, so that its size says what there is to do. After a vain attempt the next is `WAL_BYTES` later.
-        """
-        driver = self._driver
-        try:
-            with translated(self.path):
-                driver.execute("PRAGMA busy_timeout = 0")
-                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        finally:
-            driver.execute(f"PRAGMA busy_timeout = {round(self._busy_timeout_s * 1000)}")
-            self._checkpoint_at = self._wal_bytes() + WAL_BYTES
-
-
-def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file a path names."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Select, and_, case, column, func, literal, select, table
+from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table
 
 from recorder.schema import exchanges
 
@@ -99,7 +99,7 @@ def sums_by(by: By, since_ns: int | None = None, until_ns: int | None = None) ->
     """The sums by key, or by day for what is a time: of the exchanges that began then."""
     if by == "tool":
         return _of_tools(since_ns, until_ns)
-    keys = _SOURCES.get(by, (_usage.c.started_ns.op("/")(literal(DAY_NS)),))
+    keys = _SOURCES.get(by, (_usage.c.started_ns.op("/")(literal_column(str(DAY_NS))),))
     nothing = [literal(None).label(name) for name in _CALLS]
     summed = select(*keys, *nothing, func.count(), *_sums())
     return summed.select_from(_usage).where(*_within(_usage.c.started_ns, since_ns, until_ns)).group_by(*keys)

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
+from sqlalchemy import URL
 
+from recorder.location import database_url
+from recorder.store import Store
+from tests import postgres
+from tests.corpus import is_of_the_big_corpus
 from tests.serving import run
+
+# How long an example takes says something of the machine, and of what else runs on it.
+settings.register_profile("recorder", deadline=None)
+settings.load_profile("recorder")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The whole corpus is for the slow tests, its core for the quick ones too."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and any(map(is_of_the_big_corpus, callspec.params.values())):
+            item.add_marker(pytest.mark.slow)
 
 
 class Demo(NamedTuple):
@@ -37,3 +56,49 @@ def demo_recording(demo: Demo) -> Path:
 def demo_db(demo_recording: Path, tmp_path: Path) -> Path:
     """A database with the recording of the demo, for one test."""
     return Path(shutil.copy(demo_recording, tmp_path / "demo.db"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    """A PostgreSQL, if there is one to be had."""
+    if not postgres.is_there():
+        pytest.skip(postgres.MISSING)
+    with postgres.server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: postgres.Server) -> str:
+    """The name of an empty log, to be copied: faster than making each anew."""
+    url = postgres_server.create()
+    Store(url).close()
+    return str(url.database)
+
+
+@pytest.fixture
+def postgres_database(postgres_server: postgres.Server, postgres_template: str) -> Iterator[URL]:
+    """A log on PostgreSQL, for one test."""
+    url = database_url(postgres_server.create(postgres_template))
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
+    """An empty log of each engine, for all tests of a module."""
+    if request.param == "sqlite":
+        yield database_url(tmp_path_factory.mktemp("shared") / "log.db")
+        return
+    server: postgres.Server = request.getfixturevalue("postgres_server")
+    url = database_url(server.create(request.getfixturevalue("postgres_template")))
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
+    """An empty log of each engine."""
+    if request.param == "sqlite":
+        return database_url(tmp_path / "log.db")
+    url: URL = request.getfixturevalue("postgres_database")
+    return url

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from sqlalchemy import URL
+
 from recorder.capture import Capture
 from recorder.dialects import by_name
 from recorder.events import Event, Exchange, Outcome, Session
 from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.location import database_path, database_url
 from recorder.store import Store
 from tests.log_rows import START_NS, make_id
 
@@ -96,24 +99,34 @@ def answering(output: str, call_id: str = "call_1") -> list[dict[str, Any]]:
 class Conversations:
     """A database. Frames of a response come 100 ms apart, the first one 100 ms after the request."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, database: Path | URL) -> None:
+        self.database = database_url(database)
         self._number = 0
+
+    @property
+    def path(self) -> Path:
+        """The file, if it is one."""
+        return database_path(self.database)
 
     def session(self, name: str, at_s: float = 0.0, origin: Literal["live", "import"] = "live") -> Conversation:
         self._number += 1
         at_ns = START_NS + round(at_s * S)
         session = Session(make_id(self._number, at_ns), at_ns, name, "path", "{}", origin)
-        with Store(self.path) as store, store.transaction():
+        with Store(self.database) as store, store.transaction():
             store.add_session(session)
-        return Conversation(self.path, session, self._number * 1000)
+        return Conversation(self.database, session, self._number * 1000)
 
 
 class Conversation:
     """A session of it."""
 
-    def __init__(self, path: Path, session: Session, number: int) -> None:
-        self.path, self.session, self._number = path, session, number
+    def __init__(self, database: URL, session: Session, number: int) -> None:
+        self.database, self.session, self._number = database, session, number
+
+    @property
+    def path(self) -> Path:
+        """The file, if it is one."""
+        return database_path(self.database)
 
     def exchange(
         self,
@@ -133,7 +146,7 @@ class Conversation:
         kind = {"provider": "openai", "api": "openai-responses", "method": "POST", "target": "/v1/responses"}
         exchange = Exchange(**{**ids, **kind, "started_ns": started_ns, "recorder_id": "r", **fields})
         asking = json.dumps(body or {"model": "gpt-5", "stream": True, "input": asked or []}).encode()
-        with Store(self.path) as store, store.transaction():
+        with Store(self.database) as store, store.transaction():
             store.add_exchange(exchange)
             store.append(_events(exchange, asking, frames, outcome if ended else None))
             if ended:

@@ -30,3 +30,16 @@ def corpus_index() -> list[dict[str, Any]]:
 def corpus_files(*, core: bool = True) -> list[Path]:
     """The streams of the corpus: the core set, or all of them. Empty where there is no corpus."""
     return [CORPUS / entry["file"] for entry in corpus_index() if entry["core"] or not core]
+
+
+def is_of_the_big_corpus(parameter: object) -> bool:
+    """Whether a parameter of a test is a stream of the corpus, by entry, name or path, that is not of the core set."""
+    name = parameter.get("file") if isinstance(parameter, dict) else parameter
+    if isinstance(name, Path):
+        name = str(name.relative_to(CORPUS)) if name.is_relative_to(CORPUS) else None
+    return isinstance(name, str) and name in _beyond_the_core()
+
+
+@cache
+def _beyond_the_core() -> frozenset[str]:
+    return frozenset(entry["file"] for entry in corpus_index() if not entry["core"])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from sqlalchemy import URL
 
 from recorder.events import Event, Exchange, Kind, Session, link, root, uuid7
 from recorder.projections import PROJECTIONS
 from recorder.store import Store
+from tests.behind import connected
 
 START_NS = 1_790_000_000_000_000_000
 
@@ -62,9 +62,9 @@ def begin(store: Store, number: int = 1) -> Exchange:
 PROJECTED = (*(each.table for each in PROJECTIONS), "dead_letters", "rebuilds")
 
 
-def projections(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+def projections(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of all projections, in an order of their own."""
-    with closing(sqlite3.connect(path)) as connection:
+    with connected(database) as connection:
         return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in PROJECTED}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
 import msgspec
+from sqlalchemy import URL
 
 from recorder.events import Event, Exchange, Session
 from recorder.projections import PROJECTIONS
@@ -19,8 +20,9 @@ from recorder.projections.items import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.schema import SEARCH
+from recorder.projector import _REINDEX
 from recorder.store import Store
+from tests.behind import connected, execute
 from tests.log_rows import make_events, make_exchange, make_session
 
 LOG: dict[type[msgspec.Struct], str] = {Session: "sessions", Exchange: "exchanges", Event: "events"}
@@ -29,17 +31,25 @@ ARGUMENTS = '{"command":"roll"}'
 
 
 @contextmanager
-def written(path: Path) -> Iterator[sqlite3.Connection]:
+def written(database: Path | URL) -> Iterator[Any]:
     """A connection that any program may open, to a database that is made if it is not there; committed at the end."""
-    Store(path).close()
-    with closing(sqlite3.connect(path)) as connection, connection:
+    Store(database).close()
+    with connected(database) as connection:
         yield connection
 
 
-def put(connection: sqlite3.Connection, *rows: msgspec.Struct) -> None:
+def put(connection: Any, *rows: msgspec.Struct) -> None:
     for row in rows:
         values = msgspec.structs.astuple(row)
-        connection.execute(f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))})", values)
+        rest = " ON CONFLICT DO NOTHING" if type(row) in LOG else ""  # the log skips a row that it has
+        execute(connection, f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))}){rest}", *values)
+
+
+def reindex(connection: Any) -> None:
+    """Have full-text search find what stands in the items now."""
+    name = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
+    for statement in _REINDEX[name]:
+        execute(connection, statement.text(name))
 
 
 def row(struct: type[msgspec.Struct], exchange: Exchange, /, **fields: Any) -> Any:
@@ -55,10 +65,10 @@ def _empty(type: Any) -> Any:
     return {int: 0, bool: False}.get(type, "")
 
 
-def an_exchange(connection: sqlite3.Connection, number: int = 1, session: int = 1, **fields: Any) -> Exchange:
+def an_exchange(connection: Any, number: int = 1, session: int = 1, **fields: Any) -> Exchange:
     """An exchange in the log, its session with it if it is the first."""
     exchange = make_exchange(make_session(session), number, **fields)
-    put(connection, make_session(session), exchange)  # the log skips a row that it has
+    put(connection, make_session(session), exchange)
     return exchange
 
 
@@ -70,7 +80,7 @@ def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
     return call
 
 
-def a_conversation(connection: sqlite3.Connection) -> tuple[Exchange, Exchange]:
+def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
     """A turn in two exchanges: a model thinks and calls a tool; the tool fails, and so does the model's answer."""
     asks = an_exchange(connection, 1, client="codex", thread_id="t")
     tells = an_exchange(connection, 2, client="codex", thread_id="t")
@@ -94,5 +104,5 @@ def a_conversation(connection: sqlite3.Connection) -> tuple[Exchange, Exchange]:
         row(TimingRow, tells, ttft_ns=60, duration_ns=300),
         row(AnomalyRow, tells, kind="missing_terminal", count=1),
     )
-    connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")
+    reindex(connection)
     return asks, tells

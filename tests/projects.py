@@ -26,7 +26,8 @@ LOADED = [] if _IS_INSTALLED else ["-p", PLUGIN]
 UNLOADED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "unraisableexception")  # the last: a second each
 
 # What is loaded late is loaded now: pytester forgets what a run was the first to load, and two of one kind do not mix.
-importlib.import_module("recorder.testing.pytesting")
+for _module in ("recorder.testing.pytesting", "recorder.log"):
+    importlib.import_module(_module)
 for _client in (httpx.Client(), httpx2.Client(), openai.OpenAI(api_key="none")):
     hasattr(_client, "responses")
     _client.close()
@@ -45,18 +46,19 @@ ONE_TEST = "def test_one(recorder_replay):\n    assert ask(recorder_replay.base_
 ONE_CASSETTE = "cassettes/test_it/test_one.sse.jsonl"
 
 
-def stream(text: str = "Zürich") -> bytes:
+def stream(*texts: str) -> bytes:
+    """What a model says, a delta for each text; without one "Zürich"."""
     message = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": "{}"}
     usage = {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}
+    delta = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0}
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {"id": "resp_1", "output": []}},
         {"type": "response.output_item.added", "output_index": 0, "item": message},
-        {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0},
+        *({**delta, "delta": text} for text in texts or ("Zürich",)),
         {"type": "response.output_item.done", "output_index": 1, "item": call},
         {"type": "response.completed", "response": {"id": "resp_1", "output": [], "usage": usage}},
     ]
-    events[2]["delta"] = text
     numbered = [{**event, "sequence_number": number} for number, event in enumerate(events)]
     return b"".join(b"event: %b\ndata: %b\n\n" % (e["type"].encode(), msgspec.json.encode(e)) for e in numbered)
 
@@ -100,9 +102,9 @@ class Project:
         self.pytester.makepyfile(test_it=IMPORTS + text)
         return self
 
-    def holds(self, *prompts: str, path: str = ONE_CASSETTE, body: bytes = b"") -> Project:
+    def holds(self, *prompts: str, path: str = ONE_CASSETTE, body: bytes = b"", model: str = "m") -> Project:
         """A cassette with an answer to each prompt."""
-        asked = [msgspec.json.encode({"input": prompt, "model": "m", "stream": True}) for prompt in prompts]
+        asked = [msgspec.json.encode({"input": prompt, "model": model, "stream": True}) for prompt in prompts]
         episodes = [captured(body or stream(), request=each, started_ns=number) for number, each in enumerate(asked)]
         (self.pytester.path / path).parent.mkdir(parents=True, exist_ok=True)
         session = Session("s-1", 1_000, "demo", "path", "{}", "live")

@@ -7,17 +7,29 @@ serve.said                             # what it wrote to stdout and stderr
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
+import io
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.commands import main
+from recorder.location import database_path, is_file
+from tests.postgres import conninfo
 
 STARTED_S = 15.0  # to listen, on a machine that has other things to do
 STOPPED_S = 15.0  # the grace of open streams, and twice as much again
@@ -25,7 +37,7 @@ POLL_S = 0.01
 
 PROGRAM = (sys.executable, "-m", "recorder")
 
-_LISTENING = re.compile(r"^Listening on http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
+_LISTENING = re.compile(r"^Listening on http://127\.0\.0\.1:(\d+)(?:/t/\S+)?$", re.MULTILINE)
 
 
 class Ran(NamedTuple):
@@ -41,13 +53,49 @@ def environment(home: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_DATA_HOME": str(home)}
 
 
-def run(db: Path, *arguments: object) -> Ran:
-    """A command on a database, to its end."""
+def _environment(db: Path | URL) -> dict[str, str]:
+    """The environment of a user who has set that database, at home where it is if it is a file."""
+    path = db if isinstance(db, Path) else database_path(db) if is_file(db) else None
+    return {**environment(path.parent if path else Path("/")), "RECORDER_DB": address(db)}
+
+
+def address(db: Path | URL) -> str:
+    """As `--db` takes it."""
+    return str(db) if isinstance(db, Path) else str(database_path(db)) if is_file(db) else conninfo(db)
+
+
+def run(db: Path | URL, *arguments: object) -> Ran:
+    """A command on a database, to its end: in this process where that can be, for it has imported everything."""
+    return run_apart(db, *arguments) if _is_busy() else run_here(db, *arguments)
+
+
+def _is_busy() -> bool:
+    """Whether this thread has an event loop, or is not the one that signals come to."""
+    return asyncio._get_running_loop() is not None or threading.current_thread() is not threading.main_thread()
+
+
+def run_apart(db: Path | URL, *arguments: object) -> Ran:
+    """A command in a process of its own."""
     command = [*PROGRAM, *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, cwd="/", env={**environment(db.parent), "RECORDER_DB": str(db)}, timeout=60
-    )
+    done = subprocess.run(command, capture_output=True, cwd="/", env=_environment(db), timeout=60)
     return Ran(done.returncode, done.stdout, done.stderr.decode())
+
+
+def run_here(db: Path | URL, *arguments: object, cwd: Path = Path("/")) -> Ran:
+    """A command in this process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in _environment(db).items():
+            patched.setenv(name, value)
+        patched.chdir(cwd)
+        patched.setattr(sys, "stdout", out)
+        patched.setattr(sys, "stderr", err)
+        patched.setattr(logging.root, "handlers", [])
+        with pytest.raises(SystemExit) as ended:
+            main(list(map(str, arguments)))
+        gc.enable()
+    said, told = (stream.buffer.getvalue() for stream in (err, out))
+    return Ran(int(ended.value.code or 0), told, said.decode())
 
 
 def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> None:

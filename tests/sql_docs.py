@@ -15,7 +15,8 @@ INTRO = f"""\
 
 What recordings mean stands in views: messages, reasoning, tool calls, tokens, times, anomalies, for all wire formats
 alike. `recorder query` asks them on a connection that can only read; any SQLite client will do as well
-(`sqlite3 -readonly "$(recorder db path)"`). What was received, byte for byte, is [the log](log.md).
+(`sqlite3 -readonly "$(recorder db path)"`). What was received, byte for byte, is [the log](log.md). Of a request body
+its rows may have only what is new in it: [how to get all of it](log.md#request-bodies-that-repeat).
 
 ```sh
 recorder query --list

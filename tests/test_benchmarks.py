@@ -5,14 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
+import pytest
+from sqlalchemy import URL
 
+from benchmarks import growth, mocks, postgres
 from benchmarks.__main__ import Report
+from benchmarks.chart import drawn
 from benchmarks.figures import Column, lines, table
 from benchmarks.settings import QUICK
 from benchmarks.streams import SCENARIOS, rounds
 from tests.corpus import ROOT
+from tests.postgres import VARIABLE, Server, conninfo
 
 
 def test_the_command_writes_medians_of_five_rounds(tmp_path: Path) -> None:
@@ -26,12 +32,23 @@ def test_the_command_writes_medians_of_five_rounds(tmp_path: Path) -> None:
     assert printed.startswith("replay: ")
 
 
+@pytest.mark.slow
 def test_every_subject_carries_its_streams_to_the_end() -> None:
     settings = msgspec.structs.replace(QUICK, rounds=1, window_s=0.05)
     (measured,) = rounds(SCENARIOS["first"], settings)
     assert {"direct", "relay", "proxy", "recording"} <= set(measured)
     assert all(row["broken"] == 0 for row in measured.values())
     assert all(row["first_us"] > 0 for row in measured.values())
+
+
+def test_every_event_of_a_mock_comes_and_none_before_its_time() -> None:
+    settings = msgspec.structs.replace(QUICK, rounds=1, replay_s=0.2)
+    (measured,) = mocks.rounds(2, settings)
+    assert list(measured) == ["timetable", "mock"]
+    for row in measured.values():
+        assert row["missing"] == 0
+        assert 0 < row["p50_us"] <= row["p99_us"] <= row["max_us"]
+        assert row["core"] > 0
 
 
 def test_ratios_are_taken_within_a_round_and_missing_figures_are_left_out() -> None:
@@ -44,3 +61,36 @@ def test_ratios_are_taken_within_a_round_and_missing_figures_are_left_out() -> N
     assert found.rows["ours"]["cpu_us/relay"].rounds == [1.5, 2.5]
     assert [column.title for column in found.columns] == ["x relay"]
     assert "2.00 (1.50 – 2.50)" in list(lines(found))[-1]
+
+
+def test_a_run_becomes_a_picture() -> None:
+    column = Column("x relay", "cpu_us", "/", "relay")
+    rounds = [{"relay": {"cpu_us": 8.0}, "<recording>": {"cpu_us": figure}} for figure in (12.0, 14.0, 16.0)]
+    picture = ElementTree.fromstring("".join(drawn({"closed100": table("closed100", "", [column], rounds)})))
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[3:] == ["<recording>", "1.75 (1.5 – 2)"]
+    bars = [float(element.attrib["width"]) for element in picture.iter("{http://www.w3.org/2000/svg}rect")][1:]
+    assert bars[1] / bars[0] == pytest.approx(1.75, rel=0.01)
+
+
+@pytest.mark.slow
+def test_the_same_rows_are_appended_and_read_back_by_every_way(
+    postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, conninfo(postgres_server.url))
+    settings = msgspec.structs.replace(QUICK, rounds=1, rows=1_000)
+    (appended,), (read,) = postgres.append_rounds(settings), postgres.read_rounds(settings)
+    assert {"SQLite", "PostgreSQL", "psycopg, COPY", "psycopg, executemany", "sqlite3, executemany"} == set(appended)
+    assert {"SQLite", "PostgreSQL", "psycopg, SELECT", "sqlite3, SELECT"} == set(read)
+    assert all(row["rows_s"] > 0 for row in (*appended.values(), *read.values()))
+
+
+@pytest.mark.slow
+def test_a_log_that_is_grown_is_one_that_commands_read_and_verify(
+    database: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "TIMES", 1)
+    (_, first), (size, figures) = growth.measured(database, [1_000, 2_000])
+    assert size == 2_000
+    assert {*map(str.strip, growth.COMMANDS), "verify, 2 sessions", "bytes/event on disk"} <= set(figures)
+    assert set(first) - set(figures) == {"verify, 1 sessions"}

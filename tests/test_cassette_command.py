@@ -114,23 +114,25 @@ def test_a_good_cassette_has_nothing_to_be_said_of() -> None:
 
 # Put together here, so that nobody who looks for keys in this repository finds one.
 SECRETS = {
-    "a key of OpenAI or Anthropic": "sk-" + "proj-" + "a1B2" * 8,
-    "a key of Google": "AI" + "za" + "a1B2c" * 7,
-    "a key of AWS": "AK" + "IA" + "A1B2" * 4,
-    "a token of GitHub or GitLab": "gh" + "p_" + "a1B2" * 9,
-    "a bearer token": "Bearer " + "a1B2" * 6,
-    "a JSON web token": ".".join(["ey" + "Ja1B2c3D4e5"] * 2 + ["a1B2c3D4e5F6"]),
-    "a private key": "-----BEGIN " + "RSA PRIVATE KEY-----",
+    "openai-key": "sk-" + "proj-" + "a1B2" * 8,
+    "google-key": "AI" + "za" + "a1B2c" * 7,
+    "aws-key": "AK" + "IA" + "A1B2" * 4,
+    "github-token": "gh" + "p_" + "a1B2" * 9,
+    "bearer-token": "Bearer " + "a1B2" * 6,
+    "jwt": ".".join(["ey" + "Ja1B2c3D4e5F6a1B2c3"] * 2 + ["a1B2c3D4e5F6"]),
+    "private-key": r"-----BEGIN " + r"RSA PRIVATE KEY-----\n" + "a1B2" * 16 + r"\n-----END RSA " + "PRIVATE KEY-----",
 }
 
 
-@pytest.mark.parametrize("name", SECRETS)
-def test_what_looks_like_a_key_is_found_in_any_line(name: str) -> None:
-    secret = SECRETS[name].encode()
-    asked = b'{"prompt":"it is %b"}' % secret
-    assert findings_in(write(told(taped(STREAM, asked=asked)))) == [f"line 2: it holds {name}"]
-    assert findings_in(write(told(taped(b'data: {"a":" %b"}\n\n' % secret)))) == [f"line 4: it holds {name}"]
-    assert findings_in(write(told(taped(b"data: \xff %b\n\n" % secret)))) == [f"line 4: it holds {name}"]
+@pytest.mark.parametrize("kind", SECRETS)
+def test_what_looks_like_a_secret_is_found_in_any_line(kind: str) -> None:
+    secret, mark = SECRETS[kind].encode(), b"no secret yet"
+    asked = b'{"prompt":"it is %b"}' % mark  # what is recorded now has it taken out
+    written = write(told(taped(STREAM, asked=asked))).replace(mark, secret)
+    said = f"it holds what looks like a secret ({kind})"
+    assert f"line 2: {said}" in findings_in(written)
+    assert findings_in(write(told(taped(b'data: {"a":" %b"}\n\n' % secret)))) == [f"line 4: {said}"]
+    assert findings_in(write(told(taped(b"data: \xff %b\n\n" % secret)))) == [f"line 4: {said}"]
 
 
 def test_what_only_resembles_a_key_is_none() -> None:
@@ -156,25 +158,38 @@ def test_what_cannot_be_so_is_found() -> None:
 
 
 def test_what_cannot_be_read_is_found_and_its_keys_too() -> None:
-    secret = SECRETS["a key of AWS"].encode()
+    secret = SECRETS["aws-key"].encode()
     said = findings_in(FINE.replace(b"\n[", b'\n{"x":"' + secret + b'"}\n[', 1))
     assert said[0].startswith("line 4: it is neither an object with the number of an exchange")
-    assert said[1:] == ["line 4: it holds a key of AWS"]
+    assert said[1:] == ["line 4: it holds what looks like a secret (aws-key)"]
     assert findings_in(b"")[0].startswith("line 1: ")
 
 
 def test_not_more_is_said_than_anybody_reads() -> None:
-    secret = SECRETS["a key of AWS"].encode()
+    secret = SECRETS["aws-key"].encode()
     assert len(findings_in(FINE + secret + b"\n" + (secret + b"\n") * 500)) == check.FINDINGS_LIMIT
 
 
-def test_a_file_that_is_not_there_is_an_error(db: Path) -> None:
-    ran = run(db, "cassette", "check", db.parent / "none", put(db, "a.sse.jsonl", FINE))
-    assert (ran.code, ran.out, ran.err) == (
-        1,
-        b"",
-        f"{db.parent / 'none'} is passed over: No such file or directory.\n",
-    )
+@pytest.mark.parametrize("verb", ["check", "fmt"])
+def test_a_file_that_is_not_there_is_an_error(db: Path, verb: str) -> None:
+    ran = run(db, "cassette", verb, db.parent / "none", put(db, "a.sse.jsonl", FINE))
+    assert ran == (3, b"", f"There is no file {db.parent / 'none'}.\n")
+    ran = run(db, "cassette", verb, db.parent)
+    assert ran == (2, b"", f"{db.parent} is a directory: name the files in it.\n")
+
+
+def test_a_line_that_is_no_json_is_said_in_our_words() -> None:
+    last = len(FINE.splitlines()) + 1
+    for bad, said in (
+        (b"", 'line 1: it does not begin with {"recorder_cassette": \u2026}; `recorder import` reads other streams'),
+        (
+            b"data: 1\n\n",
+            'line 1: it does not begin with {"recorder_cassette": \u2026}; `recorder import` reads other streams',
+        ),
+        (FINE + b"[0.5,1,null", f"line {last}: it is no JSON from character 12 on; mend it, or write"),
+        (FINE + b'["\xff"]\n', f"line {last}: it is no UTF-8 from byte 3 on; mend it, or write"),
+    ):
+        assert findings_in(bad)[0].startswith(said)
 
 
 def test_a_cassette_cannot_take_over_a_terminal(db: Path) -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from recorder.capture import Capture
 from recorder.commands import recorder
-from recorder.commands.env import CLIENTS
+from recorder.commands.clients import CODEX, VARIABLES
 from recorder.commands.output import safe_text, seconds
 from recorder.commands.verbs import VERBS
 from recorder.dialects import by_name
@@ -324,7 +324,7 @@ def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
     assert json.loads(run("sessions", "--json", "--db", path).out)[0]["status"] == "recorder_crash"
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", [*VARIABLES, CODEX])
 def test_env_is_what_a_shell_can_evaluate(client: str) -> None:
     printed = run("env", client, "--url", "http://127.0.0.1:9000/", "--session", "a b/c")
     assert (printed.code, printed.err) == (0, "")
@@ -393,6 +393,7 @@ def has_ipv6() -> bool:
     return True
 
 
+@pytest.mark.timed  # on a busy machine it says at its end that it is late
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
 @pytest.mark.parametrize("host", ["::1", "[::1]"])
 def test_the_address_of_ipv6_has_brackets(host: str, tmp_path: Path) -> None:

@@ -22,9 +22,6 @@ from recorder.demo.server import DemoServer, start
 from tests.corpus import ROOT
 from tests.sdks import ASKS, Got
 
-# google-genai subclasses a class of aiohttp that warns of it, when its asynchronous client is first used
-pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
-
 CATALOG = Path(os.environ.get("RECORDER_WIRE", ROOT.parent / "shared" / "wire")) / "events-catalog.json"
 PROMPTS = ("hello", "weather", "search", "refuse")
 RESPONSES, CHAT, MESSAGES = "/v1/responses", "/v1/chat/completions", "/v1/messages"

@@ -95,6 +95,44 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
     assert (tmp_path / "body.sse").stat().st_size > 1000
 
 
+APP = """
+from openai import OpenAI
+
+def answer(question):
+    return OpenAI().responses.create(model="gpt-demo", input=question).output_text
+"""
+
+
+async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(tmp_path: Path) -> None:
+    """The lines of "In tests" as they stand; the built-in upstream is the provider, and then it is gone."""
+    [test] = [block for block in blocks(README, "python") if "recorder_replay" in block]
+    live, add, again = next(block for block in blocks(README, "sh") if "pytest --recorder-mode" in block).splitlines()
+    cassette = tmp_path / shlex.split(add)[2]
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_app.py").write_text(test)
+    (tmp_path / "app.py").write_text(APP)
+
+    async def typed(line: str, upstream: str) -> str:
+        (tmp_path / "pytest.ini").write_text(
+            f"[pytest]\npythonpath = .\naddopts = -p no:asyncio\nrecorder_upstream = openai={upstream}\n"
+        )
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", line),
+            cwd=tmp_path,
+            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        return out.decode()
+
+    async with await start(pace=0) as provider:
+        assert "1 passed" in await typed(live, provider.base_url)
+    assert cassette.exists()
+    assert "1 passed" in await typed(again, provider.base_url)
+    cassette.unlink()
+    assert "There is no cassette" in await typed(again, provider.base_url)
+
+
 def test_the_settings_shown_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every verb takes the file as it stands, those that have none of its options included."""
     [shown] = blocks(README, "toml")
@@ -149,7 +187,7 @@ def test_the_test_shown_runs_against_a_cassette(demo_db: Path, tmp_path: Path, m
     """The lines of "In tests" as they stand, with a cassette of the demo, and a request that it has."""
     (tmp_path / "run.sse.jsonl").write_bytes(run(demo_db, "export", "latest", "--format", "cassette").out)
     monkeypatch.chdir(tmp_path)
-    [shown, _] = blocks(README, "python")
+    [shown] = [block for block in blocks(README, "python") if "replay_transport" in block]
     names: dict[str, Any] = {}
     exec(compile(shown, "README.md", "exec"), names)
     messages = [{"role": "user", "content": "What is a stream?"}]

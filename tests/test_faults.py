@@ -228,9 +228,77 @@ async def test_several_faults_apply_in_order() -> None:
     assert (await spoilt("cut@2", "drop@1")).body == FRAMES[1]
 
 
-async def test_bodies_without_events_pass_faults_at_events() -> None:
-    seen = await spoilt("cut@0", "drop:100%", "stall@0", chunks=(b"{", b"}"), kind="application/json")
-    assert (seen.chunks, seen.times_ms) == ([b"{", b"}"], [10, 20])
+DOCUMENT: dict[str, Any] = {"chunks": (b"{", b"}"), "kind": "application/json"}
+
+
+async def test_a_document_has_no_events_to_lose() -> None:
+    seen = await spoilt("cut@1", "drop:100%", "reorder@1", "stall@2", **DOCUMENT)
+    assert (seen.chunks, seen.times_ms, seen.outcome) == ([b"{", b"}"], [10, 20], None)
+
+
+async def test_what_comes_before_the_first_event_comes_before_a_document_too() -> None:
+    assert ((cut := await spoilt("cut@0:reset", **DOCUMENT)).body, cut.outcome) == (b"", "upstream_reset")
+    assert (await spoilt("stall@0:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
+
+
+async def test_what_is_at_a_time_or_at_bytes_happens_to_a_document_too() -> None:
+    assert (await spoilt("delay:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
+    assert ((cut := await spoilt("cut@15ms", **DOCUMENT)).body, cut.outcome) == (b"{", "truncated")
+    assert (await spoilt("slice:1", chunks=(b"[]",), kind="application/json")).chunks == [b"[", b"]"]
+    assert (await spoilt("drip:1", **DOCUMENT)).times_ms == [10, 1_010]
+
+
+def faulty(*specs: str, chunks: tuple[bytes, ...] = (BODY,), **how: Any) -> tuple[FaultTransport, TestClock]:
+    clock = TestClock()
+    return FaultTransport(Upstream(clock, *chunks, **how), [parse_fault(each) for each in specs], clock=clock), clock
+
+
+LAST = len(FRAMES)
+
+
+@pytest.mark.parametrize(
+    ("spec", "unmet"),
+    [
+        (f"cut@{LAST + 1}", f"no response had an event {LAST + 1}"),
+        ("cut@99s", "no response took 99 s"),
+        (f"stall@{LAST + 1}", f"no response had an event {LAST + 1}"),
+        (f"drop@{LAST + 1}", f"no response had an event {LAST + 1}"),
+        ("repeat:0%", "it met no event"),
+        (f"corrupt@{LAST + 1}", f"no response had an event {LAST + 1} that has JSON"),
+        (f"reorder@{LAST}", f"no response had an event {LAST} and another after it"),
+        ("slice:utf8", "no response had a character of several bytes"),
+    ],
+)
+async def test_a_fault_that_has_done_nothing_is_known(spec: str, unmet: str) -> None:
+    transport, clock = faulty(spec, "delay:0s")
+    assert transport.unused == [spec, "delay:0s"]
+    assert (await through(transport, clock)).body == BODY
+    assert (transport.unused, [fault.unmet for fault in transport.idle()]) == ([spec], [unmet])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("cut@0", f"cut@{LAST}", "cut@5ms", "stall@0:1s", f"stall@{LAST}:1s", "delay:0s", "slice:1", "drop@1"),
+        *("repeat@1", "reorder@1", "corrupt@1", "status:500", "drip:99999"),
+    ],
+)
+async def test_a_fault_that_has_done_something_is_used(spec: str) -> None:
+    transport, clock = faulty(spec)
+    await through(transport, clock)
+    assert transport.unused == []
+
+
+async def test_a_fault_that_only_some_responses_have_met_is_used() -> None:
+    transport, clock = faulty("status:500:times=1", "cut@1")
+    assert [(await through(transport, clock)).outcome for _ in range(2)] == [None, "truncated"]
+    assert transport.unused == []
+
+
+async def test_an_event_without_json_cannot_be_corrupted() -> None:
+    transport, clock = faulty("corrupt@1", chunks=(b"data: [DONE]\n\n",))
+    await through(transport, clock)
+    assert transport.unused == ["corrupt@1"]
 
 
 async def test_all_that_came_passes_before_the_upstream_s_own_failure() -> None:
@@ -291,6 +359,27 @@ def test_what_is_no_fault_is_said_in_one_sentence(text: str) -> None:
     assert message.startswith(f"{text!r} is no fault: ")
     assert message.endswith(".")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("drip:0", "0 is not between 1 and"),
+        ("cut@-1", "-1 is not between 0 and"),
+        ("drop@0", "0 is not between 1 and"),
+        ("drop:101%", "101% is more than all"),
+        ("delay:-1s", "-1s is less than nothing"),
+        ("delay:86401s", "86401s is over a day"),
+        ("stall@1:2", "2 has no unit, s or ms"),
+        ("status:200", "200 is not between 400 and 599"),
+        ("status:429:times=0", "0 is not between 1 and"),
+    ],
+)
+def test_what_is_out_of_range_is_told_the_range(text: str, said: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        parse_fault(text)
+    assert str(raised.value).startswith(f"{text!r} is no fault: {said}")
+    assert "; write " in str(raised.value)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from recorder.assembly import Batch
 from recorder.cassettes.content import formats
@@ -183,10 +184,19 @@ def test_what_is_exported_comes_back_with_its_times(blocks: list[bytes], outcome
     assert again.exchanges[0].target == batch.exchanges[0].target
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:8787", "localhost:9", "[::1]:1"])
+def test_an_export_names_the_upstream_and_not_the_recorder(host: str) -> None:
+    batch = told(taped(b"data: 2\n\n"))
+    made = recorded(batch.exchanges[0], batch.events)
+    made = replace(made, request=replace(made.request, headers=[("host", host)]))
+    [entry] = json.loads(b"".join(har_of([made])))["log"]["entries"]
+    assert entry["request"]["url"] == "https://api.openai.com/v1/responses"
+
+
 def test_an_export_has_what_har_demands() -> None:
     batch = told(taped(b"event: a\nid: 1\ndata: 2\n\n", path="/v1/responses?beta=1"))
     [entry] = json.loads(b"".join(har_of([recorded(batch.exchanges[0], batch.events)])))["log"]["entries"]
-    assert entry["request"]["url"] == "https://openai.invalid/v1/responses?beta=1"
+    assert entry["request"]["url"] == "https://api.openai.com/v1/responses?beta=1"
     assert entry["request"]["queryString"] == [{"name": "beta", "value": "1"}]
     assert entry["request"]["postData"]["text"] == '{"model":"m"}'
     assert entry["response"]["content"]["text"] == "event: a\nid: 1\ndata: 2\n\n"

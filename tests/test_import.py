@@ -104,11 +104,21 @@ def test_a_bad_file_is_named_and_passed_over_and_the_others_are_kept(db: Path, t
     for path, line, (_, reason) in zip(files, said, bad.values(), strict=False):
         assert line.startswith(f"{path} is passed over: {reason}")
     assert said[3:] == [
-        f"{tmp_path / 'none'} is passed over: No such file or directory.",
-        f"{tmp_path} is passed over: Is a directory.",
+        f"There is no file {tmp_path / 'none'}.",
+        f"{tmp_path} is a directory: name the files in it.",
         "1 file imported: 1 session, 2 events.",
     ]
     assert [entry.session for entry in entries(db)] == ["good"]
+
+
+def test_what_is_wrong_with_all_files_is_the_exit_code(db: Path, tmp_path: Path) -> None:
+    missing = f"There is no file {tmp_path / 'none'}."
+    assert run(db, "import", tmp_path / "none") == (3, b"", f"{missing}\n")
+    assert run(db, "import", tmp_path / "none", tmp_path / "none").code == 3
+    assert run(db, "import", tmp_path).code == 2
+    assert run(db, "import", tmp_path / "none", write(tmp_path, "empty.sse", b"")).code == 1
+    good = write(tmp_path, "good.sse", STREAM)
+    assert run(db, "import", good, "--request", tmp_path / "none") == (3, b"", f"Error: {missing}\n")
 
 
 def test_a_file_that_is_not_of_the_given_format_is_passed_over(db: Path, tmp_path: Path) -> None:
@@ -167,10 +177,11 @@ def test_wrong_use_is_said_in_one_sentence(db: Path, tmp_path: Path) -> None:
         ([], "Missing argument"),
         ([file, file, "--request", file], "give one FILE with it"),
         ([file, "--request", text], "cannot be read: it is no JSON."),
-        ([file, "--request", tmp_path / "none"], "cannot be read: No such file or directory."),
+        ([file, "--request", tmp_path], f"Error: {tmp_path} is a directory: name the files in it."),
         ([file, "--format", "xml"], "'xml' is not one of"),
         ([file, "--dialect", "latin"], "'latin' is not one of"),
         ([file, "--session", "\x07"], "needs a name that can be seen"),
+        ([file, "--session", "latest"], "--session latest would never be found by that name"),
     ):
         ran = run(db, "import", *arguments)
         assert ran.code == 2
@@ -270,6 +281,7 @@ def test_a_stream_that_the_journal_has_no_room_for_is_refused_and_has_no_gap(
 # -- the corpus
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_every_recorded_stream_is_imported_byte_for_byte_as_what_it_is(db: Path) -> None:
     files = corpus_index()

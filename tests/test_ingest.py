@@ -17,11 +17,12 @@ import pytest
 
 from recorder import carried, ingest
 from recorder.capture import Capture
-from recorder.errors import StoreBusyError
+from recorder.errors import StoreBusyError, StoreError
 from recorder.events import BODY_KINDS, Event, uuid7
 from recorder.heads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.ingest import Ingester, Stopped, recover
+from recorder.ingest import Ingester, recover
 from recorder.journal import Journal, JournalExchange
+from recorder.patience import Stopped
 from recorder.records import START, Mark, Position, Record
 from recorder.segments import claimed, segment_numbers
 from recorder.store import Store
@@ -280,6 +281,21 @@ def test_an_ingester_that_must_stop_at_a_locked_database_loses_nothing(
     assert body(path, exchange.id) == exchange.received
 
 
+def test_what_the_database_will_never_take_ends_it_with_the_reason(store: Store, journal: Journal, path: Path) -> None:
+    exchange = Exchange(journal).chunk(COMPLETED).end()
+    ingester = Ingester(store, journal.directory, never)
+    with sqlite3.connect(path) as other:
+        other.execute("ALTER TABLE ingest_offsets RENAME TO elsewhere")
+    other.close()
+    with pytest.raises(StoreError, match=r"no such table: .*ingest_offsets"):
+        ingester.drain()
+    with sqlite3.connect(path) as other:
+        other.execute("ALTER TABLE elsewhere RENAME TO ingest_offsets")
+    other.close()
+    Ingester(store, journal.directory, never).drain()
+    assert body(path, exchange.id) == exchange.received
+
+
 def test_a_database_that_refuses_at_the_very_end_loses_nothing(store: Store, root: Path, path: Path) -> None:
     """An ingester that had to stop has told its assembler more than it has committed: it must not finish the job."""
     journal = Journal(root, "r")
@@ -312,6 +328,17 @@ def test_one_journal_is_ingested_by_one(store: Store, root: Path, path: Path) ->
             assert not another
     assert recover(store, root, never) == 1
     assert body(path, exchange.id) == exchange.received
+
+
+def test_a_directory_that_is_no_journal_is_left_alone(store: Store, root: Path) -> None:
+    """Whoever names a wrong folder as that of the journals loses nothing by it."""
+    precious = root / "photos"
+    (precious / "2026").mkdir(parents=True)
+    (precious / "000001.seg").write_bytes(b"not ours")
+    (root / "link").symlink_to(precious)
+    before = sorted(root.rglob("*"))
+    assert recover(store, root, never) == 0
+    assert sorted(root.rglob("*")) == before
 
 
 @pytest.mark.parametrize("content", [b"rec-jnl\x02", b"something else"])

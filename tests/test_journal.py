@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.errors import RecorderError
-from recorder.journal import Journal
+from recorder.journal import TOGETHER, TURN_NS, Journal
 from recorder.records import HEADER, MAGIC, Gap, Mark, Position, Record, encode, parse
 from recorder.segments import JournalReader, segment_name, segment_numbers, try_lock
 
@@ -178,6 +178,109 @@ def test_a_failing_write_never_raises_and_leaves_no_torn_record(tmp_path: Path, 
     assert (gaps(told)[0].chunks, gaps(told)[0].reason) == (5, os.strerror(errno.ENOSPC))
 
 
+class Taken:
+    """Where chunks are handed on to, and what was in the journal then."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.chunks: list[bytes] = []
+        self.journaled: list[list[bytes]] = []
+
+    def __call__(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+        self.journaled.append([payload for _, mark, _, payload in read_all(self._directory) if mark == Mark.CHUNK])
+
+
+def test_chunks_of_one_turn_are_one_write_and_are_handed_on_after_it(tmp_path: Path) -> None:
+    writes: list[int] = []
+
+    def writev(fd: int, buffers: list[bytes]) -> int:
+        writes.append(len(buffers))
+        return os.writev(fd, buffers)
+
+    journal = Journal(tmp_path, "r", writev=writev)
+    exchanges = [journal.exchange() for _ in range(3)]
+    taken = Taken(tmp_path / "r")
+    assert not exchanges[0].later(TURN_NS + 1, b"alone", taken), "one that comes alone does not wait"
+    assert taken.journaled.pop() == [taken.chunks.pop()]
+    writes.clear()
+    due = [each.later(TURN_NS + 1 + number, b"%d" % number, taken) for number, each in enumerate(exchanges)]
+    assert (due, taken.chunks, writes) == ([True, False, False], [], [])
+    journal.flush()
+    assert (taken.chunks, len(writes)) == ([b"0", b"1", b"2"], 1)
+    assert taken.journaled == [[b"alone", b"0", b"1", b"2"]] * 3
+    assert exchanges[0].later(TURN_NS + 9, b"next", taken), "a flush is due again"
+    journal.close()
+    assert taken.chunks[-1] == b"next"
+
+
+@pytest.mark.parametrize("large", [1, 64 * 2**10, 20 * 2**20])
+def test_what_waits_is_bounded_and_a_long_chunk_does_not_wait(tmp_path: Path, large: int) -> None:
+    journal = Journal(tmp_path, "r")
+    exchange, taken = journal.exchange(), Taken(tmp_path / "r")
+    waited = 0
+    while not taken.chunks:
+        exchange.later(waited, b"x" * large, taken)
+        waited += 1
+    assert waited == (TOGETHER if large == 1 else 1)
+    journal.close()
+    assert b"".join(payload for *_, payload in read_all(tmp_path / "r", limit_bytes=2**26)) == b"x" * large * waited
+
+
+@pytest.mark.parametrize("ending", ["write", "end"])
+def test_what_waits_comes_before_what_is_written_at_once(tmp_path: Path, ending: str) -> None:
+    journal = Journal(tmp_path, "r")
+    first, second = journal.exchange(), journal.exchange()
+    taken = Taken(tmp_path / "r")
+    first.later(1, b"a", taken)
+    second.later(2, b"b", taken)
+    if ending == "end":
+        first.end(3, b"{}")
+    else:
+        first.write(Mark.CHUNK, 3, b"{}")
+    assert taken.chunks == [b"a", b"b"]
+    journal.close()
+    assert [payload for *_, payload in read_all(tmp_path / "r")] == [b"a", b"b", b"{}"]
+
+
+@pytest.mark.parametrize("room", range(0, 200, 7))
+def test_chunks_that_do_not_fit_together_are_written_one_by_one_and_counted(tmp_path: Path, room: int) -> None:
+    disk = Disk()
+    journal = Journal(tmp_path, "r", writev=disk.writev)
+    exchanges = [journal.exchange() for _ in range(4)]
+    for exchange in exchanges:
+        exchange.write(Mark.REQUEST, 0, b"{}")
+    taken = Taken(tmp_path / "r")
+    disk.room = room
+    for t_ns, exchange in enumerate(exchanges):
+        exchange.later(t_ns, b"chunk of %d bytes or so" % t_ns, taken)
+    journal.flush()
+    assert len(taken.chunks) == 4, "the client gets its bytes, whatever the disk does"
+    disk.room = None
+    for exchange in exchanges:
+        exchange.end(9, b"{}")
+    journal.close()
+    told = read_all(tmp_path / "r")
+    for number, exchange in enumerate(exchanges):
+        marks = [mark for of, mark, _, _ in told if of == exchange.number]
+        assert marks in ([Mark.REQUEST, Mark.CHUNK, Mark.END], [Mark.REQUEST, Mark.GAP, Mark.END])
+        kept = [payload for of, mark, _, payload in told if of == exchange.number and mark == Mark.CHUNK]
+        assert kept in ([], [taken.chunks[number]])
+
+
+def test_chunks_that_wait_find_the_next_segment(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r", segment_bytes=300)
+    exchanges = [journal.exchange() for _ in range(3)]
+    taken = Taken(tmp_path / "r")
+    for t_ns in range(40):
+        for exchange in exchanges:
+            exchange.later(t_ns, b"%d/%d" % (exchange.number, t_ns), taken)
+        journal.flush()
+    journal.close()
+    assert len(segment_numbers(tmp_path / "r")) > 5
+    assert [payload for *_, payload in read_all(tmp_path / "r")] == taken.chunks
+
+
 def test_the_end_of_an_exchange_is_written_when_there_is_room_again(tmp_path: Path) -> None:
     disk = Disk()
     journal = Journal(tmp_path, "r", writev=disk.writev)
@@ -241,7 +344,7 @@ def test_nothing_is_appended_behind_a_torn_record(tmp_path: Path, monkeypatch: p
 
 
 def test_data_longer_than_a_record_becomes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.journal.RECORD_LIMIT", 10)
+    monkeypatch.setattr("recorder.tape.RECORD_LIMIT", 10)
     journal = Journal(tmp_path, "r")
     journal.exchange().write(Mark.CHUNK, 1, b"0123456789abcdef")
     journal.close()

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import make_url
 
 from recorder.errors import UsageError
-from recorder.location import database_path, database_url, default_url
+from recorder.location import database_name, database_path, database_url, default_url
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,14 @@ def test_a_name_may_hold_any_character(name: str) -> None:
     ("value", "sentence"),
     [
         (
-            "postgresql://me:secret@db/log",
-            "recorder cannot record into postgresql yet: give a path, or sqlite:///PATH.",
+            "mysql+pymysql://db/log",
+            "recorder cannot record into mysql: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE.",
         ),
-        ("mysql+pymysql://db/log", "recorder cannot record into mysql yet: give a path, or sqlite:///PATH."),
         ("sqlite:////d/log.db?mode=ro", "The URL of a database file takes no options: recorder sets them itself."),
         ("sqlite://", "The log needs a database file: give a path, or sqlite:///PATH."),
         ("sqlite:///:memory:", "The log needs a database file: give a path, or sqlite:///PATH."),
         ("", "The log needs a database file: give a path, or sqlite:///PATH."),
-        ("://nothing", "That is not a database URL: give a path, or sqlite:///PATH."),
+        ("://nothing", "That is not a database URL: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."),
     ],
 )
 def test_what_is_no_database_file_is_refused_in_one_sentence(value: str, sentence: str) -> None:
@@ -68,3 +67,12 @@ def test_the_default_is_in_the_data_directory_of_the_user(monkeypatch: pytest.Mo
     path = database_path(default_url())
     assert path.parts[-2:] == ("recorder", "recorder.db")
     assert path.is_relative_to("/home/someone")
+
+
+def test_a_database_on_a_server_has_a_name_and_no_path() -> None:
+    url = database_url("postgresql://me:secret@db:5433/log")
+    assert database_name(url) == "postgresql://db:5433/log"
+    with pytest.raises(UsageError, match="is no file"):
+        database_path(url)
+    with pytest.raises(UsageError, match="names no database"):
+        database_url("postgresql://me@db")

@@ -219,7 +219,8 @@ def test_a_log_without_projections_keeps_its_rows_and_gets_a_rebuild(tmp_path: P
     assert alembic(path, "upgrade", "0001") == ""
     old = set(dumped(run_sql(path, OF_AN_OLD_LOG)))
     migrate.upgrade(database_url(path))
-    gone = {row for row in old - set(dumped(path)) if not row.startswith("CREATE VIEW event_payloads")}
+    replaced = ("CREATE VIEW event_payloads", "CREATE TRIGGER", "CREATE TABLE ingest_offsets")
+    gone = {row for row in old - set(dumped(path)) if not row.startswith(replaced)}
     assert gone == {"INSERT INTO \"recorder_version\" VALUES('0001');"}
     assert "INSERT INTO \"rebuilds\" VALUES('projections','','');" in dumped(path)
 
@@ -237,7 +238,46 @@ def test_projections_can_be_taken_away_again(tmp_path: Path) -> None:
     assert sorted(dumped(path)) == sorted(old)
 
 
+def test_a_log_without_purges_keeps_all_of_it_and_may_go_back(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    assert alembic(path, "upgrade", "0002") == ""
+    old = dumped(run_sql(path, OF_AN_OLD_LOG))
+    migrate.upgrade(database_url(path))
+    with closing(sqlite3.connect(path)) as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
+    assert len(names) == sum(row.startswith("CREATE TRIGGER") for row in old)
+    assert [row for row in dumped(path) if row.startswith("INSERT") and "recorder_version" not in row] == [
+        row for row in old if row.startswith("INSERT") and "recorder_version" not in row
+    ]
+    assert alembic(path, "downgrade", "0002") == ""
+    assert sorted(dumped(path)) == sorted(old)
+
+
 def test_the_first_schema_has_no_way_down(tmp_path: Path) -> None:
     path = make_log(tmp_path / "log.db")
     assert "to be rid of it, delete the file" in alembic(path, "downgrade", "base")
+    assert migrate.current(path) == migrate.HEAD
+
+
+async def test_a_log_without_recipes_is_read_as_it_was_and_may_go_back(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    assert alembic(path, "upgrade", "0005") == ""
+    body = (
+        "INSERT INTO events VALUES ('s', 'x', 1, 'request', 1, 'body', NULL, NULL, NULL, x'7b7d', NULL, NULL, x'01');"
+    )
+    old = dumped(run_sql(path, OF_AN_OLD_LOG + body))
+    migrate.upgrade(database_url(path))
+    async with await Log.open(path) as log:
+        assert [(event.type, event.raw) async for event in log.events("s", "x")] == [(None, b"d"), ("body", b"{}")]
+    assert alembic(path, "downgrade", "0005") == ""
+    assert sorted(dumped(path)) == sorted(old)
+
+
+def test_a_log_with_recipes_has_no_way_down(tmp_path: Path) -> None:
+    path = make_log(tmp_path / "log.db")
+    recipe = (
+        "INSERT INTO events VALUES ('s', 'x', 1, 'request', 1, 'shared', NULL, NULL, NULL, x'7b', NULL, NULL, x'01');"
+    )
+    run_sql(path, OF_AN_OLD_LOG + recipe)
+    assert "nobody can read the request bodies that share bytes" in alembic(path, "downgrade", "0005")
     assert migrate.current(path) == migrate.HEAD

@@ -23,7 +23,7 @@ from recorder.demo.server import start
 from recorder.errors import RecorderError
 from tests.played import APIS, Streamed, streamed_async
 from tests.sdks import ASKS, Got
-from tests.serving import PROGRAM, Ran, Serving, environment, everywhere, run, serving, wait_until
+from tests.serving import PROGRAM, Ran, Serving, environment, everywhere, run, run_apart, serving, wait_until
 from tests.test_commands import FRAMES
 from tests.test_commands import Recorded as Made
 
@@ -69,6 +69,7 @@ class Taken:
                 local = await asyncio.to_thread(post, f"{serve.base}/s/local/local", LOCAL, "/responses")
                 assert local.status_code == 200
                 self.models = (await asyncio.to_thread(get, f"{serve.base}/s/local", "/v1/models")).content
+        run(self.db, "db", "recover")  # on a machine that is busy the recorder has left some of it to others
 
 
 async def ask_all(base: str) -> tuple[dict[str, Got], dict[str, Streamed]]:
@@ -185,7 +186,8 @@ def test_a_miss_is_an_error_of_the_provider_and_a_line_that_names_the_nearest(ta
             client.messages.create(model="claude-opus-5", max_tokens=4_096, messages=messages)
     assert refusal.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
     [line] = re.findall(r"recorder: (Nothing recorded answers .*)\n", mock.said)
-    assert re.search(r"The nearest is number \d+ of the recordings \(exchange [0-9a-f-]{36}", line)
+    assert re.search(r"none is equal\. The nearest is exchange \d+ of session all\. It differs in \d+ places: ", line)
+    assert re.search(r", asked .*; .*: recorded .*, asked ", line)
     assert "\x1b" not in mock.said
 
 
@@ -201,7 +203,11 @@ async def test_otherwise_what_is_not_recorded_is_forwarded(taken: Taken) -> None
         with mocking(taken.db, "one", "--otherwise", "forward", *everywhere(demo.base_url)) as mock:
             recorded = await asyncio.to_thread(post, mock.base, QUESTION)
             forwarded = await asyncio.to_thread(post, mock.base, {**QUESTION, "input": "never asked"})
+            page = await asyncio.to_thread(get, mock.base, "/_recorder/requests")
         [asked] = demo.requests
+    assert [each["how"] for each in page.json()["requests"]] == ["exact", "forwarded"]
+    assert "recorder: Forwarded. Nothing recorded answers POST" in mock.said
+    assert "Requests: 2, forwarded: 1. Recordings not used: 0." in mock.said
     assert recorded.content == taken.body
     assert forwarded.status_code == 200
     assert b"response.completed" in forwarded.content
@@ -219,11 +225,27 @@ def test_what_only_tells_a_state_is_told_again(taken: Taken) -> None:
         assert [get(mock.base, "/v1/models").content for _ in range(2)] == [taken.models] * 2
 
 
+def test_max_body_is_the_largest_request_that_is_let_through(taken: Taken) -> None:
+    with mocking(taken.db, "one", "--max-body", "1") as mock:
+        refused = post(mock.base, {**QUESTION, "input": "x" * 2**20})
+        assert post(mock.base, QUESTION).content == taken.body
+    assert (refused.status_code, "the limit of 1 MiB; see --max-body" in refused.text) == (413, True)
+
+
 def test_a_cassette_needs_no_database(taken: Taken, tmp_path: Path) -> None:
     cassette = tmp_path / "one.sse.jsonl"
     cassette.write_bytes(run(taken.db, "export", "one", "--format", "cassette").out)
     with mocking(tmp_path / "none.db", "--cassette", cassette) as mock:
         assert post(mock.base, QUESTION).content == taken.body
+        [post(mock.base, {**QUESTION, "input": "never asked"}) for _ in range(3)]
+    said = f"The nearest is exchange 1 of {cassette}, already used."
+    assert (
+        mock.said.count(
+            f"recorder: Nothing recorded answers POST /responses (openai): of 1 there, none is equal. {said}"
+        )
+        == 1
+    )
+    assert "\n3 times: Nothing recorded answers POST" in mock.said
 
 
 def test_sessions_and_cassettes_answer_together_and_each_once(taken: Taken, tmp_path: Path) -> None:
@@ -233,6 +255,9 @@ def test_sessions_and_cassettes_answer_together_and_each_once(taken: Taken, tmp_
     with mocking(taken.db, *named) as mock:
         unused = get(mock.base, "/_recorder/requests").json()["unused"]
     assert [each["target"] for each in unused] == ["/local/responses", "/v1/models", "/v1/responses"]
+    assert [each["recording"] for each in unused] == [
+        *("exchange 1 of session local", "exchange 2 of session local", f"exchange 1 of {cassette}")
+    ]
 
 
 def test_without_a_name_it_is_the_latest(taken: Taken) -> None:
@@ -248,6 +273,28 @@ def test_faults_are_done_to_what_is_replayed(taken: Taken) -> None:
                 came.extend(response.iter_raw())
     assert b"".join(came) == b"".join(frames(taken.body)[:3])
     assert "broke off: the connection was cut by a fault" in mock.said
+
+
+def test_a_fault_that_did_nothing_is_named_and_what_one_answered_is_counted(taken: Taken) -> None:
+    with mocking(
+        taken.db, "one", "--fault", "status:529:times=1", "--fault", "cut@999", "--fault", "drip:99999"
+    ) as mock:
+        assert [post(mock.base, QUESTION).status_code for _ in range(2)] == [529, 200]
+        page = get(mock.base, "/_recorder/requests").json()
+    assert [(each["how"], each["message"]) for each in page["requests"]] == [
+        ("fault", "The fault status:529:times=1 has answered it."),
+        ("exact", None),
+    ]
+    assert (page["unused"], page["unused_faults"]) == ([], ["cut@999"])
+    assert "Requests: 2, answered by a fault: 1, not recorded: 0. Recordings not used: 0.\n" in mock.said
+    assert mock.said.endswith("\n--fault cut@999 did nothing: no response had an event 999.\n")
+
+
+def test_a_document_is_cut_before_its_beginning(taken: Taken) -> None:
+    with mocking(taken.db, "local", "--fault", "cut@0") as mock:
+        with pytest.raises(httpx.RemoteProtocolError):
+            get(mock.base, "/v1/models")
+    assert "did nothing" not in mock.said
 
 
 def test_a_stalled_stream_does_not_keep_it_from_stopping(taken: Taken) -> None:
@@ -270,6 +317,14 @@ def test_the_ready_file_has_the_url_while_it_listens(taken: Taken, tmp_path: Pat
         assert mock.process.wait(15) == 0
     assert not ready.exists()
     assert "Requests: 0, not recorded: 0. Recordings not used: 1." in mock.said
+
+
+def test_a_recorder_has_a_ready_file_too_with_the_token_in_it(tmp_path: Path) -> None:
+    ready, token = tmp_path / "serve.url", "a-token-of-22-letters_"
+    with serving(tmp_path / "recorder.db", "--ready-file", str(ready), "--token", token) as serve:
+        assert ready.read_text() == f"{serve.base}/t/{token}\n"
+        assert get(ready.read_text().strip(), "/_recorder/healthz").status_code == 200
+    assert not ready.exists()
 
 
 def test_gaps_are_taken_only_if_allowed(tmp_path: Path) -> None:
@@ -296,13 +351,15 @@ def test_wrong_use_is_refused(taken: Taken, tmp_path: Path) -> None:
     forward = ("--otherwise", "forward", "--port", "9999", "--upstream", "openai=http://127.0.0.1:9999")
     for arguments, code, words in (
         (["nosuch"], 3, "no session 'nosuch'"),
-        (["--cassette", tmp_path / "none.sse.jsonl"], 3, "no cassette"),
+        (["--cassette", tmp_path / "none.sse.jsonl"], 3, "There is no file"),
+        (["--cassette", tmp_path], 2, "is a directory: name the files in it."),
         (["one", "--fault", "ruin@3"], 2, "'ruin@3' is no fault"),
         (["one", "--speed", "0"], 2, "over 0, or max"),
         (["one", *forward], 2, "this recorder itself"),
-        (["one", "--ready-file", tmp_path / "none" / "file"], 1, "cannot be written"),
         (["one", "--host", "0.0.0.0"], 2, "no loopback address"),
     ):
         ran = failing(*arguments, db=taken.db)
         assert (ran.code, words in ran.err) == (code, True), ran.err
     assert failing(db=tmp_path / "none.db").code == 3
+    ran = run_apart(taken.db, "mock", "--port", 0, "one", "--ready-file", tmp_path / "none" / "file")  # it listens then
+    assert (ran.code, "cannot be written" in ran.err) == (1, True), ran.err

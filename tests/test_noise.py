@@ -128,6 +128,12 @@ def test_ids_made_by_a_client_are_told_apart_but_not_by_their_letters() -> None:
     assert quiet(calls("ls_1769000000000_0")) == quiet(calls("ls_1770000000000_4"))
 
 
+def test_ids_that_codex_makes_are_noise() -> None:
+    one, other = "msg_01a1fa6b-d756-7b62-8a31-927d4b4338d8", "msg_01a1fa6b-e1ef-7a81-9cb0-08c89f3e9ffd"
+    assert quiet({"input": [{"id": one}]}) == quiet({"input": [{"id": other}]})
+    assert quiet({"input": [{"id": one}, {"id": one}]}) != quiet({"input": [{"id": one}, {"id": other}]})
+
+
 def test_ids_made_by_a_model_are_no_noise() -> None:
     assert quiet({"previous_response_id": "resp_1"}) != quiet({"previous_response_id": "resp_2"})
     assert quiet({"input": [{"call_id": "call_1"}]}) != quiet({"input": [{"call_id": "call_2"}]})

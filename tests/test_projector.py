@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sqlalchemy import URL
 
 from recorder import projector
 from recorder.events import Event, Exchange
@@ -24,13 +23,21 @@ from recorder.rebuild import rebuild
 from recorder.schema import REBUILD_IS_DUE
 from recorder.sse import FRAME_LIMIT
 from recorder.store import Store
+from tests import behind
 from tests.folds import captured
 from tests.log_rows import PROJECTED, START_NS, make_exchange, make_id, make_session, projections
 from tests.test_folding import BODY
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(database: URL) -> Iterator[Store]:
+    with Store(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Store]:
+    """A store of SQLite, where the claim is about its full-text index."""
     with Store(tmp_path / "log.db") as opened:
         yield opened
 
@@ -59,19 +66,23 @@ def recorded(store: Store, number: int = 1, request: bytes = b"", body: bytes = 
 
 
 def ask(store: Store, sql: str) -> list[Any]:
-    with closing(sqlite3.connect(store.path)) as connection:
-        return connection.execute(sql).fetchall()
+    return behind.asked(store.url, sql)
+
+
+EMPTIED = {
+    "sqlite": "INSERT INTO p_search_v1 (p_search_v1) VALUES ('delete-all')",
+    "postgresql": "DELETE FROM p_search_v1",
+}
 
 
 def rebuilt(store: Store) -> dict[str, list[Any]]:
     """The projections after all of them were thrown away and made anew."""
-    with closing(sqlite3.connect(store.path)) as connection:
-        connection.execute("INSERT INTO p_search_v1 (p_search_v1) VALUES ('delete-all')")
+    with behind.connected(store.url) as connection:
+        connection.execute(EMPTIED[store.engine])
         for table in PROJECTED:
             connection.execute(f"DELETE FROM {table}")
-        connection.commit()
     assert rebuild(store, lambda done, total: None).put_aside == []
-    return projections(store.path)
+    return projections(store.url)
 
 
 def returned(call_id: str, output: str) -> bytes:
@@ -80,10 +91,7 @@ def returned(call_id: str, output: str) -> bytes:
 
 
 def found(store: Store, words: str) -> list[str]:
-    sql = (
-        f"SELECT kind FROM p_items_v1 WHERE rowid IN (SELECT rowid FROM p_search_v1 WHERE p_search_v1 MATCH '{words}')"
-    )
-    return [kind for (kind,) in ask(store, sql)]
+    return behind.matching(store.url, words)
 
 
 def test_rows_are_there_with_the_end_and_not_before(store: Store) -> None:
@@ -112,21 +120,21 @@ def test_end_and_rows_are_committed_together_or_not_at_all(store: Store) -> None
 
 def test_told_twice_is_told_once(store: Store) -> None:
     exchange = recorded(store)
-    once = projections(store.path)
+    once = projections(store.url)
     write(store, *captured(BODY, exchange=exchange))
-    assert projections(store.path) == once
+    assert projections(store.url) == once
     assert found(store, "wörld") == ["message"]
 
 
 def test_words_of_messages_reasoning_and_arguments_are_found(store: Store) -> None:
     recorded(store)
-    assert (found(store, "hello"), found(store, "thinking"), found(store, "sky")) == (
+    assert (found(store, "wörld"), found(store, "thinking"), found(store, "sky")) == (
         ["message"],
         ["reasoning"],
         ["tool_call"],
     )
-    with closing(sqlite3.connect(store.path)) as connection:  # raises if index and rows are not the same
-        connection.execute("INSERT INTO p_search_v1 (p_search_v1, rank) VALUES ('integrity-check', 1)")
+    if store.engine == "sqlite":  # raises if index and rows are not the same
+        behind.asked(store.url, "INSERT INTO p_search_v1 (p_search_v1, rank) VALUES ('integrity-check', 1)")
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -170,7 +178,7 @@ def test_a_resumed_response_is_whole_whichever_part_is_told_first(store: Store) 
     resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
     write(store, cut, first)
     assert parts_of(store, resumed) == parts_of(store, recorded(store, 3))
-    as_it_came = projections(store.path)
+    as_it_came = projections(store.url)
     assert rebuilt(store) == as_it_came
 
 
@@ -193,23 +201,22 @@ def test_a_row_that_the_database_does_not_take_costs_the_exchange_its_projection
     write(store, exchange, odd)
     [(_, reason)] = ask(store, "SELECT exchange_id, reason FROM dead_letters")
     assert reason.startswith("OverflowError: ")
+    assert ask(store, REBUILD_IS_DUE) == [(0,)], "it is not the tables that failed"
     good = recorded(store, 2)
     assert ask(store, "SELECT exchange_id FROM p_timing_v1") == [(good.exchange_id,)]
     assert ask(store, "SELECT count(*) FROM events") == [(2 * len(events),)]
 
 
-def test_a_damaged_index_does_not_stop_the_log_and_is_mended_by_a_rebuild(store: Store) -> None:
-    recorded(store, 1)
-    with closing(sqlite3.connect(store.path)) as connection:
-        connection.execute("DELETE FROM p_search_v1_data WHERE id = 10")
-        connection.commit()
-    after = recorded(store, 2)
-    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(after.exchange_id,)]
-    assert ask(store, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'") == [(1,)]
-    assert ask(store, REBUILD_IS_DUE) == [(1,)]
-    assert rebuild(store, lambda done, total: None).put_aside == []
-    assert found(store, "hello") == ["message", "message"]
-    assert ask(store, REBUILD_IS_DUE) == [(0,)]
+def test_a_damaged_index_does_not_stop_the_log_and_is_mended_by_a_rebuild(file: Store) -> None:
+    recorded(file, 1)
+    behind.asked(file.url, "DELETE FROM p_search_v1_data WHERE id = 10")
+    after = recorded(file, 2)
+    assert ask(file, "SELECT exchange_id FROM dead_letters") == [(after.exchange_id,)]
+    assert ask(file, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'") == [(1,)]
+    assert ask(file, REBUILD_IS_DUE) == [(1,)]
+    assert rebuild(file, lambda done, total: None).put_aside == []
+    assert found(file, "hello") == ["message", "message"]
+    assert ask(file, REBUILD_IS_DUE) == [(0,)]
 
 
 def test_what_an_older_recorder_wrote_is_seen_to_be_missing(store: Store) -> None:
@@ -249,16 +256,16 @@ def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
     for number in range(1, 6):
         recorded(store, number, request=returned(f"call_{number % 2}", "clear"))
     begun(store, 9)
-    as_it_came = projections(store.path)
+    as_it_came = projections(store.url)
     assert rebuilt(store) == as_it_came
-    assert found(store, "hello") == ["message"] * 5
+    assert found(store, "wörld") == ["message"] * 5
 
 
 def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.rebuild.BATCH_EXCHANGES", 2)
     for number in range(1, 8):
         recorded(store, number)
-    as_it_came = projections(store.path)
+    as_it_came = projections(store.url)
     steps: list[int] = []
 
     def stop_at_four(done: int, total: int) -> None:
@@ -271,7 +278,7 @@ def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkey
     assert ask(store, "SELECT count(*) FROM rebuilds") == [(1,)]
     rebuild(store, lambda done, total: steps.append(done))
     assert steps == [2, 4, 2, 3, 3]
-    assert projections(store.path) == as_it_came
+    assert projections(store.url) == as_it_came
 
 
 def test_a_reader_sees_an_exchange_whole_at_every_step_of_a_rebuild(
@@ -280,14 +287,14 @@ def test_a_reader_sees_an_exchange_whole_at_every_step_of_a_rebuild(
     monkeypatch.setattr("recorder.rebuild.BATCH_EXCHANGES", 1)
     for number in range(1, 5):
         recorded(store, number)
-    as_it_came = projections(store.path)
+    as_it_came = projections(store.url)
     as_it_came.pop("rebuilds")
     seen = 0
 
     def look(done: int, total: int) -> None:
         nonlocal seen
         seen += 1
-        now = projections(store.path)
+        now = projections(store.url)
         now.pop("rebuilds")
         assert now == as_it_came
 
@@ -335,7 +342,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def rebuilt_is_the_same(self) -> None:
         if hasattr(self, "store"):
-            as_it_is = projections(self.store.path)
+            as_it_is = projections(self.store.url)
             assert rebuilt(self.store) == as_it_is
 
     def teardown(self) -> None:

@@ -95,7 +95,7 @@ async def test_after_300_cancels_nothing_is_leaked_and_requests_succeed(tmp_path
         for _ in range(10):
             await asyncio.gather(*(cancel_one() for _ in range(30)))
         assert await asyncio.gather(*(ask_one() for _ in range(50))) == [EVENT * 20] * 50
-        kept = 2 * 50  # connections that aiohttp keeps for the next request, at both their ends
+        kept = 2 * 50  # connections that are kept for the next request, at both their ends
         await eventually(lambda: len(os.listdir("/proc/self/fd")) <= before + kept)
         assert all(tape.outcome in ("eof", "client_disconnect") for tape in proxy.tapes())
 

@@ -72,6 +72,7 @@ def test_one(recorder_replay):
     assert (told.usage.input_tokens, told.usage.output_tokens, told.usage.reasoning_output_tokens) == (7, 2, None)
     assert [event.type for event in told.events if event.kind == "frame"][::4] == [
         "response.created", "response.completed"]
+    assert repr(told) == "<session 'demo': 1 exchange, 10 events, text 'Zürich'>"
 """).said(passed=1)
 
 
@@ -92,8 +93,9 @@ class TestIt:
 def test_a_missing_cassette_says_how_to_record_it(project: Project) -> None:
     said = project.test(ONE_TEST).said(errors=1)
     assert f"recorder: There is no cassette {ONE_CASSETTE}. Record it from the real upstream:" in said
-    assert "pytest --recorder-mode once test_it.py::test_one" in said
+    assert said.count("pytest --recorder-mode once test_it.py::test_one") == 1
     assert "Traceback" not in said
+    assert "During handling" not in said
 
 
 def test_a_cassette_that_cannot_be_read_fails_with_its_line(project: Project) -> None:
@@ -166,6 +168,82 @@ def test_one(recorder_replay):
 """).said(passed=1)
 
 
+def test_a_fault_that_a_client_does_not_come_to_counts_as_asked(project: Project) -> None:
+    project.holds("hi").test("""
+@pytest.mark.recorder(fault="status:429:times=1")
+def test_one(recorder_replay):
+    with pytest.raises(openai.RateLimitError):
+        ask(recorder_replay.base_url())
+    ask(recorder_replay.base_url())
+    assert [seen.how for seen in recorder_replay.requests] == ["fault", "exact"]
+""").said(passed=1)
+
+
+def test_a_fault_that_does_nothing_fails_the_test(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test(f"@pytest.mark.recorder(fault=['cut@12', 'slice:3'])\n{ONE_TEST}")
+        .said(passed=1, errors=1)
+    )
+    assert said.count("recorder: the fault cut@12 did nothing: the stream had 5 events.") == 1
+    assert "slice:3 did" not in said
+
+
+def test_a_test_that_fails_for_want_of_its_fault_says_so(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test("""
+@pytest.mark.recorder(fault="drop@9")
+def test_one(recorder_replay):
+    with pytest.raises(openai.APIError):
+        ask(recorder_replay.base_url())
+""")
+        .said(failed=1)
+    )
+    assert "recorder: the fault drop@9 did nothing: the stream had 5 events." in said
+
+
+def test_a_miss_that_comes_again_is_said_once(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test("""
+def test_one(recorder_replay):
+    ask(recorder_replay.base_url())
+    for prompt in ("ho", "ho", "ha", "ho"):
+        with pytest.raises(openai.NotFoundError):
+            ask(recorder_replay.base_url(), prompt)
+""")
+        .said(passed=1, errors=1)
+    )
+    assert "recorder: 4 requests were not answered by" in said
+    assert said.count('asked "ho"') == said.count('asked "ha"') == 1
+    assert "3 times: Nothing recorded answers POST /responses (openai): of 1 there" in said
+    assert f"The nearest is exchange 1 of {ONE_CASSETTE}, already used. It differs" in said
+
+
+def test_what_a_library_raises_for_a_recording_shows_nothing_of_what_is_behind_it(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test("""
+from recorder.testing import recorded_in
+def test_one(recorder_replay):
+    with httpx2.Client(transport=recorder_replay.transport()) as http:
+        ask("http://127.0.0.1:9/v1", http_client=http)
+@pytest.mark.recorder(cassette="cassettes/test_it/test_one.sse.jsonl", fault="cut@2:reset")
+def test_two(recorder_replay):
+    with httpx2.Client(transport=recorder_replay.transport()) as http:
+        http.post("http://127.0.0.1:9/v1/responses", json={"input": "hi", "model": "m", "stream": True})
+def test_three():
+    recorded_in("nowhere.db")
+""")
+        .said(passed=1, failed=2)
+    )
+    assert "ReadError" in said
+    assert "nowhere.db" in said
+    for behind in ("libraries.py", "faults.py", "futures", "stored.py", "During handling", "direct cause"):
+        assert behind not in said, behind
+
+
 @pytest.mark.parametrize(("marker", "option"), [("speed=0.02", "max"), ("", "0.02"), ("speed='0.02'", "max")])
 def test_an_answer_takes_the_recorded_time_by_the_speed(project: Project, marker: str, option: str) -> None:
     project.holds("hi").test(f"""
@@ -189,6 +267,70 @@ def test_two(recorder_replay):
     with pytest.raises(openai.NotFoundError):
         ask(recorder_replay.base_url(), "ho")
 """).said(passed=2, errors=1)
+
+
+ASKED_OTHERWISE = """
+def test_one(recorder_replay):
+    with httpx2.Client() as http:
+        body = {"input": "hi", "model": "m", "stream": True, "run": "tuesday"}
+        assert http.post(recorder_replay.base_url() + "/responses", json=body).status_code == 200
+"""
+
+
+def test_a_marker_can_say_what_does_not_count_in_a_match(project: Project) -> None:
+    project.holds("hi").test(ASKED_OTHERWISE).said(failed=1)
+    project.test(f"@pytest.mark.recorder(match={{'fields': ['run']}}){ASKED_OTHERWISE}").said(passed=1)
+
+
+def test_the_project_can_say_what_does_not_count_in_a_match(project: Project) -> None:
+    path = project.pytester.path / "recorder.toml"
+    path.write_text('[serve]\nport = 9\n[match]\nfields = ["run"]\n')
+    project.holds("hi").test(ASKED_OTHERWISE).said(passed=1)
+    path.rename(project.pytester.path / "rules.toml")
+    project.said(failed=1)
+    project.pytester.makeini("[pytest]\nrecorder_match = rules.toml")
+    project.said(passed=1)
+
+
+def test_what_a_marker_does_not_say_the_project_does(project: Project) -> None:
+    (project.pytester.path / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
+    project.holds("hi").test(f"@pytest.mark.recorder(match={{'until': 'noise'}}){ASKED_OTHERWISE}").said(passed=1)
+    project.test(f"@pytest.mark.recorder(match={{'fields': []}}){ASKED_OTHERWISE}").said(failed=1)
+
+
+def test_the_settings_of_a_user_count_in_no_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = project.pytester.mkdir("home")
+    (home / "recorder").mkdir()
+    (home / "recorder" / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    project.holds("hi").test(ASKED_OTHERWISE).said(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("ini", "toml", "sentence"),
+    [
+        ("", "[match", "recorder: recorder.toml is not valid TOML"),
+        ("", "match = 1", "recorder: recorder.toml has no table [match]"),
+        ("", "[match]\nuntil = 1", "recorder: recorder.toml: [match] until must be one of"),
+        ("recorder_match = else.toml", "", "recorder: recorder_match: else.toml cannot be read: No such file"),
+        ("recorder_match = recorder.toml", "[serve]", "recorder: recorder.toml has no table [match], where"),
+        ("recorder_redact = email", "", "recorder: recorder_redact: 'email' names nothing: write fields:PATH"),
+        ("recorder_redact = fields:a..b", "", "recorder: recorder_redact: 'fields:a..b' names nothing"),
+        ("", "[match]\nwithout = ['dates']", "recorder: recorder.toml: [match] without: there is no rule 'dates'"),
+        ("recorder_upstream = openai", "", "recorder: 'openai' is not an upstream: write NAME=URL"),
+        ("recorder_mode = sometimes", "", "recorder_mode = sometimes is no mode: there are none, once"),
+    ],
+)
+def test_settings_that_make_no_sense_stop_the_run_in_a_sentence(
+    project: Project, ini: str, toml: str, sentence: str
+) -> None:
+    """Whether any test asks for a recording or not."""
+    project.pytester.makeini(f"[pytest]\n{ini}")
+    (project.pytester.path / "recorder.toml").write_text(toml)
+    result = project.test("def test_one(): ...").run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert sentence in str(result.stderr)
+    assert "Traceback" not in str(result.stderr)
 
 
 def test_requests_of_many_threads_are_matched_by_what_they_say(project: Project) -> None:
@@ -240,7 +382,9 @@ pytestmark = pytest.mark.recorder(session="elsewhere", speed=1)
         ("fault='explode'", "'explode' is no fault: there are cut"),
         ("fault=1", "fault=1 of the recorder marker is no text or list of texts"),
         ("upstream='openai'", "'openai' is not an upstream: write NAME=URL"),
-        ("match='all'", "match='all' of the recorder marker is no"),
+        ("match='all'", "match='all' of the recorder marker is no [match] table"),
+        ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, texts"),
+        ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, position"),
     ],
 )
 def test_a_marker_that_makes_no_sense_fails_in_a_sentence(project: Project, marker: str, sentence: str) -> None:
@@ -254,15 +398,10 @@ def test_an_upstream_that_nobody_knows_fails_in_a_sentence(project: Project) -> 
     assert "There is no upstream 'opnai': there are openai, anthropic, gemini." in said.said(failed=1)
 
 
-def test_a_mode_of_the_ini_file_that_is_none_stops_the_run(project: Project) -> None:
-    project.pytester.makeini("[pytest]\nrecorder_mode = sometimes")
-    result = project.test(ONE_TEST).run()
+def test_a_speed_of_the_command_line_that_is_none_stops_the_run(project: Project) -> None:
+    result = project.test("def test_one(): ...").run("--recorder-speed=-1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "recorder_mode = sometimes is no mode: there are none, once" in str(result.stderr)
-
-
-def test_the_speed_of_the_command_line_is_checked_like_that_of_a_marker(project: Project) -> None:
-    assert "'-1' is no speed" in project.holds("hi").test(ONE_TEST).said("--recorder-speed=-1", errors=1)
+    assert "recorder: '-1' is no speed: give 1" in str(result.stderr)
 
 
 def test_a_server_is_gone_when_its_test_is_over(project: Project) -> None:
@@ -301,7 +440,8 @@ async def _record(database: Path) -> None:
 def test_the_marker_and_the_options_are_told_of(project: Project) -> None:
     assert "@pytest.mark.recorder(cassette or session" in str(project.run("--markers").stdout)
     told = str(project.run("--help").stdout)
-    for name in ("--recorder-mode", "--recorder-speed", "recorder_mode", "recorder_cassette_dir", "recorder_upstream"):
+    keys = ("mode", "cassette_dir", "upstream", "match", "redact")
+    for name in ("--recorder-mode", "--recorder-speed", *(f"recorder_{key} (" for key in keys)):
         assert name in told
 
 

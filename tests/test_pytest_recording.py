@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import httpx2
+import msgspec
 import pytest
 
 from tests.projects import LOADED, ONE_CASSETTE, ONE_TEST, Project, Upstream, stream
@@ -73,6 +74,138 @@ def test_one(recorder_replay):
 def test_no_key_reaches_a_cassette(project: Project, upstream: Upstream) -> None:
     project.test(ONE_TEST).said("--recorder-mode=once", passed=1)
     assert b"sk-secret" not in (project.pytester.path / ONE_CASSETTE).read_bytes()
+
+
+SENDS_WHAT_IS_PRIVATE = """
+def test_one(recorder_replay):
+    with httpx2.Client(headers={"x-request-id": "of-%(who)s"}) as http:
+        body = {"input": "hi", "metadata": {"email": "%(who)s", "team": "blue"}}
+        url = recorder_replay.base_url() + "/responses?after=%(who)s"
+        assert http.post(url, json=body).status_code == 200
+"""
+REDACTED = "recorder_redact =\n  fields:metadata.email\n  headers:x-request-*\n  parameters:after"
+
+
+def test_what_the_project_calls_private_is_in_no_cassette_and_in_no_match(project: Project, upstream: Upstream) -> None:
+    """Not even where only the very same is a match, and in no message."""
+    project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}\n{REDACTED}")
+    exact = "@pytest.mark.recorder(match={'until': 'exact'})"
+    project.test(exact + SENDS_WHAT_IS_PRIVATE % {"who": "lovelace"}).said("--recorder-mode=once", passed=1)
+    written = (project.pytester.path / ONE_CASSETTE).read_bytes()
+    assert b"lovelace" not in written
+    assert [each["metadata"]["email"] for each in upstream.asked] == ["lovelace"]
+    [recording] = project.recordings()
+    assert recording.request.target.endswith("/responses?after=REDACTED")
+    assert ("x-request-id", "REDACTED (11 bytes)") in recording.request.headers
+    assert msgspec.json.decode(recording.request_body)["metadata"] == {"email": "REDACTED", "team": "blue"}
+    other = SENDS_WHAT_IS_PRIVATE % {"who": "grace"}
+    project.test(exact + other).said(passed=1)
+    said = project.test(exact + other.replace("blue", "red")).said(failed=1)
+    missed = said[said.index("recorder: 1 request was not answered") :]
+    assert 'recorded "blue", asked "red"' in missed
+    assert "grace" not in missed
+
+
+@pytest.mark.parametrize("mode", ["new_episodes", "all"])
+def test_what_cannot_be_redacted_is_not_written_and_said_once(project: Project, upstream: Upstream, mode: str) -> None:
+    project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}\n{REDACTED}")
+    said = project.test("""
+def test_one(recorder_replay):
+    body = {"input": "I am lovelace", "metadata": {"email": "lovelace"}}
+    httpx2.post(recorder_replay.base_url() + "/responses", json=body)
+""").said("--recorder-mode", mode, passed=1, errors=1)
+    assert said.count("recorder: Exchange 1 (POST to openai) cannot be redacted, so nothing was written:") == 1
+    assert "its request still has what fields:metadata.email takes out elsewhere. Name that place" in said
+    assert "lovelace" not in said
+    assert not (project.pytester.path / ONE_CASSETTE).exists()
+
+
+def test_what_was_there_before_the_redaction_is_redacted_when_something_is_added(
+    project: Project, upstream: Upstream
+) -> None:
+    project.test(SENDS_WHAT_IS_PRIVATE % {"who": "lovelace"}).said("--recorder-mode=once", passed=1)
+    assert b"lovelace" in (project.pytester.path / ONE_CASSETTE).read_bytes()
+    project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}\n{REDACTED}")
+    more = "    ask(recorder_replay.base_url())\n"
+    project.test(SENDS_WHAT_IS_PRIVATE % {"who": "lovelace"} + more).said("--recorder-mode=new_episodes", passed=1)
+    assert b"lovelace" not in (project.pytester.path / ONE_CASSETTE).read_bytes()
+    project.said(passed=1)
+    assert len(upstream.asked) == 2
+
+
+def test_the_host_that_is_recorded_is_that_of_the_upstream(project: Project, upstream: Upstream) -> None:
+    project.test(ONE_TEST).said("--recorder-mode=once", passed=1)
+    [recording] = project.recordings()
+    hosts = [value for name, value in recording.request.headers if name.lower() == "host"]
+    assert hosts == [upstream.base.removeprefix("http://")]
+
+
+def test_what_is_got_while_recording_is_what_the_session_shows(project: Project, upstream: Upstream) -> None:
+    project.holds("hi", "ha", body=stream("Bern")).test("""
+def test_one(recorder_replay):
+    ask(recorder_replay.base_url(), "ho")
+    ask(recorder_replay.base_url(), "hi")
+    assert recorder_replay.session.text == "Zürich\\nBern"
+    ask(recorder_replay.base_url(), "ha")
+    assert recorder_replay.session.text == "Zürich\\nBern\\nBern"
+    assert "3 exchanges" in repr(recorder_replay.session)
+""").said("--recorder-mode=new_episodes", passed=1)
+    assert len(project.recordings()) == 3
+
+
+SHARING = """
+@pytest.mark.parametrize("prompt", ["hi", "ho", "hi"])
+@pytest.mark.recorder(cassette="shared.sse.jsonl")
+def test_shared(recorder_replay, prompt):
+    ask(recorder_replay.base_url(), prompt)
+    ask(recorder_replay.base_url(), "both")
+"""
+
+
+@pytest.mark.parametrize("mode", ["all", "rewrite", "new_episodes"])
+def test_tests_that_share_a_cassette_record_it_together(project: Project, upstream: Upstream, mode: str) -> None:
+    """What each of them asks is there, what several ask is there once, what was there before is replaced."""
+    if mode != "new_episodes":
+        project.holds("old", path="shared.sse.jsonl")
+    project.test(SHARING).said("--recorder-mode", mode, passed=3)
+    asked = [msgspec.json.decode(each.request_body)["input"] for each in project.recordings("shared.sse.jsonl")]
+    assert asked == ["hi", "both", "ho"]
+    project.said(passed=3)
+    project.said("-k", "ho", passed=1)
+    project.said("--recorder-mode", mode, passed=3)
+    assert len(project.recordings("shared.sse.jsonl")) == 3
+
+
+def test_a_test_that_asks_for_nothing_any_more_has_no_cassette(project: Project, upstream: Upstream) -> None:
+    for mode, is_left in (("new_episodes", True), ("all", False)):
+        project.holds("hi").test("def test_one(recorder_replay): ...")
+        result = project.run("--recorder-mode", mode)
+        said = str(result.stdout)
+        assert (project.pytester.path / ONE_CASSETTE).exists() is is_left
+        assert (f"recorder: {ONE_CASSETTE} was removed: test_it.py::test_one asked for nothing." in said) is not is_left
+    project.said("--recorder-mode=rewrite", passed=1)
+
+
+def test_a_cassette_from_before_the_redaction_is_one_still(project: Project, upstream: Upstream) -> None:
+    project.test(SENDS_WHAT_IS_PRIVATE % {"who": "lovelace"}).said("--recorder-mode=once", passed=1)
+    project.pytester.makeini(f"[pytest]\n{REDACTED}")
+    project.test(SENDS_WHAT_IS_PRIVATE % {"who": "grace"}).said(passed=1)
+
+
+def test_a_cassette_that_another_process_has_just_written_does_not_disturb(
+    project: Project, upstream: Upstream
+) -> None:
+    """A test that found none records, whatever comes to be there meanwhile."""
+    project.holds("ho", path="other.sse.jsonl").test(f"""
+@pytest.fixture
+def another(recorder_replay, request):
+    folder = request.path.parent / "cassettes" / "test_it"
+    folder.mkdir(parents=True)
+    (request.path.parent / "other.sse.jsonl").rename(folder / "test_one.sse.jsonl")
+    return recorder_replay
+{ONE_TEST.replace("recorder_replay", "another")}
+""").said("--recorder-mode=once", passed=1)
+    assert len(upstream.asked) == 1
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
@@ -151,6 +284,7 @@ def test_a_cassette_that_cannot_be_written_fails_the_test(project: Project, upst
     assert "test_one.sse.jsonl cannot be written: " in said
 
 
+@pytest.mark.slow
 def test_runs_in_processes_at_once_and_leaves_nothing_open(project: Project, upstream: Upstream) -> None:
     project.test("\n".join(ONE_TEST.replace("one", name) for name in ("one", "two", "three")))
     command = [sys.executable, "-W", "error", "-m", "pytest", *LOADED, "-p", "no:cacheprovider", "-p", "no:asyncio"]
@@ -161,11 +295,3 @@ def test_runs_in_processes_at_once_and_leaves_nothing_open(project: Project, ups
     said = [run.communicate()[0].decode() for run in runs]
     assert ["1 passed" in each and "warning" not in each for each in said] == [True] * 3, said
     project.said(passed=3)
-
-
-def test_runs_beside_xdist(project: Project) -> None:
-    pytest.importorskip("xdist")
-    for name in ("one", "two", "three"):
-        project.holds("hi", path=f"cassettes/test_it/test_{name}.sse.jsonl")
-    tests = [ONE_TEST.replace("one", name) for name in ("one", "two", "three")]
-    project.test("\n".join(tests)).said("-n2", passed=3)

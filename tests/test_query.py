@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import URL
 
 from recorder.commands import main
 from recorder.commands import query as command
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.location import database_url
-from recorder.query import Query
+from recorder.projector import START
+from recorder.query import Asking, Query
 from recorder.schema import SEARCH, STALE
 from recorder.views import VIEWS
+from tests import behind
 from tests.projected_rows import a_conversation, written
-from tests.serving import PROGRAM, wait_until
+from tests.serving import PROGRAM, address, run, wait_until
 
 Ask = Callable[..., tuple[int, str, str]]
 
@@ -40,21 +43,36 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def query(path: Path) -> Iterator[Query]:
+    """Of a file, where the claim is about the SQL of SQLite."""
     with Query.open(database_url(path)) as opened:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def log(shared_database: URL) -> URL:
+    """A log of each engine, not to be written."""
+    with written(shared_database) as connection:
+        a_conversation(connection)
+    return shared_database
+
+
 @pytest.fixture
-def ask(path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Ask:
+def asking(log: URL) -> Iterator[Asking]:
+    with command._opened(log) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ask(log: URL, capfdbinary: pytest.CaptureFixture[bytes]) -> Ask:
     """Run the command: its exit code, what it wrote, and what it said."""
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def told(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
-            main(["query", "--db", str(path), *arguments])
+            main(["query", "--db", address(log), *arguments])
         out, err = capfdbinary.readouterr()
         return int(ended.value.code or 0), out.decode(), err.decode()
 
-    return run
+    return told
 
 
 # -- what it refuses
@@ -141,12 +159,12 @@ def test_an_error_is_one_sentence(query: Query, sql: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("sql", ["", "  ", ";", "-- nothing", "/**/"])
-def test_no_sql_is_a_matter_of_usage(query: Query, sql: str) -> None:
+def test_no_sql_is_a_matter_of_usage(asking: Asking, sql: str) -> None:
     with pytest.raises(UsageError, match="There is no SQL to run"):
-        query.ask(sql)
+        asking.ask(sql)
 
 
-@pytest.mark.parametrize("sql", ["SELECT '\0'", "SELECT \ud800"])
+@pytest.mark.parametrize("sql", ["SELECT '\0'", "SELECT \ud800", "SELECT json_extract('{}', CAST(x'ff' AS TEXT))"])
 def test_what_is_no_text_is_no_traceback(query: Query, sql: str) -> None:
     with pytest.raises(RecorderError):
         query.ask(sql)
@@ -172,8 +190,21 @@ def test_an_older_and_a_foreign_database_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("view", [view.name for view in VIEWS])
-def test_every_view_answers(query: Query, view: str) -> None:
-    assert list(query.ask(f"SELECT * FROM {view}").rows)
+def test_every_view_answers(asking: Asking, view: str) -> None:
+    assert list(asking.ask(f"SELECT * FROM {view}").rows)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 3) SELECT x FROM n",
+        "VALUES (1), (2)",
+        "SELECT sum(t_ns) OVER (ORDER BY pos) FROM events -- with a remark",
+        "SELECT 1;",
+    ],
+)
+def test_all_that_reads_is_answered(asking: Asking, sql: str) -> None:
+    assert list(asking.ask(sql).rows)
 
 
 @pytest.mark.parametrize(
@@ -182,15 +213,11 @@ def test_every_view_answers(query: Query, view: str) -> None:
         "SELECT value FROM json_each('[1]')",
         "SELECT key FROM json_tree('[1]')",
         f"SELECT snippet({SEARCH}, 0, '[', ']', '…', 5) FROM {SEARCH} WHERE {SEARCH} MATCH 'dice'",
-        "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 3) SELECT x FROM n",
         "EXPLAIN QUERY PLAN SELECT * FROM usage_by_model",
-        "VALUES (1), (2)",
         "SELECT name FROM sqlite_schema",
-        "SELECT sum(t_ns) OVER (ORDER BY pos) FROM events -- with a remark",
-        "SELECT 1;",
     ],
 )
-def test_all_that_reads_is_answered(query: Query, sql: str) -> None:
+def test_so_is_all_that_only_sqlite_has(query: Query, sql: str) -> None:
     assert list(query.ask(sql).rows)
 
 
@@ -198,25 +225,25 @@ def test_text_that_is_no_unicode_is_shown_as_far_as_it_is(query: Query) -> None:
     assert list(query.ask("SELECT json_extract('\"\\ud800\"', '$'), CAST(x'61ff' AS TEXT)").rows) == [("���", "a�")]
 
 
-def test_columns_have_names_of_their_own(query: Query) -> None:
-    assert query.ask("SELECT 1 AS a, 2 AS a, 3 AS b, 4 AS a").columns == ["a", "a_2", "b", "a_3"]
-    assert query.ask("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns == ["a", "a_3", "a_2"]
+def test_columns_have_names_of_their_own(asking: Asking) -> None:
+    assert asking.ask("SELECT 1 AS a, 2 AS a, 3 AS b, 4 AS a").columns == ["a", "a_2", "b", "a_3"]
+    assert asking.ask("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns == ["a", "a_3", "a_2"]
 
 
-def test_rows_are_read_as_they_are_wanted(query: Query) -> None:
-    rows = query.ask(f"{ENDLESS.replace('max(x)', 'x')}").rows
+def test_rows_are_read_as_they_are_wanted(asking: Asking) -> None:
+    rows = asking.ask(f"{ENDLESS.replace('max(x)', 'x')}").rows
     assert [next(rows) for _ in range(3)] == [(1,), (2,), (3,)]
 
 
-def test_projections_that_are_due_are_known(path: Path, query: Query, ask: Ask) -> None:
-    with written(path) as connection:
-        connection.execute("DELETE FROM rebuilds")
-    assert not query.is_stale()
-    assert ask("SELECT 1") == (0, "1\n1\n", "")
-    with written(path) as connection:
-        connection.execute("INSERT INTO rebuilds VALUES ('projections', '', '')")
-    assert query.is_stale()
-    assert ask("SELECT 1") == (0, "1\n1\n", f"{STALE}\n")
+def test_projections_that_are_due_are_known(log: URL, asking: Asking, ask: Ask) -> None:
+    assert not asking.is_stale()
+    assert ask("SELECT 1 AS a") == (0, "a\n1\n", "")
+    behind.asked(log, "INSERT INTO rebuilds VALUES ('projections', ?, ?)", *START)
+    try:
+        assert asking.is_stale()
+        assert ask("SELECT 1 AS a") == (0, "a\n1\n", f"{STALE}\n")
+    finally:
+        behind.asked(log, "DELETE FROM rebuilds")
 
 
 # -- the command
@@ -231,13 +258,24 @@ def test_a_value_is_a_number_if_it_is_written_as_one(ask: Ask, text: str, value:
     assert json.loads(ask("SELECT :v AS v", "-p", "v", text, "--json")[1]) == [{"v": value}]
 
 
-def test_a_number_is_found_in_columns_of_text_too(ask: Ask) -> None:
-    assert ask("SELECT count(*) AS n FROM usage WHERE session_name < :n", "-p", ":n", "99", "--csv")[1] == "n\n0\n"
-    assert ask("SELECT sum(total_tokens) > :n AS more FROM usage", "-p", "n", "13", "--csv")[1] == "more\n1\n"
+def test_a_value_is_found(ask: Ask) -> None:
+    sql = "SELECT sum(total_tokens) AS n FROM usage WHERE session_name = :name AND total_tokens > :n"
+    assert ask(sql, "-p", ":name", "run-1", "-p", "n", "13", "--csv")[1] == "n\n14\n"
 
 
-def test_the_formats_have_the_same_rows(ask: Ask) -> None:
-    sql = "SELECT NULL AS a, 1.5 AS b, 'x,\"y' AS c, CAST('t' AS BLOB) AS d, x'ff' AS e"
+def test_to_sqlite_a_text_is_greater_than_a_number(query: Query) -> None:
+    """So a number that is a name is given as a text where it is compared with one."""
+    assert list(query.ask("SELECT count(*) FROM usage WHERE session_name < :n", {"n": 99}).rows) == [(0,)]
+
+
+def test_the_formats_have_the_same_rows(log: URL, ask: Ask) -> None:
+    sql = (
+        "SELECT NULL AS a, 1.5 AS b, 'x,\"y' AS c, "
+        + {
+            "sqlite": "CAST('t' AS BLOB) AS d, x'ff' AS e",
+            "postgresql": "CAST('t' AS bytea) AS d, decode('ff', 'hex') AS e",
+        }[behind.engine(log)]
+    )
     row = {"a": None, "b": 1.5, "c": 'x,"y', "d": "t", "e": {"base64": "/w=="}}
     assert json.loads(ask(sql, "--json")[1]) == [row]
     assert [json.loads(line) for line in ask(sql, "--jsonl")[1].splitlines()] == [row]
@@ -246,7 +284,7 @@ def test_the_formats_have_the_same_rows(ask: Ask) -> None:
 
 
 def test_an_empty_result_is_no_error(ask: Ask) -> None:
-    sql = "SELECT 1 AS a, 2 AS b WHERE 0"
+    sql = "SELECT 1 AS a, 2 AS b WHERE 1 = 0"
     assert [ask(sql, *option)[:2] for option in ([], ["--csv"], ["--json"], ["--jsonl"])] == [
         (0, "a  b\n"),
         (0, "a,b\n"),
@@ -262,12 +300,13 @@ def test_a_table_is_bounded_and_says_so(ask: Ask, monkeypatch: pytest.MonkeyPatc
     assert "The first 2 rows; --jsonl and --csv give all of them." in err
 
 
-def test_an_array_that_is_too_large_is_refused_whole(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_that_is_too_large_is_refused_whole(log: URL, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "HELD_BYTES", 2**20)
-    code, out, err = ask("SELECT zeroblob(2 << 20)", "--json")
+    zeros = {"sqlite": "hex(zeroblob(1 << 20))", "postgresql": "repeat('00', 1 << 20)"}[behind.engine(log)]
+    code, out, err = ask(f"SELECT {zeros} AS z", "--json")
     assert (code, out) == (1, "")
     assert "over 1 MiB, too much for one JSON array: use --jsonl" in err
-    assert ask("SELECT hex(zeroblob(1 << 20)) AS z", "--jsonl")[0] == 0
+    assert ask(f"SELECT {zeros} AS z", "--jsonl")[0] == 0
 
 
 @pytest.mark.parametrize("arguments", [[], ["-"]])
@@ -284,10 +323,9 @@ def test_what_makes_no_sense_is_a_matter_of_usage(ask: Ask, arguments: list[str]
     assert ask(*arguments)[:2] == (2, "")
 
 
-def test_the_list_names_every_view_and_column_without_a_database(ask: Ask, path: Path) -> None:
-    path.unlink()
-    listed = ask("--list")[1]
-    described = json.loads(ask("--list", "--json")[1])
+def test_the_list_names_every_view_and_column_without_a_database(tmp_path: Path) -> None:
+    listed = run(tmp_path / "none.db", "query", "--list").out.decode()
+    described = json.loads(run(tmp_path / "none.db", "query", "--list", "--json").out)
     assert [each["view"] for each in described] == [view.name for view in VIEWS]
     for view, each in zip(VIEWS, described, strict=True):
         assert [column["name"] for column in each["columns"]] == list(view.columns)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
+from sqlalchemy import URL
+
+from recorder.projector import START
 from recorder.store import Store
+from tests import behind
 from tests.log_rows import projections
-from tests.serving import run
+from tests.serving import Ran, run
 from tests.test_folding import BODY
 from tests.test_migrate import alembic
 from tests.test_projector import recorded
 
 
-def a_log(path: Path, count: int = 3) -> dict[str, list[tuple[object, ...]]]:
+def a_log(path: Path | URL, count: int = 3) -> dict[str, list[tuple[object, ...]]]:
     """A log of so many exchanges; returns its projections."""
     with Store(path) as store:
         for number in range(1, count + 1):
@@ -22,16 +24,17 @@ def a_log(path: Path, count: int = 3) -> dict[str, list[tuple[object, ...]]]:
     return projections(path)
 
 
-def test_a_rebuild_says_how_many_exchanges_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    as_it_came = a_log(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE p_usage_v1 SET input_tokens = 0")
-        connection.commit()
-    assert projections(path) != as_it_came
-    ran = run(path, "db", "rebuild")
+def command(database: URL, home: Path, *arguments: object) -> Ran:
+    return run(home / "none.db", *arguments, "--db", database.render_as_string(hide_password=False))
+
+
+def test_a_rebuild_says_how_many_exchanges_it_was(database: URL, tmp_path: Path) -> None:
+    as_it_came = a_log(database)
+    behind.asked(database, "UPDATE p_usage_v1 SET input_tokens = 0")
+    assert projections(database) != as_it_came
+    ran = command(database, tmp_path, "db", "rebuild")
     assert (ran.code, ran.out, ran.err) == (0, b"", "3 exchanges rebuilt.\n")
-    assert projections(path) == as_it_came
+    assert projections(database) == as_it_came
 
 
 def test_an_upgrade_of_a_log_without_projections_makes_them(tmp_path: Path) -> None:
@@ -45,16 +48,15 @@ def test_an_upgrade_of_a_log_without_projections_makes_them(tmp_path: Path) -> N
     assert projections(path) == as_it_came
 
 
-def test_who_asks_before_a_rebuild_is_done_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    a_log(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("INSERT INTO rebuilds VALUES ('projections', '', '')")
-        connection.commit()
-    for command in (("usage",), ("query", "select * from usage"), ("sessions", "--model", "gpt")):
-        assert "The projections are not up to date: run `recorder db rebuild`.\n" in run(path, *command).err
-    assert run(path, "db", "rebuild").code == 0
-    assert "not up to date" not in run(path, "usage").err
+def test_who_asks_before_a_rebuild_is_done_is_told(database: URL, tmp_path: Path) -> None:
+    a_log(database)
+    behind.asked(database, "INSERT INTO rebuilds VALUES ('projections', ?, ?)", *START)
+    for asks in (("usage",), ("query", "select * from usage"), ("sessions", "--model", "gpt")):
+        assert (
+            "The projections are not up to date: run `recorder db rebuild`.\n" in command(database, tmp_path, *asks).err
+        )
+    assert command(database, tmp_path, "db", "rebuild").code == 0
+    assert "not up to date" not in command(database, tmp_path, "usage").err
 
 
 def test_there_must_be_a_log(tmp_path: Path) -> None:
@@ -63,15 +65,9 @@ def test_there_must_be_a_log(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
-def test_the_log_stays_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    a_log(path, 1)
-
-    def events() -> list[tuple[object, ...]]:
-        with closing(sqlite3.connect(path)) as connection:
-            return connection.execute("SELECT * FROM events").fetchall()
-
-    before = events()
+def test_the_log_stays_as_it_is(database: URL, tmp_path: Path) -> None:
+    a_log(database, 1)
+    before = behind.asked(database, "SELECT * FROM events ORDER BY pos")
     assert len(before) > BODY.count(b"\n\n")
-    assert run(path, "db", "rebuild").code == 0
-    assert events() == before
+    assert command(database, tmp_path, "db", "rebuild").code == 0
+    assert behind.asked(database, "SELECT * FROM events ORDER BY pos") == before

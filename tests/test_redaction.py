@@ -270,3 +270,9 @@ def test_a_hostile_url_is_redacted_in_linear_time(piece: str, monkeypatch: pytes
         assert target(whole)
         assert url(whole)
     assert time.monotonic() - began < 4
+
+
+def test_what_is_redacted_already_stays_as_it_is() -> None:
+    once = redaction.headers([(b"Authorization", b"Bearer sk-canary")])
+    assert once == [("Authorization", "REDACTED (16 bytes)")]
+    assert redaction.headers([(name.encode(), value.encode()) for name, value in once]) == once

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import pytest
 
 from recorder.matching import Matcher
 from recorder.proxy import Proxy
@@ -36,8 +37,10 @@ POST = get("/v1/responses", b"Content-Type: application/json", method="POST", bo
 
 
 @asynccontextmanager
-async def mocked(*recordings: Recorded, faults: tuple[str, ...] = (), **how: Any) -> AsyncIterator[tuple[int, Proxy]]:
-    transport: Any = ReplayTransport(Matcher(recordings), **how)
+async def mocked(
+    *recordings: Recorded, faults: tuple[str, ...] = (), strict: bool = True, **how: Any
+) -> AsyncIterator[tuple[int, Proxy]]:
+    transport: Any = ReplayTransport(Matcher(recordings, strict=strict), **how)
     if faults:
         transport = FaultTransport(transport, [parse_fault(fault) for fault in faults])
     proxy = Proxy(transport, Routes())
@@ -78,10 +81,30 @@ async def test_what_broke_off_is_not_ended() -> None:
 @on_uvloop
 async def test_after_a_cut_at_every_event_starting_after_gives_the_rest() -> None:
     recording = of("openai-responses", BODY, cuts=list(itertools.accumulate(map(len, FRAMES))))
-    async with mocked(recording, speed=None) as (port, _):
-        for number in range(len(FRAMES) - 1):
+    async with mocked(recording, speed=None, strict=False) as (port, _):
+        for number, frame in enumerate(FRAMES):
+            async with await RawClient.connect(port) as client:
+                await client.send(POST)
+                await client.read_until(frame)
             rest = await ask(port, get(f"/v1/responses/resp_1?stream=true&starting_after={number}"))
-            assert (rest.status, rest.body) == (b"200 OK", b"".join(FRAMES[number + 1 :]))
+            assert (rest.status, rest.ending) == (b"200 OK", "complete")
+            assert b"".join(FRAMES[: number + 1]) + rest.body == BODY
+
+
+@on_uvloop
+@pytest.mark.parametrize("after", [199, 200, 10**9])
+async def test_after_the_last_event_there_is_an_empty_stream(after: int) -> None:
+    async with mocked(of("openai-responses", BODY), speed=None) as (port, _):
+        rest = await ask(port, get(f"/v1/responses/resp_1?stream=true&starting_after={after}"))
+    assert (rest.status, rest.body, rest.ending) == (b"200 OK", b"", "complete")
+    assert rest.header(b"content-type") == b"text/event-stream"
+
+
+@on_uvloop
+async def test_after_the_last_event_of_what_broke_off_nothing_is_known() -> None:
+    async with mocked(of("openai-responses", BODY, outcome="truncated"), speed=None) as (port, _):
+        rest = await ask(port, get("/v1/responses/resp_1?stream=true&starting_after=199"))
+    assert rest.status == b"404 Not Found"
 
 
 @on_uvloop

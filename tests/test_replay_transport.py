@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
+import threading
 from typing import Any
 
 import httpx
@@ -11,14 +13,15 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from recorder.errors import NotFoundError, UpstreamError
 from recorder.events import Outcome
-from recorder.matching import Matcher
+from recorder.matching import Match, Matcher, Miss, Request
 from recorder.recorded import Piece, Recorded, recorded
 from recorder.sse import FRAME_LIMIT
-from recorder.transports.pace import LOOP, Waiting
-from recorder.transports.replay import MISS_HEADER, ReplayTransport, answer
+from recorder.transports.pace import LOOP, THREAD, Waiting
+from recorder.transports.replay import INLINE_BYTES, MISS_HEADER, ReplayTransport, answer
 from tests.folds import MS, captured
 from tests.test_playback import TestClock
 
@@ -177,6 +180,100 @@ async def test_equal_requests_are_answered_in_recorded_order() -> None:
     bodies = [b'data: {"type":"x","n":%d}\n\n' % number for number in range(3)]
     transport, clock = replaying(*(stream(body, started_ns=n) for n, body in enumerate(bodies)))
     assert [(await replayed(transport, clock))[1][0][1] for _ in bodies] == bodies
+
+
+LOCAL = "localhost:1234"
+
+
+def of_upstream(name: str, body: bytes = BODY, target: str = "/v1/responses") -> Recorded:
+    how = stream(body)
+    return msgspec.structs.replace(how, request=msgspec.structs.replace(how.request, upstream=name, target=target))
+
+
+@pytest.mark.parametrize("target", ["/v1/responses", "/local/v1/responses", "/local/responses"])
+async def test_a_host_that_nobody_named_may_be_any_recorded_upstream(target: str) -> None:
+    transport, clock = replaying(of_upstream("local", target=target))
+    assert (await replayed(transport, clock, request(host=LOCAL)))[0].status_code == 200
+
+
+async def test_a_host_of_the_public_apis_is_no_other_upstream() -> None:
+    transport, clock = replaying(of_upstream("local"))
+    assert (await replayed(transport, clock, request(host="api.openai.com")))[0].status_code == 404
+
+
+async def test_of_several_upstreams_it_is_the_one_that_the_path_tells() -> None:
+    bodies = {name: b'data: {"type":"%b"}\n\n' % name.encode() for name in ("local", "openai")}
+    transport, clock = replaying(*(of_upstream(*each) for each in bodies.items()))
+    [(_, data)] = (await replayed(transport, clock, request(host=LOCAL)))[1]
+    assert data == bodies["openai"]
+
+
+async def test_of_several_upstreams_that_it_may_be_none_is_guessed() -> None:
+    transport, clock = replaying(of_upstream("one"), of_upstream("two"))
+    assert (await replayed(transport, clock, request(host=LOCAL)))[0].status_code == 404
+
+
+@pytest.mark.parametrize(("upstreams", "status"), [(("local",), 200), (("one", "two"), 404)])
+async def test_a_response_of_any_upstream_is_found_by_its_id_if_only_one_made_it(
+    upstreams: tuple[str, ...], status: int
+) -> None:
+    made = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n' + BODY
+    transport, clock = replaying(*(of_upstream(name, made) for name in upstreams))
+    asked = request("GET", "/v1/responses/resp_1?stream=true&starting_after=3", LOCAL, b"")
+    assert (await replayed(transport, clock, asked))[0].status_code == status
+
+
+class Watched(Matcher):
+    """Says in which thread it was asked."""
+
+    thread = 0
+
+    def match(self, request: Request) -> Match | Miss:
+        self.thread = threading.get_ident()
+        return super().match(request)
+
+
+@pytest.mark.parametrize(("size", "beside"), [(INLINE_BYTES, False), (INLINE_BYTES + 1, True)])
+async def test_a_large_body_is_matched_beside_the_loop(size: int, beside: bool) -> None:
+    matcher = Watched([stream()])
+    await ReplayTransport(matcher).handle_async_request(request(body=b"x" * size))
+    assert (matcher.thread != threading.get_ident()) is beside
+
+
+async def test_a_coded_body_is_matched_beside_the_loop_as_what_it_says() -> None:
+    matcher = Watched([stream()])
+    asked = request(body=gzip.compress(ASKED), headers={"content-encoding": "gzip"})
+    assert (await ReplayTransport(matcher, speed=None).handle_async_request(asked)).status_code == 200
+    assert matcher.thread != threading.get_ident()
+
+
+def test_without_an_event_loop_a_large_body_is_matched_at_once() -> None:
+    matcher = Watched([stream()])
+    asking = ReplayTransport(matcher, clock=THREAD).handle_async_request(request(body=b"x" * 2 * INLINE_BYTES))
+    with pytest.raises(StopIteration):
+        asking.send(None)
+    assert matcher.thread == threading.get_ident()
+
+
+async def test_an_answer_with_a_gap_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    end = stream().end
+    assert end is not None
+    whole, gappy = stream(), msgspec.structs.replace(stream(), end=replace(end, gap_chunks=2, gap_bytes=345))
+    await replayed(*replaying(whole))
+    assert not caplog.messages
+    await replayed(*replaying(gappy))
+    assert ["has a gap: 345 bytes of it were not kept" in message for message in caplog.messages] == [True]
+
+
+async def test_a_failure_has_the_recorded_message() -> None:
+    end = stream().end
+    assert end is not None
+    broken = msgspec.structs.replace(stream(), end=replace(end, outcome="upstream_reset", error="broke: ECONNRESET"))
+    transport, _ = replaying(broken)
+    response = await transport.handle_async_request(request())
+    with pytest.raises(UpstreamError, match=r"^broke: ECONNRESET$"):
+        async for _ in response.stream:
+            pass
 
 
 SHAPES: dict[str, tuple[str, str, Any]] = {

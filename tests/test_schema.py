@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from sqlalchemy import Table, UniqueConstraint, create_engine
+from sqlalchemy import Table, create_engine
 
 from recorder import schema
 from recorder.events import Event, Exchange, Session
@@ -56,14 +56,6 @@ def test_the_columns_are_the_fields_of_the_struct(table: Table, struct: type[msg
     assert tuple(column.name for column in table.columns) == struct.__struct_fields__
 
 
-@pytest.mark.parametrize("table", schema.LOG, ids=str)
-def test_every_key_begins_with_the_session(table: Table) -> None:
-    uniques = [constraint for constraint in table.constraints if isinstance(constraint, UniqueConstraint)]
-    for key in (table.primary_key, *uniques, *table.foreign_key_constraints):
-        assert next(iter(key.columns)).name == "session_id"
-    assert not any(index.unique for index in table.indexes)
-
-
 @pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
 def test_a_projections_table_is_its_row(projection: Projection) -> None:
     table = schema.tables_of[projection.name]
@@ -89,12 +81,6 @@ def test_what_is_disposable_can_be_changed_and_deleted(db: sqlite3.Connection) -
             "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", [name]
         ).fetchone() == (0,)
         db.execute(f"DELETE FROM {name}")
-
-
-def test_nothing_is_numbered_or_defaulted_by_the_database() -> None:
-    for table in schema.metadata.tables.values():
-        for column in table.columns:
-            assert (column.default, column.server_default, column.identity) == (None, None, None)
 
 
 def objects(path: Path) -> dict[str, str]:
@@ -152,6 +138,11 @@ REFUSED = [
     "REPLACE INTO exchanges SELECT session_id, exchange_id, started_ns, 'another', provider, api, method, target, "
     "client, client_version, thread_id, turn_id, attempt, resumes_response_id, resumes_after FROM exchanges",
     "REPLACE INTO tombstones VALUES ('gone', 2, 'another', '{}', x'00')",
+    # What is purged stays so.
+    "INSERT INTO sessions VALUES ('gone', 1, 'n', 's', '{}', 'live')",
+    "REPLACE INTO sessions VALUES ('gone', 1, 'n', 's', '{}', 'live')",
+    "INSERT INTO exchanges VALUES ('gone', 'e', 1, 'r', 'p', 'a', 'm', 't', " + ", ".join(["NULL"] * 7) + ")",
+    *(f"{verb} INTO events VALUES ('gone', 'e', 0, {EVENT})" for verb in ("INSERT", "REPLACE", "INSERT OR IGNORE")),
     *(f"INSERT INTO events VALUES ({OPEN}, {pos}, {EVENT})" for pos in (4, 5, -1, 2**62)),
     f"INSERT INTO events VALUES ('s', 'e', 1, {EVENT})",
     f"INSERT INTO events VALUES ({KEY}, 4, {EVENT})",  # after the end

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from sqlalchemy import URL
 
 from recorder.listing import Wanted
 from recorder.log import Log
+from tests.behind import connected
 from tests.conversations import Conversations, answering, asking, call, message, response, thought
-from tests.projected_rows import written
 from tests.serving import Ran, run
 from tests.test_commands import HOSTILE
 from tests.test_terminal import on_terminal
@@ -23,9 +24,8 @@ from tests.test_terminal import on_terminal
 DAY_S = 86_400.0
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
-    made = Conversations(tmp_path_factory.mktemp("listed") / "recorder.db")
+def filled(database: Path | URL) -> Conversations:
+    made = Conversations(database)
     weather = made.session("weather")
     weather.exchange(
         response(*thought("Paris is meant."), *call("get_weather", '{"unit": "kelvin"}', index=1)),
@@ -41,9 +41,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
     return made
 
 
+@pytest.fixture(scope="module")
+def recorded(shared_database: URL) -> Conversations:
+    return filled(shared_database)
+
+
+@pytest.fixture(scope="module")
+def in_file(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
+    """The same for what is shown of it, which is no matter of the engine, and takes a process each."""
+    return filled(tmp_path_factory.mktemp("shown") / "recorder.db")
+
+
 @pytest.fixture
 def sessions(recorded: Conversations) -> Callable[..., Ran]:
-    return lambda *arguments: run(recorded.path, "sessions", *arguments)
+    return lambda *arguments: run(recorded.database, "sessions", *arguments)
 
 
 @pytest.fixture
@@ -74,8 +85,8 @@ def test_what_is_there_of_an_open_session_is_said(told: Callable[..., list[dict[
 
 
 def test_the_keys_are_those_of_the_view(recorded: Conversations, told: Callable[..., list[dict[str, Any]]]) -> None:
-    with written(recorded.path) as connection:
-        view = [row[1] for row in connection.execute("PRAGMA table_info(session_summary)")]
+    with connected(recorded.database) as connection:
+        view = [column[0] for column in connection.execute("SELECT * FROM session_summary").description]
     assert set(view) - {"session_name"} <= set(told()[0]), "the log's own column for that is called name"
 
 
@@ -94,7 +105,7 @@ FILTERS = [
     (("--since", "2026-09-22T12:00:00Z", "--until", "2026-09-23T12:00:00Z"), ["broken"]),
     (("-q", "kelvin"), ["live", "weather"]),
     (("-q", "paris MEANT"), ["weather"]),
-    (("-q", "facade"), ["weather"]),
+    (("-q", "façade SUN"), ["weather"]),
     (("-q", "paris sun"), []),
     (("-q", "kelv"), []),
     (("-q", "kelv*"), ["live", "weather"]),
@@ -113,6 +124,11 @@ def test_sessions_are_found(
     assert [row["name"] for row in told(*filters)] == names
 
 
+def test_in_a_file_accents_make_no_difference(in_file: Conversations) -> None:
+    """A server finds words as they are written."""
+    assert b"weather" in run(in_file.path, "sessions", "-q", "facade").out
+
+
 def test_nothing_found_says_which_filters(sessions: Callable[..., Ran]) -> None:
     ran = sessions("--model", "nosuch", "--since", "7d", "-q", HOSTILE.replace("\x1b", "AND"))
     assert (ran.code, ran.out) == (3, b"")
@@ -123,40 +139,44 @@ def test_nothing_found_says_which_filters(sessions: Callable[..., Ran]) -> None:
     assert sessions("--since", "2d", "--until", "3d").code == 2
 
 
-@given(
-    st.text(max_size=40)
-    | st.sampled_from(['"', "AND", "NEAR(a b)", "text:x", "a*", "*", "**", '"*', "-*", "^a", "-a", "()", "", " ", "\0"])
+TEXTS = st.text(max_size=40) | st.sampled_from(
+    ['"', "AND", "NEAR(a b)", "text:x", "a*", "*", "**", '"*', "-*", "^a", "-a", "()", "", " ", "\0"]
 )
-async def test_any_text_can_be_searched_for(recorded: Conversations, words: str) -> None:
-    async with await Log.open(recorded.path) as log:
-        wanted = Wanted(words=words.encode("utf-8", "replace").decode())
-        assert len(await log.sessions(None, wanted)) <= 3
+
+
+@settings(max_examples=6)  # of many texts each: to open a log takes longer than to ask
+@given(st.lists(TEXTS, min_size=10, max_size=20))
+async def test_any_text_can_be_searched_for(recorded: Conversations, texts: list[str]) -> None:
+    async with await Log.open(recorded.database) as log:
+        for words in texts:
+            wanted = Wanted(words=words.encode("utf-8", "replace").decode())
+            assert len(await log.sessions(None, wanted)) <= 3
 
 
 async def test_a_word_of_a_message_finds_its_session(recorded: Conversations) -> None:
-    async with await Log.open(recorded.path) as log:
+    async with await Log.open(recorded.database) as log:
         for word in ("Paris", "is", "meant", "291", "unit", "get"):
             found = [row.name for row in await log.sessions(None, Wanted(words=word))]
             assert found == (["weather"] if word != "get" else []), "names of tools are not searched"
 
 
-def test_sessions_are_readable_on_a_terminal(recorded: Conversations) -> None:
-    shown = on_terminal(80, "sessions", "--db", recorded.path)
+def test_sessions_are_readable_on_a_terminal(in_file: Conversations) -> None:
+    shown = on_terminal(80, "sessions", "--db", in_file.path)
     assert shown[0].split() == ["session", "name", "last", "exchanges", "status", "errors"]
     assert len(shown[1].split()[0]) >= 18
     assert all(cell_len(line) <= 80 for line in shown)
-    wide = on_terminal(220, "sessions", "--db", recorded.path)
+    wide = on_terminal(220, "sessions", "--db", in_file.path)
     assert {"title", "turns", "model", "tokens", "tools", "status", "lasted"} < set(wide[0].split())
     assert "2,468/912" in wide[-1]
 
 
-async def test_a_limit_takes_the_newest_of_those_that_are_wanted(tmp_path: Path) -> None:
-    made = Conversations(tmp_path / "recorder.db")
-    for number in range(30):
+async def test_a_limit_takes_the_newest_of_those_that_are_wanted(database: URL) -> None:
+    made = Conversations(database)
+    for number in range(12):
         made.session(f"run-{number}", number * 60.0).exchange(response(*message("Hello.")), asking("Hello?"))
-    async with await Log.open(made.path) as log:
+    async with await Log.open(database) as log:
         every = await log.sessions()
-        assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(30))]
+        assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(12))]
         assert await log.sessions(7) == every[:7]
         assert await log.sessions(7, Wanted(model="gpt")) == every[:7]
 

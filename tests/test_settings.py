@@ -58,6 +58,7 @@ OPTIONS = [
     if isinstance(option, click.Option)
 ]
 VALUES = {
+    "gone_after": "2h",
     "upstream": "a=http://a b=http://b",
     "url": "http://x",
     "host": "::1",
@@ -65,13 +66,16 @@ VALUES = {
     "since": "3d",
     "until": "3d",
     "param": "a 1",
+    "token": "a" * 22,
+    "only": "usage",
+    "older_than": "3d",
 }
 
 
 def another(option: click.Option) -> str:
     """A value that is not the default."""
     if option.is_flag:
-        return "1"
+        return "0" if option.default is True else "1"
     if isinstance(option.type, click.Choice):
         return next(str(choice) for choice in option.type.choices if choice != option.default)
     return VALUES.get(str(option.name), "3")

@@ -329,6 +329,7 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
         assert "It is 18 °C".encode() in out
 
 
+@pytest.mark.timed
 async def test_a_stream_is_shown_while_it_runs_and_after(tmp_path: Path) -> None:
     def shown(*, has_ended: bool) -> Any:
         """The exchange, once there is text in it."""

@@ -13,11 +13,13 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.migrate import APPLICATION_ID
 from recorder.sqlite import (
     MIGRATION,
     READER,
     WRITER,
     Recipe,
+    application_id,
     apply,
     create_file,
     meaning,
@@ -26,6 +28,11 @@ from recorder.sqlite import (
     write_lock,
     writer_engine,
 )
+from recorder.statements import Statement
+from recorder.store import Store
+from tests.log_rows import add, begin, make_events
+
+PAGE_BYTES = 4096
 
 
 @pytest.fixture
@@ -211,3 +218,16 @@ def test_an_error_of_sqlite_has_a_meaning(code: int | None, kind: type[StoreErro
     assert type(found) is kind
     assert "/d/log.db" in str(found)
     assert str(found).endswith(".")
+
+
+def test_a_file_that_is_half_of_a_checkpoint_is_whole_with_its_wal(tmp_path: Path) -> None:
+    """Its header speaks of pages that are still in the WAL only: the first page is copied first."""
+    before, half = tmp_path / "log.db", tmp_path / "half.db"
+    with Store(before) as store:
+        small = before.read_bytes()
+        add(store, make_events(begin(store), [b"x" * 100_000] * 5))
+        Path(f"{half}-wal").write_bytes(Path(f"{before}-wal").read_bytes())
+    half.write_bytes(before.read_bytes()[:PAGE_BYTES] + small[PAGE_BYTES:])
+    assert application_id(half) == APPLICATION_ID
+    with Store(half) as store, store.transaction():
+        assert len(list(store.ask(Statement("SELECT pos FROM events"), {}))) == 5

@@ -176,6 +176,7 @@ def test_an_endless_frame_needs_bounded_memory() -> None:
     assert [piece.kind for piece in splitter.close()] == ["tail"]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("filler", [b"x", b"x\r", b"x\n", b"\r\n: "])
 def test_work_is_linear_in_single_bytes(filler: bytes) -> None:
     def cost(size: int) -> float:

@@ -17,7 +17,7 @@ import openai
 import pytest
 
 from recorder import testing
-from recorder.errors import NotFoundError
+from recorder.errors import NotFoundError, RecorderError
 from recorder.playback import Clock
 from recorder.recorded import Recorded
 from recorder.testing import (
@@ -389,15 +389,24 @@ def test_threads_may_share_a_transport() -> None:
     transport.assert_all_used()
 
 
+def test_a_recording_with_a_gap_is_no_answer() -> None:
+    held = whole("gemini")
+    assert held.end is not None
+    gap = msgspec.structs.replace(held, end=msgspec.structs.replace(held.end, gap_chunks=1))
+    for make in (replay_transport, async_replay_transport):
+        with pytest.raises(RecorderError, match=r"Exchange 2 has a gap, bytes that were not kept: record it anew\."):
+            make([held, gap])
+
+
 def test_importing_it_loads_nothing_heavy() -> None:
-    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "httpx2", "aiohttp", "click", "uvicorn"}
+    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "httpx2", "click", "uvicorn"}
     assert not heavy & loaded_by("import recorder.testing")
 
 
 def test_a_replay_loads_no_database() -> None:
     loaded = loaded_by("import recorder.testing; recorder.testing.replay_transport([])")
     assert "httpx2" in loaded
-    assert not {"sqlalchemy", "click", "httpx", "aiohttp"} & loaded
+    assert not {"sqlalchemy", "click", "httpx"} & loaded
 
 
 def test_every_public_name_is_there() -> None:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from recorder.errors import NotFoundError
-from recorder.testing import async_recording_transport, recorded_in, recording_transport
+from recorder.capture import Capture
+from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.cassettes.writing import cassette, save
+from recorder.dialects import by_name
+from recorder.errors import NotFoundError, RecorderError
+from recorder.events import Event, Exchange, Session
+from recorder.heads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
+from recorder.location import database_url
+from recorder.store import Store
+from recorder.testing import (
+    async_recording_transport,
+    async_replay_transport,
+    recorded_in,
+    recording_transport,
+    replay_transport,
+)
+from recorder.testing.contents import in_cassette
+from tests.log_rows import add, make_exchange, make_session
 from tests.loops import eventually
 from tests.played import streamed, streamed_async
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, answer, chunked
@@ -49,6 +66,39 @@ async def test_failures_are_recorded_in_process_as_what_they_are(failure: str, t
     again = await replayed("openai-chat", httpx2, recording, asynchronous=False)
     assert came.failure is not None
     assert (again.events, again.failure) == (came.events, came.failure)
+
+
+def with_a_gap() -> tuple[Session, Exchange, list[Event]]:
+    session = make_session()
+    exchange = make_exchange(session)
+    capture = Capture(session.session_id, exchange.exchange_id, by_name(exchange.api), 0)
+    head = RequestHead(exchange.exchange_id, session.session_id, 1, "POST", exchange.target, "openai", [])
+    events = capture.request(head, b"{}", wire=b"{}")
+    events += capture.response(1, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
+    events += capture.chunk(2, b"data: 1\n\n")
+    events += capture.gap(GapRecord("response", 1, 9, "", 3, 3, "the disk was full"))
+    return session, exchange, [*events, *capture.end(4, ExchangeEnd("eof"))]
+
+
+def test_a_recording_with_a_gap_is_no_answer(tmp_path: Path) -> None:
+    """Neither from a database nor from a cassette."""
+    session, exchange, events = with_a_gap()
+    path = tmp_path / "run.sse.jsonl"
+    save(path, cassette(session, [(exchange, events)]))
+    with Store(database_url(tmp_path / "runs.db")) as store:
+        with store.transaction():
+            store.add_session(session)
+            store.add_exchange(exchange)
+        add(store, events)
+    plays: list[Callable[[], object]] = [
+        lambda: recorded_in(tmp_path / "runs.db"),
+        lambda: replay_transport(read_cassette(path)),
+        lambda: async_replay_transport(read_cassette(path)),
+        lambda: in_cassette(path).recordings(),
+    ]
+    for play in plays:
+        with pytest.raises(RecorderError, match=r"^Exchange 1 has a gap, bytes that were not kept: record it anew\.$"):
+            play()
 
 
 async def test_a_program_that_closes_nothing_is_recorded_nevertheless(tmp_path: Path) -> None:

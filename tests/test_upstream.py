@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
 from recorder.errors import UpstreamError, UsageError
-from recorder.transports.upstream import HEAD_BYTES, UpstreamTransport
+from recorder.transports.reply import HEAD_BYTES
+from recorder.transports.upstream import UpstreamTransport
 from tests.loops import both_loops, eventually
 from tests.sockets import (
     LAST_CHUNK,
@@ -21,12 +27,17 @@ from tests.sockets import (
     Reset,
     ScriptedUpstream,
     Send,
+    Sleep,
     Stall,
     Wait,
     answer,
     chunked,
     head,
 )
+
+
+def answer_bytes(body: bytes) -> bytes:
+    return head(b"Content-Length: %d" % len(body)) + body
 
 
 @asynccontextmanager
@@ -98,11 +109,32 @@ async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> 
 
 
 @both_loops
-async def test_a_header_that_cannot_be_sent_as_it_is_is_refused() -> None:
+async def test_the_bytes_of_a_header_go_out_as_they_are() -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
-        request = httpx.Request("GET", upstream.base, headers=[(b"x-a", b"\xff")])
-        with pytest.raises(UsageError, match="UTF-8"):
-            await client.handle_async_request(request)
+        request = httpx.Request("GET", upstream.base, headers=[(b"x-a", b"\xe4\xff\t\xc3\xa4")])
+        await body_of(await client.handle_async_request(request))
+    assert b"\r\nx-a: \xe4\xff\t\xc3\xa4\r\n" in upstream.requests[0]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\r\nx-b: 2")]),
+        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\nx-b: 2")]),
+        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\rx-b: 2")]),
+        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a\r\nx-b", b"1")]),
+        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\0")]),
+        httpx.Request("GET", "http://127.0.0.1/", extensions={"target": b"/ HTTP/1.1\r\nx-b: 2\r\n\r\nGET /"}),
+        httpx.Request("GET", "http://127.0.0.1/", extensions={"target": b"/x y"}),
+    ],
+    ids=["CRLF", "LF", "CR", "in a name", "NUL", "in the target", "a space in the target"],
+)
+@both_loops
+async def test_a_request_that_would_be_read_as_another_is_refused(request_: httpx.Request) -> None:
+    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+        request_.url = request_.url.copy_with(port=upstream.port)
+        with pytest.raises(UsageError, match="cannot be forwarded"):
+            await client.handle_async_request(request_)
     assert upstream.connections == 0
 
 
@@ -162,6 +194,16 @@ async def test_a_head_up_to_the_limit_is_read() -> None:
     response, _, outcome = await get([Send(head_of(HEAD_BYTES))])
     assert sum(len(name) + len(value) for name, value in response.headers.raw) == HEAD_BYTES
     assert outcome == "eof"
+
+
+@both_loops
+async def test_trailers_without_an_end_are_an_error() -> None:
+    for flood in (b"X-Trailer: " + b"x" * 1000 + b"\r\n", b"x" * 1000):
+        script: list[Action] = [Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: "), Flood(flood)]
+        async with ScriptedUpstream(script) as upstream, transport() as client:
+            response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+            assert await asyncio.wait_for(body_of(response), 5) == (b"all", "upstream_reset")
+            await asyncio.wait_for(upstream.gone.wait(), 1)
 
 
 TOO_LONG: dict[str, list[Action]] = {
@@ -257,7 +299,7 @@ async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: 
     script, wanted = UNANSWERED[case]
     async with ScriptedUpstream(answer(b"first"), script) as upstream, transport() as client:
         await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base)))
-        with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where aiohttp would try again
+        with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where others try again
             await client.handle_async_request(httpx.Request(method, upstream.base + "/?key=secret"))
     assert raised.value.outcome == wanted
     assert "secret" not in str(raised.value)
@@ -269,7 +311,7 @@ async def test_an_upstream_that_is_not_there_is_unreachable() -> None:
     async with ScriptedUpstream([Close()]) as upstream:
         base = upstream.base
     async with transport() as client:
-        for url in (base, "http://no-such-host.invalid/"):
+        for url in (base, "http://no-such-host.invalid/", f"http://{'x' * 64}.invalid/"):
             with pytest.raises(UpstreamError) as raised:
                 await client.handle_async_request(httpx.Request("GET", url))
             assert raised.value.outcome == "upstream_unreachable"
@@ -289,3 +331,102 @@ async def test_closing_a_response_early_closes_its_connection() -> None:
 async def test_a_head_response_has_no_body_and_keeps_its_length() -> None:
     response, body, outcome = await get([Send(head(b"Content-Length: 1000"))], method="HEAD")
     assert (response.headers["content-length"], body, outcome) == ("1000", b"", "eof")
+
+
+LEFT_OVER: dict[str, list[Action]] = {
+    "behind the body": [Send(answer_bytes(b"one") + b"more")],
+    "another response": [Send(answer_bytes(b"one") + answer_bytes(b"nobody asked"))],
+    "afterwards": [Send(answer_bytes(b"one")), Sleep(0.02), Send(answer_bytes(b"nobody asked"))],
+    "that it closes": [Send(head(b"Content-Length: 3", b"Connection: close") + b"one")],
+    "of HTTP/1.0": [Send(b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\none")],
+}
+
+
+@pytest.mark.parametrize("case", LEFT_OVER)
+@both_loops
+async def test_a_connection_with_anything_left_over_is_not_used_again(case: str) -> None:
+    async with ScriptedUpstream(LEFT_OVER[case], answer(b"two")) as upstream, transport() as client:
+        for wanted in (b"one", b"two"):
+            response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+            assert await body_of(response) == (wanted, "eof")
+            await asyncio.sleep(0.05)  # until what is left over has come
+    assert upstream.connections == 2
+
+
+@both_loops
+async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() -> None:
+    """A server that answers before it has read the body would take its rest for the next request."""
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"the beginning"
+            await asyncio.Event().wait()
+
+    async with ScriptedUpstream(answer(b"no"), read_request=False) as upstream, transport() as client:
+        request = httpx.Request(
+            "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Endless()
+        )
+        assert (await body_of(await client.handle_async_request(request)))[1] == "eof"
+        await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base)))
+        assert upstream.connections == 2
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate for 127.0.0.1, in one file."""
+    folder = tmp_path_factory.mktemp("tls")
+    if shutil.which("openssl") is None:
+        pytest.skip("There is no openssl to make a certificate with.")
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *subject]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
+    return both
+
+
+@asynccontextmanager
+async def over_tls(certificate: Path, answers: bytes) -> AsyncIterator[str]:
+    """A server that answers every request over TLS; its URL."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(answers)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    try:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    finally:
+        server.close()
+
+
+@both_loops
+async def test_an_upstream_is_spoken_to_over_tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    long = b"x" * 300_000
+    async with over_tls(certificate, answer_bytes(long)) as url, transport() as client:
+        for _ in range(3):
+            response = await client.handle_async_request(httpx.Request("GET", url))
+            assert await body_of(response) == (long, "eof")
+
+
+@both_loops
+async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
+    async with over_tls(certificate, answer_bytes(b"secret")) as url, transport() as client:
+        with pytest.raises(UpstreamError, match="TLS certificate") as raised:
+            await client.handle_async_request(httpx.Request("GET", url))
+        assert raised.value.outcome == "upstream_unreachable"
+
+
+@both_loops
+async def test_a_server_without_tls_is_said(certificate: Path) -> None:
+    async with ScriptedUpstream([Send(b"SSH-2.0-OpenSSH_9.2\r\n"), Stall()], read_request=False) as upstream:
+        async with transport() as client:
+            with pytest.raises(UpstreamError) as raised:
+                await client.handle_async_request(httpx.Request("GET", f"https://127.0.0.1:{upstream.port}/"))
+            assert raised.value.outcome == "upstream_unreachable"

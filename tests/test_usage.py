@@ -6,10 +6,8 @@ import contextlib
 import csv
 import io
 import json
-import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,10 +15,12 @@ import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import URL
 
 from recorder.commands.times import LARGEST_NS, At, Instant, Moment
 from recorder.schema import STALE
 from recorder.tally import By
+from tests.behind import connected
 from tests.conversations import Conversations, answering, asking, call, message, response
 from tests.serving import Ran, run
 from tests.test_terminal import on_terminal
@@ -31,9 +31,8 @@ CACHED = {**TOKENS, "input_tokens_details": {"cached_tokens": 400}}
 THOUGHT = {**TOKENS, "output_tokens_details": {"reasoning_tokens": 41}}
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
-    made = Conversations(tmp_path_factory.mktemp("used") / "recorder.db")
+def filled(database: Path | URL) -> Conversations:
+    made = Conversations(database)
     first = made.session("first")
     calls = [*call("roll", "{}"), *call("look", "{}", index=1, call_id="call_2"), *call("roll", "{}", index=2)]
     first.exchange(response(*calls, id="resp_1", usage=CACHED), asking("Roll."), client="codex")
@@ -47,9 +46,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
     return made
 
 
+@pytest.fixture(scope="module")
+def recorded(shared_database: URL) -> Conversations:
+    return filled(shared_database)
+
+
+@pytest.fixture(scope="module")
+def in_file(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
+    """The same for what is shown of it, which is no matter of the engine, and takes a process each."""
+    return filled(tmp_path_factory.mktemp("shown") / "recorder.db")
+
+
 @pytest.fixture
 def usage(recorded: Conversations) -> Callable[..., Ran]:
-    return lambda *arguments: run(recorded.path, "usage", *arguments)
+    return lambda *arguments: run(recorded.database, "usage", *arguments)
 
 
 @pytest.fixture
@@ -63,10 +73,10 @@ def told(usage: Callable[..., Ran]) -> Callable[..., list[dict[str, Any]]]:
     return ask
 
 
-def from_sql(path: Path, statement: str) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.row_factory = sqlite3.Row
-        return [dict(row) for row in connection.execute(statement)]
+def from_sql(database: Path | URL, statement: str) -> list[dict[str, Any]]:
+    with connected(database) as connection:
+        cursor = connection.execute(statement)
+        return [dict(zip([column[0] for column in cursor.description], row, strict=True)) for row in cursor]
 
 
 KEYS = [
@@ -97,7 +107,7 @@ def test_sessions_of_one_name_are_not_one(told: Callable[..., list[dict[str, Any
 def test_the_numbers_are_those_of_the_view(
     recorded: Conversations, told: Callable[..., list[dict[str, Any]]], by: By
 ) -> None:
-    view = from_sql(recorded.path, f"SELECT * FROM usage_by_{by}")
+    view = from_sql(recorded.database, f"SELECT * FROM usage_by_{by}")
     assert sorted(told("--by", by), key=str) == sorted(view, key=str)
 
 
@@ -128,29 +138,29 @@ def test_csv_has_the_names_of_the_columns(usage: Callable[..., Ran], told: Calla
     assert rows == [["" if value is None else str(value) for value in row.values()] for row in expected]
 
 
-def test_numbers_are_grouped_and_summed_for_people_only(recorded: Conversations, usage: Callable[..., Ran]) -> None:
-    shown = on_terminal(160, "usage", "--db", recorded.path)
+def test_numbers_are_grouped_and_summed_for_people_only(in_file: Conversations) -> None:
+    shown = on_terminal(160, "usage", "--db", in_file.path)
     assert [line.split()[0] for line in shown] == ["model", "gpt-5", "gpt-6", "total"]
     assert shown[-1].split()[1:5] == ["4", "3", "3,000", "400"]
     assert "41 %" in shown[1]
-    piped = usage().out.decode().splitlines()
+    piped = run(in_file.path, "usage").out.decode().splitlines()
     assert [line.split()[0] for line in piped] == ["model", "gpt-5", "gpt-6"]
     assert piped[1].split()[3] == "2000"
-    assert [line.split()[0] for line in on_terminal(160, "usage", "--by", "tool", "--db", recorded.path)][-1] == "roll"
+    assert [line.split()[0] for line in on_terminal(160, "usage", "--by", "tool", "--db", in_file.path)][-1] == "roll"
 
 
-def test_the_ids_of_a_table_can_be_pasted_back(recorded: Conversations) -> None:
-    [_, *sessions, total] = on_terminal(200, "usage", "--by", "session", "--db", recorded.path)
+def test_the_ids_of_a_table_can_be_pasted_back(in_file: Conversations) -> None:
+    [_, *sessions, total] = on_terminal(200, "usage", "--by", "session", "--db", in_file.path)
     for line in sessions:
         short, name = line.split()[:2]
         assert len(short) >= 18
-        assert run(recorded.path, "show", short).out.decode().startswith(f"{name} · {short}")
+        assert run(in_file.path, "show", short).out.decode().startswith(f"{name} · {short}")
     assert total.split()[0] == "total"
 
 
 @pytest.mark.parametrize("by", get_args(By))
-def test_the_table_is_readable_on_eighty_columns(recorded: Conversations, by: By) -> None:
-    header, *lines = on_terminal(80, "usage", "--by", by, "--db", recorded.path)
+def test_the_table_is_readable_on_eighty_columns(in_file: Conversations, by: By) -> None:
+    header, *lines = on_terminal(80, "usage", "--by", by, "--db", in_file.path)
     assert {"exchanges", "input", "output"} < set(header.split())
     assert max(map(len, (header, *lines))) <= 80
 
@@ -168,34 +178,34 @@ def test_wrong_use_is_answered_with_one_sentence(usage: Callable[..., Ran]) -> N
         assert sentence in ran.err
 
 
-def test_nothing_used_yet_is_exit_code_three(tmp_path: Path) -> None:
-    made = Conversations(tmp_path / "recorder.db")
+def test_nothing_used_yet_is_exit_code_three(database: URL) -> None:
+    made = Conversations(database)
     made.session("empty")
-    ran = run(made.path, "usage")
+    ran = run(made.database, "usage")
     assert (ran.code, ran.err) == (3, "Error: No exchange that asks a model for something has ended yet.\n")
-    assert run(made.path, "usage", "--json").out == b"[]\n"
+    assert run(made.database, "usage", "--json").out == b"[]\n"
 
 
-def test_projections_that_are_not_up_to_date_are_mentioned(tmp_path: Path) -> None:
-    made = Conversations(tmp_path / "recorder.db")
+def test_projections_that_are_not_up_to_date_are_mentioned(database: URL) -> None:
+    made = Conversations(database)
     made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
-    assert all(run(made.path, verb).err == "" for verb in ("usage", "sessions"))
-    with closing(sqlite3.connect(made.path)) as connection, connection:
+    assert all(run(made.database, verb).err == "" for verb in ("usage", "sessions"))
+    with connected(database) as connection:
         connection.execute("INSERT INTO rebuilds VALUES ('projections', '', '')")
     for arguments in (("usage",), ("sessions",), ("sessions", "--model", "gpt")):
-        ran = run(made.path, *arguments)
+        ran = run(made.database, *arguments)
         assert (ran.code, ran.err) == (0, f"{STALE}\n")
 
 
-def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(tmp_path: Path) -> None:
-    made = Conversations(tmp_path / "recorder.db")
+def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(database: URL) -> None:
+    made = Conversations(database)
     made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
-    with closing(sqlite3.connect(made.path)) as connection, connection:
+    with connected(database) as connection:
         connection.execute("DELETE FROM p_exchanges_v1")
         connection.execute("DELETE FROM p_usage_v1")
-    ran = run(made.path, "usage")
+    ran = run(made.database, "usage")
     assert (ran.code, ran.err) == (3, f"Error: {STALE}\n")
-    ran = run(made.path, "usage", "--json")
+    ran = run(made.database, "usage", "--json")
     assert (ran.code, ran.out, ran.err) == (0, b"[]\n", f"{STALE}\n")
 
 

@@ -213,6 +213,8 @@ END
 
 
 def upgrade() -> None:
+    if op.get_bind().dialect.name != "sqlite":
+        return  # there the log begins with 0004
     for statement in (APPLICATION_ID, *TABLES, *INDEXES, *VIEWS, *TRIGGERS):
         op.get_bind().exec_driver_sql(statement)
 

@@ -8,13 +8,27 @@ end before its first record is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.events import Session
 from recorder.records import Mark
 
 SIZE_LIMIT = 2**30
 """Bytes of a file: a thousand times the largest stream we have seen. What is larger is no cassette but a mistake."""
+
+SUFFIX = ".sse.jsonl"
+"""Of our own: what git, tests and people know a cassette by."""
+
+
+def refused(path: Path | str, error: OSError) -> RecorderError:
+    """What it means that a file cannot be opened or read: one sentence, whatever it was wanted for."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return NotFoundError(f"There is no file {path}.")
+    if isinstance(error, IsADirectoryError):
+        return UsageError(f"{path} is a directory: name the files in it.")
+    return RecorderError(f"The file {path} cannot be read: {error.strerror}.")
 
 
 class Entry(NamedTuple):

@@ -1,8 +1,8 @@
 """What is wrong with a cassette: sentences for people, each with its line. Never raises for what stands in the file.
 
 A cassette that can be read may still be wrong: it breaks off, its sums are not those of its lines, or it holds what
-looks like a key. Headers are redacted when they are recorded, and again when a cassette is read; a body is kept as it
-was sent, and only this check looks into it.
+looks like a secret. Requests are redacted when they are recorded, and headers again when a cassette is read; a response
+is kept as it came, and so is what somebody has written into the file: only this check looks into those.
 """
 
 from __future__ import annotations
@@ -21,22 +21,11 @@ from recorder.cassettes.steps import Sums, clean_headers
 from recorder.errors import RecorderError
 from recorder.events import BODY_KINDS, Event, Exchange
 from recorder.heads import EndRecord
+from recorder.secrets import find
 
 FINDINGS_LIMIT = 100  # of one cassette: who sees a hundred looks at the file
 
-_KEYS = {
-    "a key of OpenAI or Anthropic": rb"sk-(?:proj-|svcacct-|admin-|ant-|or-v1-)?[A-Za-z0-9_-]{20,}",
-    "a key of Google": rb"AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,}",
-    "a key of xAI, Groq or Hugging Face": rb"xai-[A-Za-z0-9]{40,}|gsk_[A-Za-z0-9]{40,}|hf_[A-Za-z0-9]{30,}",
-    "a key of AWS": rb"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
-    "a token of GitHub or GitLab": rb"gh[opsru]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}|glpat-[A-Za-z0-9_-]{20,}",
-    "a token of Slack": rb"xox[abeoprs]-[A-Za-z0-9-]{20,}",
-    "a bearer token": rb"[Bb]earer [A-Za-z0-9._~+/=-]{20,}",
-    "a JSON web token": rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-    "a private key": rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----",
-}
-_ANY_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + b"|".join(b"(%b)" % each for each in _KEYS.values()) + b")")
-_NAMES = list(_KEYS)
+_BEARER = re.compile(rb"[Bb]earer [A-Za-z0-9._~+/=-]{20,}")
 _BASE64 = re.compile(rb'"base64"\s*:\s*"([A-Za-z0-9+/=]*)"')
 
 Finding = tuple[int, str]
@@ -109,16 +98,18 @@ class _Course:
 def _in_lines(file: BinaryIO) -> Iterator[Finding]:
     file.seek(0)
     for number, written in enumerate(iter(lambda: file.readline(LINE_LIMIT), b""), 1):
-        yield from ((number, f"it holds {name}") for name in _keys(written))
+        yield from ((number, f"it holds what looks like a secret ({name})") for name in _keys(written))
         if not written.startswith(b"["):
             yield from ((number, f"the header {name} is not redacted") for name in _unredacted(written))
 
 
 def _keys(written: bytes) -> list[str]:
-    """What looks like a key in a line, or in the bytes that it has in base64."""
+    """What is shaped like a secret in a line, or in the bytes that it has in base64."""
     texts = [written, *(_decoded(found[1]) for found in _BASE64.finditer(written))]
-    found = (found for text in texts for found in _ANY_KEY.finditer(text))
-    return sorted({_NAMES[each.lastindex - 1] for each in found if each.lastindex})
+    kinds = {hit.kind for text in texts for hit in find(text)}
+    if any(_BEARER.search(text) for text in texts):
+        kinds.add("bearer-token")
+    return sorted(kinds)
 
 
 def _decoded(given: bytes) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 
 from recorder.sse import BOM, Splitter, parse
 
-Format = Literal["sse", "payloads", "json", "jsonl", "cassette", "har"]
+Format = Literal["sse", "payloads", "json", "jsonl", "cassette", "har", "vcr"]
 
 HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
 PAYLOADS = 50  # that are looked at: one of the first says what it is, in every format
@@ -23,6 +23,11 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
     "jsonl": re.compile(rb'\s*\{\s*"recorder_export"\s*:'),
     "cassette": re.compile(rb'\s*\{\s*"recorder_cassette"\s*:'),
     "har": re.compile(rb'\s*\{\s*"log"\s*:\s*\{'),
+    "vcr": re.compile(
+        rb'\s*\{\s*(?:"version"\s*:\s*1\s*,\s*)?"interactions"\s*:\s*\['
+        rb"|(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:(?:version|metadata|recorded_with)\s*:.*?^)?(?:http_)?interactions\s*:",
+        re.MULTILINE | re.DOTALL,
+    ),
 }
 _FIELD = re.compile(rb"^(?:(?:event|data|id|retry|error)(?::|\r?$)|:)", re.MULTILINE)
 _ANTHROPIC = frozenset(

@@ -15,6 +15,7 @@ import msgspec
 
 from recorder import redaction
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.calls import true_headers, upstream_of
 from recorder.cassettes.content import (
     HEAD_BYTES,
     Format,
@@ -33,12 +34,11 @@ from recorder.sse import Splitter
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
+DOCUMENT_LIMIT = 64 * 2**20  # of a JSON document, held several times over as bytes, text and values: as for a payload
 BLOCK_BYTES = 256 * 1024  # of a body, read at a time
 
-_PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
 _WITH_EVENT_LINE = frozenset({"openai-responses", "anthropic"})
 _MODEL = re.compile(r"[\w.-]+")
-_DROPPED = frozenset({"content-encoding", "content-length", "transfer-encoding"})  # of a body that is here as text
 
 
 class Request(NamedTuple):
@@ -70,7 +70,7 @@ def read_request(data: bytes) -> Request:
     parts = urlsplit(stored.url)
     target = redaction.target((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
     given = [(name.encode(), text.encode()) for name, text in (stored.headers or {}).items()]
-    headers = [(name, text) for name, text in redaction.headers(given) if name.lower() not in _DROPPED]
+    headers = true_headers(redaction.headers(given))
     return Request((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
 
 
@@ -86,7 +86,7 @@ class Foreign:
     def __init__(self, file: BinaryIO, format: Format, dialect: str | None, request: Request | None) -> None:
         """Raises `RecorderError` if that is not what the file holds. `dialect` is guessed if it is `None`."""
         file.seek(0)
-        head = file.read(HEAD_BYTES if format != "json" else -1)
+        head = file.read(HEAD_BYTES if format != "json" else DOCUMENT_LIMIT + 1)
         _CHECKS[format](file, head)
         payloads = list(payloads_of(format, head))
         self._file, self._format = file, format
@@ -136,7 +136,7 @@ class Foreign:
             started_ns=names.now_ns(),
             method=self._request.method,
             target=self._path,
-            upstream=_PROVIDERS.get(self._dialect, self._dialect),
+            upstream=upstream_of(self._dialect),
             headers=list(self._request.headers),
             imported=Imported(session),
         )
@@ -197,6 +197,8 @@ def _check_payloads(file: BinaryIO, head: bytes) -> None:
 
 
 def _check_document(file: BinaryIO, data: bytes) -> None:
+    if len(data) > DOCUMENT_LIMIT:
+        raise RecorderError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API sends as one JSON document")
     if not isinstance(value(data.removeprefix(b"\xef\xbb\xbf")), dict | list):
         raise RecorderError("it is no JSON document")
 

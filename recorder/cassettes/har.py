@@ -17,6 +17,7 @@ import msgspec
 
 from recorder import redaction
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.calls import true_headers, upstream_of
 from recorder.cassettes.header import nanoseconds
 from recorder.cassettes.lines import SECONDS_LIMIT
 from recorder.dialects import by_path
@@ -29,8 +30,6 @@ from recorder.sse import Splitter, parse
 HAR_LIMIT = 256 * 2**20  # held in memory several times over: hours of a browser, with images
 BLOCK_BYTES = 256 * 1024  # of a body without frames, told at a time
 
-_PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
-_DROPPED = frozenset({"content-encoding", "content-length", "transfer-encoding"})  # of a body that is here as text
 _BEFORE_HEAD = ("blocked", "dns", "connect", "send", "wait")  # `ssl` is part of `connect`
 _VERSIONS = {"http/1.0": "1.0", "http/2": "2", "http/2.0": "2", "h2": "2", "h3": "3", "http/3": "3", "http/3.0": "3"}
 _OUTCOMES: dict[str, Outcome] = {"net::ERR_ABORTED": "client_disconnect"}
@@ -148,7 +147,7 @@ class _Heard(NamedTuple):
             started_ns=self.started_ns,
             method=method,
             target=redaction.target(target),
-            upstream=_PROVIDERS.get(dialect, dialect),
+            upstream=upstream_of(dialect),
             headers=_headers(self.call.request.headers),
             imported=Imported(session),
         )
@@ -190,8 +189,7 @@ def _response_head(response: _Response) -> ResponseHead:
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
     """Redacted; without pseudo-headers, and without those of the coding, which is undone."""
     given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
-    kept = redaction.headers((name, said) for name, said in given if not name.startswith(b":"))
-    return [(name, said) for name, said in kept if name.lower() not in _DROPPED]
+    return true_headers(redaction.headers((name, said) for name, said in given if not name.startswith(b":")))
 
 
 def _target(url: str) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from recorder import __version__
+from recorder.cassettes.calls import url
 from recorder.cassettes.header import instant
 from recorder.heads import Header
 from recorder.recorded import Recorded
@@ -64,11 +65,10 @@ def _events(each: Recorded) -> Iterator[tuple[Any, Fields]]:
 
 def _request(each: Recorded) -> dict[str, Any]:
     request = each.request
-    host = next((said for name, said in request.headers if name.lower() == "host"), f"{request.upstream}.invalid")
     body = {"mimeType": _mime_type(request.headers), "text": each.request_body.decode("utf-8", "replace")}
     return {
         "method": request.method,
-        "url": f"https://{host}{request.target}",
+        "url": url(request),
         "httpVersion": "HTTP/1.1",
         "headers": _pairs(request.headers),
         "cookies": [],

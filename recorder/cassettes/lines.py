@@ -52,6 +52,8 @@ def line(written: str) -> bytes:
     return _UNSEEN.sub(lambda unseen: f"\\u{ord(unseen[0]):04x}", written).encode() + b"\n"
 
 
+_HOW = "; mend it, or write the cassette anew with `recorder export SESSION --format cassette`"
+
 DEPTH_LIMIT = 200  # of nesting: ten times what APIs send, and a fifth of what Python's own reader can do
 PAYLOAD_DEPTH = DEPTH_LIMIT - 8  # of what stands in a line, as a part of its value
 
@@ -62,6 +64,10 @@ def value(written: bytes | str, depth: int = DEPTH_LIMIT) -> Any:
         read = json.loads(written, parse_constant=_refuse)
     except RecursionError:
         read = None
+    except json.JSONDecodeError as error:  # of the standard library, which counts lines of its own
+        raise ValueError(f"it is no JSON from character {error.pos + 1} on{_HOW}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is no UTF-8 from byte {error.start + 1} on{_HOW}") from error
     else:
         opened = written.count(b"[") + written.count(b"{") if isinstance(written, bytes) else depth + 1
         if opened <= depth or not _is_deeper(read, depth):

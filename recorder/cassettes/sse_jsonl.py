@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
-from recorder.cassettes import Entry, Names
+from recorder.cassettes import Entry, Names, refused
 from recorder.cassettes.jsonl import CUT_OFF, restored_head
 from recorder.cassettes.reading import Reader
 from recorder.cassettes.writing import cassette
-from recorder.errors import NotFoundError, RecorderError
+from recorder.errors import RecorderError
 from recorder.events import BODY_KINDS, Event, Exchange, Session
 from recorder.exported import event_line
 from recorder.recorded import Recorded, recorded
@@ -40,12 +41,12 @@ def read_cassette(path: Path | str) -> list[Recorded]:
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
                 raise TOO_LARGE
-            return [recorded(exchange, events) for exchange, events in Reader(file).exchanges()]
-    except FileNotFoundError as error:
-        raise NotFoundError(f"There is no cassette {path}.") from error
-    except (OSError, ValueError, RecorderError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise RecorderError(f"The cassette {path} cannot be read: {said}.") from error
+            held = enumerate(Reader(file).exchanges(), 1)
+            return [replace(recorded(*each), name=f"exchange {number} of {path}") for number, each in held]
+    except OSError as error:
+        raise refused(path, error) from error
+    except (ValueError, RecorderError) as error:
+        raise RecorderError(f"The cassette {path} cannot be read: {error}.") from error
 
 
 def formatted(file: BinaryIO) -> list[bytes]:
@@ -77,7 +78,7 @@ class SseJsonl:
     def session(self, name: str, names: Names) -> Session:
         """The session that was recorded, under an id of its own."""
         fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
-        return msgspec.structs.replace(self._told, **fresh)
+        return replace(self._told, **fresh)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Its exchanges, under ids of their own; a chunk is an event."""

@@ -9,7 +9,6 @@ where it is something else. `raw` that no value gives back exactly is `{"raw": â
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
@@ -33,7 +32,6 @@ from recorder.events import BODY_KINDS, Event, Kind
 from recorder.heads import EndRecord, GapRecord, RequestRecord, ResponseHead
 
 _RAW = "raw"
-_REDACTED = re.compile(rf"{redaction.REDACTED}(?: \(\d+ bytes\))?")
 
 _encode = msgspec.json.Encoder().encode
 _decode_reads = msgspec.json.Decoder(list[tuple[int, int]]).decode
@@ -133,13 +131,10 @@ def _record(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
 
 
 def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Headers as a recorder keeps them; those that are redacted already stay as they are."""
-    return [pair if _REDACTED.fullmatch(pair[1]) else _redacted(*pair) for pair in given]
-
-
-def _redacted(name: str, said: str) -> tuple[str, str]:
-    [(_, kept)] = redaction.headers([(name.encode("latin-1", "replace"), said.encode("latin-1", "replace"))])
-    return name, kept
+    """Headers as a recorder keeps them."""
+    return redaction.headers(
+        (name.encode("latin-1", "replace"), said.encode("latin-1", "replace")) for name, said in given
+    )
 
 
 _CLEANED: Mapping[str, Callable[[Any], Any]] = {"headers": clean_headers, "target": redaction.target}

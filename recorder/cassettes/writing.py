@@ -142,9 +142,12 @@ def usual_keys(dialect: Dialect, kind: str, raw: bytes) -> Keys:
 
 
 def save(path: Path, lines: Iterable[bytes]) -> None:
-    """Put lines in the place of a file, whole or not at all. Raises `OSError`, and what `lines` raises."""
+    """Put lines in the place of a file, whole or not at all. Raises `OSError`, and what `lines` raises.
+
+    A new file is for its owner alone, whatever the umask says: conversations stand in it. Git does not keep that.
+    """
     path = Path(os.path.realpath(path))  # a link stays one
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -156,9 +159,3 @@ def save(path: Path, lines: Iterable[bytes]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from recorder.cassettes.check import findings
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE, formatted
 from recorder.cassettes.writing import save
+from recorder.commands.files import Passing, opening
 from recorder.commands.output import echo, safe_text, write_line
-from recorder.errors import RecorderError
 
 FOUND = 4  # exit code: a finding
 
@@ -32,23 +33,20 @@ def command() -> None:
 @command.command()
 @_files
 def check(files: Sequence[Path]) -> None:
-    """Say what is wrong with each FILE: what cannot be read or cannot be so, and what looks like a key.
+    """Say what is wrong with each FILE: what cannot be read or cannot be so, and what looks like a secret.
 
-    The exit code is 4 if there is anything, 1 if a FILE cannot be opened.
+    The exit code is 4 if there is anything, 1 if a FILE cannot be opened, 3 if there is no such FILE.
 
     \b
     recorder cassette check *.sse.jsonl
     """
-    found = 0
-
-    def check_one(path: Path) -> None:
-        nonlocal found
-        for said in _findings(path):
-            found += 1
-            write_line(safe_text(f"{path}: {said}"))
-
-    if not _with_each(files, check_one):
-        sys.exit(1)
+    found, passing = 0, Passing()
+    for path in files:
+        with passing.over(path), opening(path) as file:
+            for said in _findings(file):
+                found += 1
+                write_line(safe_text(f"{path}: {said}"))
+    passing.close()
     if found:
         sys.exit(FOUND)
 
@@ -59,37 +57,27 @@ def fmt(files: Sequence[Path]) -> None:
     """Write each FILE anew in its canonical form, if it is in another.
 
     Headers are redacted, exchanges numbered from 1. What the cassette says stays the same. A file is replaced as a
-    whole or left as it is; one that cannot be read is named and passed over, and the exit code is 1.
+    whole or left as it is; one that cannot be read is named and passed over, and the exit code is 1, or 3 if there is
+    no such FILE.
 
     \b
     recorder cassette fmt *.sse.jsonl
     """
-    if not _with_each(files, _format):
-        sys.exit(1)
-
-
-def _with_each(files: Sequence[Path], work: Callable[[Path], None]) -> bool:
-    """Do something with each file; returns whether it could be done with all."""
-    failed = 0
+    passing = Passing()
     for path in files:
-        try:
-            work(path)
-        except (OSError, RecorderError) as error:
-            failed += 1
-            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            echo(safe_text(f"{path} is passed over: {said.rstrip('.')}."))
-    return not failed
+        with passing.over(path):
+            _format(path)
+    passing.close()
 
 
-def _findings(path: Path) -> list[str]:
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
-            return [str(TOO_LARGE)]
-        return findings(file)
+def _findings(file: BinaryIO) -> list[str]:
+    if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
+        return [str(TOO_LARGE)]
+    return findings(file)
 
 
 def _format(path: Path) -> None:
-    with path.open("rb") as file:
+    with opening(path) as file:
         lines = formatted(file)
         file.seek(0)
         if file.read() == b"".join(lines):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from sqlalchemy import URL
 
-from recorder.location import database_path, database_url, default_url
+from recorder.location import database_url, default_url, journal_root
+
+__all__ = ["chosen_url", "database_option", "journal_root"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,8 +28,3 @@ def database_option(function: F) -> F:
 def chosen_url(database: str | None) -> URL:
     """The URL that `--db` names, or that of the default database."""
     return database_url(database) if database else default_url()
-
-
-def journal_root(url: URL) -> Path:
-    """The folder of the journals whose events go into that database."""
-    return Path(f"{database_path(url)}.journal")

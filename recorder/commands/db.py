@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import click
 from rich.console import Console
 from rich.progress import Progress
 
-from recorder.commands.database import chosen_url, database_option, journal_root
+from recorder import engines
+from recorder.commands.backup import backup
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.dbcopy import command as copy_command
 from recorder.commands.output import echo, write_line
-from recorder.errors import NotFoundError
-from recorder.ingest import recover
-from recorder.location import database_path
+from recorder.commands.purge import purge_command
+from recorder.commands.recover import recover_command
+from recorder.errors import UsageError
+from recorder.location import database_name, is_file
+from recorder.postgres_schema import GRANTS, READER, WRITER
 from recorder.rebuild import rebuild
 from recorder.store import Store
 
@@ -23,32 +27,48 @@ def command() -> None:
     """Keep the database."""
 
 
+command.add_command(backup)
+command.add_command(copy_command)
+command.add_command(purge_command)
+command.add_command(recover_command)
+
+
 @command.command()
 @database_option
 def path(db: str | None) -> None:
-    """Print where the database is.
+    """Print where the database is; of one on a server its URL, without a password.
 
     \b
     sqlite3 -readonly "$(recorder db path)" "select name from sessions"
     """
-    write_line(str(database_path(chosen_url(db))))
+    write_line(database_name(chosen_url(db)))
 
 
 @command.command()
+@click.option(
+    "--roles",
+    is_flag=True,
+    help=f"On PostgreSQL, make the roles {WRITER} and {READER}, and give them their rights.",
+)
 @database_option
-def upgrade(db: str | None) -> None:
-    """Create the database, or bring it up to the version of this program.
+def upgrade(roles: bool, db: str | None) -> None:
+    """Create the log, or bring it up to the version of this program.
 
     \b
     recorder db upgrade --db recordings.db
+    recorder db upgrade --db postgresql://owner@db.example/recordings --roles
     """
     url = chosen_url(db)
+    if roles and is_file(url):
+        raise UsageError("Roles are for PostgreSQL: a file has the rights that its mode gives.")
     with Store(url) as store:
         with store.transaction():
             is_due = store.projector.is_due()
         if is_due:
             _rebuild(store)
-        echo(f"{database_path(url)} is up to date.")
+        if roles:
+            store.grant(GRANTS)
+        echo(f"{database_name(url)} is up to date.")
 
 
 @command.command("rebuild")
@@ -63,9 +83,7 @@ def rebuild_command(db: str | None) -> None:
     recorder db rebuild
     """
     url = chosen_url(db)
-    path = database_path(url)
-    if not path.exists():
-        raise NotFoundError(f"There is no database {path} yet: nothing has been recorded there.")
+    engines.require(url)
     with Store(url) as store:
         _rebuild(store)
 
@@ -77,25 +95,3 @@ def _rebuild(store: Store) -> None:
     echo(f"{rebuilt.exchanges:,} exchange{'s' if rebuilt.exchanges != 1 else ''} rebuilt.")
     for session_id, exchange_id, reason in rebuilt.put_aside:
         echo(f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}")
-
-
-@command.command("recover")
-@database_option
-def recover_command(db: str | None) -> None:
-    """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself.
-
-    \b
-    recorder db recover
-    """
-    url = chosen_url(db)
-    path = database_path(url)
-    if not path.exists() and not journal_root(url).exists():
-        raise NotFoundError(f"There is no database {path}, and no journal beside it: nothing has been recorded there.")
-    with Store(url) as store:
-        found = recover(store, journal_root(url), _wait)
-    echo(f"{found} journal{'s' if found != 1 else ''} recovered." if found else "There is nothing to recover.")
-
-
-def _wait(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False

@@ -19,11 +19,14 @@ from recorder.commands import recorder
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import echo
 from recorder.commands.recording import recording
+from recorder.commands.recover import recover_left
 from recorder.demo.server import start
 from recorder.events import BODY_KINDS
-from recorder.location import database_path
+from recorder.location import database_name
 from recorder.log import Log
 from recorder.routing import Upstream
+
+DRAIN_S = 5.0  # for the ingester, which has the processor when nobody else wants it; what is left is ingested here
 
 QUESTION = "What is the weather like in Paris and in Zürich?"
 
@@ -53,8 +56,9 @@ def command(ctx: click.Context, db: str | None) -> None:
     url = chosen_url(db)
     given = ("--db", db) if db and ctx.get_parameter_source("db") is ParameterSource.COMMANDLINE else ()
     name = time.strftime("demo-%Y%m%d-%H%M%S")
-    echo(f"Recording session {name} to {database_path(url)}:")
+    echo(f"Recording session {name} to {database_name(url)}:")
     received = server.run(_record(url, name))
+    recover_left(url)
     _run("sessions", "--limit", "3", *given)
     _run("show", name, *given)
     _run("usage", "--by", "model", *given)
@@ -75,7 +79,7 @@ async def _record(url: URL, name: str) -> list[bytes]:
     """A session of several exchanges through the real proxy; returns the bodies that the client received, in order."""
     async with await start() as upstream:
         upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
-        async with recording(url, upstreams) as proxy:
+        async with recording(url, upstreams, drain_s=DRAIN_S) as proxy:
             front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
             await front.start()
             try:

@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 import click
 
+from recorder.commands.clients import CODEX, VARIABLES, codex_arguments
 from recorder.commands.output import write_line
 
 DEFAULT_URL = "http://127.0.0.1:8787"
 
 # Of ASCII, what needs no escape in a URL, a TOML string or a format, and begins neither query nor fragment.
 _PLAIN = re.compile(r"[!$-;=@-\[\]-_a-z~]+")
-_CODEX = (
-    "model_provider=recorder",
-    'model_providers.recorder={{name="recorder", base_url="{url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}',
-)
 
 
-def _export(**variables: str) -> Callable[[str], str]:
-    return lambda url: "\n".join(
-        f"export {name}={shlex.quote(value.format(url=url))}" for name, value in variables.items()
-    )
+def _export(variables: Mapping[str, str], url: str) -> str:
+    return "\n".join(f"export {name}={shlex.quote(value.format(url=url))}" for name, value in variables.items())
 
 
 def _codex(url: str) -> str:
     """A function and not an alias: shells expand no alias on the line that makes it, and none in a script."""
-    flags = " ".join(f"-c {shlex.quote(setting.format(url=url))}" for setting in _CODEX)
-    return f'codex() {{ command codex {flags} "$@"; }}'
-
-
-# How each client takes its base URL, and whether with /v1 in it.
-CLIENTS: dict[str, Callable[[str], str]] = {
-    "openai": _export(OPENAI_BASE_URL="{url}/v1"),
-    "anthropic": _export(ANTHROPIC_BASE_URL="{url}"),
-    "gemini": _export(GOOGLE_GEMINI_BASE_URL="{url}"),
-    "codex": _codex,
-    "claude": _export(ANTHROPIC_BASE_URL="{url}"),
-    "langchain": _export(OPENAI_API_BASE="{url}/v1", OPENAI_BASE_URL="{url}/v1"),
-    "vercel": _export(OPENAI_BASE_URL="{url}/v1", ANTHROPIC_BASE_URL="{url}/v1"),
-}
+    return f'codex() {{ command codex {shlex.join(codex_arguments(url))} "$@"; }}'
 
 
 def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -57,7 +39,7 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 
 @click.command()
-@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.argument("client", type=click.Choice(sorted({*VARIABLES, CODEX})))
 @click.option(
     "--url",
     default=DEFAULT_URL,
@@ -75,4 +57,4 @@ def command(client: str, url: str, session: str | None) -> None:
     """
     if session is not None:
         url = f"{url}/s/{quote(session, safe='')}"
-    write_line(CLIENTS[client](url))
+    write_line(_codex(url) if client == CODEX else _export(VARIABLES[client], url))

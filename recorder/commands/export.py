@@ -6,13 +6,14 @@ import asyncio
 
 import click
 
+from recorder.cassettes import vcr_log
 from recorder.cassettes.har_log import har
 from recorder.cassettes.header import header_line
 from recorder.cassettes.payloads import payload_lines
 from recorder.cassettes.writing import exchange_lines
 from recorder.commands import replay
 from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import write_bytes
+from recorder.commands.output import echo, write_bytes
 from recorder.commands.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.events import BODY_KINDS
@@ -25,11 +26,12 @@ from recorder.recorded import recorded
 @click.argument("session")
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "cassette", "payloads", "har", "sse"]),
+    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse"]),
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
-    "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. sse: the bytes of the response bodies.",
+    "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
+    "pytest-recording. sse: the bytes of the response bodies.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
@@ -89,6 +91,26 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
             write_bytes(part)
 
 
+async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
+    async with await Log.open(chosen_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        opening = vcr_log.OPENING
+        for number, each in chosen:
+            events = [event async for event in log.events(each.session_id, each.exchange_id)]
+            try:
+                recording = recorded(each, events)
+            except ValueError as error:
+                raise RecorderError(f"It cannot be written as VCR: {error}.") from error
+            if lost := vcr_log.unsaid(recording):
+                echo(f"Exchange {number} {lost}.")
+            if recording.response is not None:
+                write_bytes(opening + vcr_log.interaction(recording))
+                opening = b""
+        if opening:
+            raise NotFoundError(f"There is no exchange with a response in session {found.name}: VCR knows no others.")
+        write_bytes(vcr_log.CLOSING)
+
+
 async def _write_payloads(db: str | None, session: str, exchange: str | None) -> None:
     async with await Log.open(chosen_url(db)) as log:
         found, chosen = await select(log, session, exchange)
@@ -104,4 +126,10 @@ async def _write_payloads(db: str | None, session: str, exchange: str | None) ->
             )
 
 
-_WRITERS = {"jsonl": _write_jsonl, "cassette": _write_cassette, "payloads": _write_payloads, "har": _write_har}
+_WRITERS = {
+    "jsonl": _write_jsonl,
+    "cassette": _write_cassette,
+    "payloads": _write_payloads,
+    "har": _write_har,
+    "vcr": _write_vcr,
+}

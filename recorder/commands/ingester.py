@@ -16,9 +16,12 @@ import sys
 import time
 from pathlib import Path
 
-from recorder.errors import StoreError
-from recorder.ingest import COMPLAIN_S, RETRY_S, Ingester, Stopped, recover, recover_one
+from recorder.commands.output import log_to_stderr
+from recorder.commands.settings import redactor
+from recorder.errors import RecorderError, StoreError
+from recorder.ingest import Ingester, recover, recover_one
 from recorder.location import database_url
+from recorder.patience import COMPLAIN_S, RETRY_S, Stopped
 from recorder.segments import claimed
 from recorder.store import Store
 
@@ -41,12 +44,14 @@ class Pause:
         if not self._recorder_ended:
             readable, _, _ = select.select([sys.stdin], [], [], seconds)
             self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
+            if self._recorder_ended:
+                _stand_forward()
         return self._asked_to_stop or self._recorder_ended
 
 
 def main(url: str, directory: Path) -> None:
     """Follow one journal to its end."""
-    logging.basicConfig(stream=sys.stderr, format="recorder: %(message)s", level=logging.WARNING)
+    log_to_stderr()
     _stand_back()
     gc.freeze()
     gc.set_threshold(GARBAGE)
@@ -59,9 +64,9 @@ def main(url: str, directory: Path) -> None:
             _ingest(store, directory, pause)
     except Stopped:
         log.warning("stopped while the database refused; %s is ingested at the next start", directory)
-    except StoreError as error:
+    except RecorderError as error:
         log.error("%s", error)
-        sys.exit(1)  # the recorder starts another, which opens, or makes, the database that is there then
+        sys.exit(1)  # the recorder starts another, with the database, and the settings, that are there then
 
 
 def _stand_back() -> None:
@@ -72,17 +77,24 @@ def _stand_back() -> None:
         AUTOGROUP.write_text(str(NICENESS))
 
 
+def _stand_forward() -> None:
+    """There is no proxy any more that comes first, and who stopped the recorder waits for what is left."""
+    with contextlib.suppress(OSError):
+        AUTOGROUP.write_text("0")
+
+
 def _ingest(store: Store, directory: Path, pause: Pause) -> None:
     """Follow the journal while its recorder lives, when nobody else does any more; then bring it to its end."""
-    recover(store, directory.parent, pause)
+    secrets = redactor()
+    recover(store, directory.parent, pause, secrets)
     while directory.exists():
         with claimed(directory) as mine:
             if mine:
-                Ingester(store, directory, pause).run()
+                Ingester(store, directory, pause, secrets).run()
                 break
         if pause(RETRY_S):
             break
-    recover_one(store, directory, pause)
+    recover_one(store, directory, pause, secrets)
 
 
 def _open(url: str, pause: Pause) -> Store | None:

@@ -17,10 +17,12 @@ import msgspec
 
 from recorder.cassettes import Entry
 from recorder.commands.output import echo
+from recorder.commands.settings import redactor
 from recorder.errors import RecorderError
 from recorder.heads import ExchangeEnd
-from recorder.ingest import Ingester, Stopped, recover_one
+from recorder.ingest import Ingester, recover_one
 from recorder.journal import Journal, JournalExchange
+from recorder.patience import Stopped
 from recorder.records import Mark
 from recorder.segments import claimed
 from recorder.store import Store
@@ -34,7 +36,7 @@ class Intake:
     """What enters the log of `store` through a journal in `root`. What was told is committed when the block is left."""
 
     def __init__(self, store: Store, root: Path) -> None:
-        self._store = store
+        self._store, self._redactor = store, redactor()
         self._journal = Journal(root, new_id())
         self._leaving = False
         self._waiting_bytes = 0
@@ -42,7 +44,7 @@ class Intake:
 
     def __enter__(self) -> Self:
         self._claim.enter_context(claimed(self._journal.directory))
-        self._ingester = Ingester(self._store, self._journal.directory, self._pause)
+        self._ingester = Ingester(self._store, self._journal.directory, self._pause, self._redactor)
         return self
 
     def __exit__(
@@ -53,7 +55,7 @@ class Intake:
         self._journal.close()
         self._claim.close()
         try:
-            recover_one(self._store, self._journal.directory, self._pause)
+            recover_one(self._store, self._journal.directory, self._pause, self._redactor)
         except Stopped:
             echo("The database refuses: `recorder db recover` brings in what was read so far.")
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
+import gc
 import shlex
-import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,28 +15,34 @@ import msgspec
 
 from recorder import server
 from recorder.admission import refusal
-from recorder.cassettes.writing import save
+from recorder.commands.answering import Answering
 from recorder.commands.database import database_option
 from recorder.commands.env import DEFAULT_URL
-from recorder.commands.listening import address, listening_options, refuse_itself
-from recorder.commands.output import echo, safe_text
+from recorder.commands.listening import (
+    Token,
+    address,
+    entrance,
+    guarded,
+    listening_options,
+    max_body_option,
+    names,
+    refuse_itself,
+    token_option,
+)
+from recorder.commands.output import echo, log_to_stderr
+from recorder.commands.readyfile import announced, ready_file_option
 from recorder.commands.recordings import recordings
 from recorder.commands.replay import Speed
 from recorder.commands.settings import match_rules
-from recorder.errors import RecorderError, UsageError
-from recorder.matching import Match, Matcher, Miss, Request
-from recorder.proxy import BODY_LIMIT_BYTES, Message, Proxy, Receive, Send
+from recorder.errors import UsageError
+from recorder.proxy import BODY_LIMIT_BYTES, Message, Receive, Send
 from recorder.recorded import Recorded
-from recorder.routing import UPSTREAMS, Routes, Upstream, parse_upstream
-from recorder.transports.fault_forms import FORMS, parse_fault
-from recorder.transports.faults import Fault, FaultTransport
-from recorder.transports.replay import ReplayTransport
+from recorder.routing import Routes, Upstream
+from recorder.transports.fault_forms import FORMS, RANGES, parse_fault
+from recorder.transports.faults import Fault
 from recorder.transports.upstream import UpstreamTransport
 
-log = logging.getLogger(__name__)
-
 REQUESTS = "/_recorder/requests"
-LINE_LIMIT = 600  # characters of what is said about a miss: the answer has the whole
 
 
 @click.command()
@@ -65,17 +69,14 @@ LINE_LIMIT = 600  # characters of what is said about a miss: the answer has the 
     "--fault",
     metavar="SPEC",
     multiple=True,
-    help=f"What goes wrong with every response: {'; '.join(FORMS.values())}. Can be given many times.",
+    help=f"What goes wrong with every response: {'; '.join(FORMS.values())}. {RANGES}. Can be given many times.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the faults that are left to chance.")
 @click.option("--allow-gaps", is_flag=True, help="Take sessions although some of their bytes were not kept.")
 @listening_options
-@click.option(
-    "--ready-file",
-    metavar="PATH",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A file that has the URL of this server while it listens.",
-)
+@token_option
+@max_body_option
+@ready_file_option
 @database_option
 def command(
     db: str | None,
@@ -91,6 +92,8 @@ def command(
     host: str,
     upstream: list[Upstream],
     allow_host: tuple[str, ...],
+    token: Token | None,
+    max_body: int,
     ready_file: Path | None,
 ) -> None:
     """Serve recordings to clients: each request is answered with what was recorded for one like it.
@@ -104,42 +107,46 @@ def command(
     recorder mock latest --speed max --strict
     recorder mock latest --fault cut@12 --port 0 --ready-file mock.url
     """
-    _log_to_stderr()
+    log_to_stderr()
     forwards, faults, rules = otherwise == "forward", _faults(fault), match_rules()
     if forwards:
         refuse_itself(Routes(upstream).upstreams, port, allow_host)
 
     async def serve() -> None:
         held = await recordings(db, sessions, cassette, allow_gaps=allow_gaps)
-        matcher = _Telling(held, rules, strict=strict)
-        last = UpstreamTransport() if forwards else int(otherwise)
-        transport: Any = ReplayTransport(matcher, speed=speed, otherwise=last)
-        if faults:
-            transport = FaultTransport(transport, faults, seed=seed)
-        proxy = Proxy(transport, Routes([*_recorded_upstreams(held), *upstream]), hosts=allow_host)
+        answering = Answering(
+            held,
+            rules,
+            upstreams=upstream,
+            hosts=names(allow_host, token),
+            speed=speed,
+            strict=strict,
+            otherwise=UpstreamTransport() if forwards else int(otherwise),
+            faults=faults,
+            seed=seed,
+            body_limit_bytes=max_body * 2**20,
+        )
+        gc.freeze()  # what is held is not garbage: a look at all of it stops every stream for 50 ms, and more
         try:
             await server.serve(
-                Mock(proxy, matcher, allow_host),
+                guarded(Mock(answering, names(allow_host, token)), token),
                 *(host, port),
-                on_ready=partial(_say_ready, len(held), host, ready_file),
-                on_stop=partial(_say_stopped, matcher),
-                on_drain=proxy.shutdown,
+                on_ready=partial(_say_ready, len(held), host, token, announce),
+                on_stop=partial(_say_stopped, answering),
+                on_drain=answering.proxy.shutdown,
             )
         finally:
-            await transport.aclose()
+            await answering.aclose()
 
-    _remove(ready_file)
-    try:
+    with announced(ready_file) as announce:
         server.run(serve())
-    finally:
-        _remove(ready_file)
 
 
 class Mock:
     """The ASGI app: the proxy, and a page that says what was asked of it."""
 
-    def __init__(self, proxy: Proxy, matcher: Matcher, hosts: Collection[str]) -> None:
-        self._proxy, self._matcher = proxy, matcher
+    def __init__(self, answering: Answering, hosts: Collection[str]) -> None:
+        self._proxy, self._answering = answering.proxy, answering
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -160,36 +167,16 @@ class Mock:
 
     def _page(self) -> Mapping[str, Any]:
         return {
-            "requests": self._matcher.seen(),
-            "unused": [
-                {"method": each.method, "target": each.target, "upstream": each.upstream, "exchange_id": id}
-                for each, id in ((one.request, one.exchange.exchange_id) for one in self._matcher.unused())
-            ],
+            "requests": self._answering.seen(),
+            "unused": list(map(_unused, self._answering.unused())),
+            "unused_faults": [fault.form for fault in self._answering.idle()],
         }
 
 
-class _Telling(Matcher):
-    """Says on stderr what it has no answer to."""
-
-    def match(self, request: Request) -> Match | Miss:
-        found = super().match(request)
-        if isinstance(found, Miss):
-            said = " ".join(found.message.split())
-            log.warning("%s", said if len(said) <= LINE_LIMIT else f"{said[:LINE_LIMIT]}…")
-        return found
-
-
-class _Visible(logging.Formatter):
-    """Recorded text on its way to a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return safe_text(super().format(record))
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Visible("recorder: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+def _unused(each: Recorded) -> Mapping[str, Any]:
+    asked, id = each.request, each.exchange.exchange_id
+    place = {"method": asked.method, "target": asked.target, "upstream": asked.upstream}
+    return {**place, "exchange_id": id, "recording": each.name}
 
 
 def _faults(specs: Iterable[str]) -> list[Fault]:
@@ -199,40 +186,18 @@ def _faults(specs: Iterable[str]) -> list[Fault]:
         raise UsageError(str(error)) from None
 
 
-def _recorded_upstreams(recordings: Iterable[Recorded]) -> Iterator[Upstream]:
-    """An entry of the table for each recorded upstream that only the recorder knew: `/NAME/…` is found again."""
-    for name in {each.request.upstream for each in recordings} - UPSTREAMS.keys():
-        with suppress(UsageError):  # the name came from outside
-            yield parse_upstream(f"{name}=http://{name}.invalid")
-
-
-def _say_ready(count: int, host: str, ready_file: Path | None, port: int) -> None:
-    url = address(host, port)
-    _write(ready_file, url)
+def _say_ready(count: int, host: str, token: Token | None, announce: Callable[[str], None], port: int) -> None:
+    here = address(host, port)
+    announce(entrance(here, token))
+    url = entrance(here, token and token.as_said())
     echo(f"Answering with {count} recorded exchange{'' if count == 1 else 's'}")
     echo(f"Listening on {url}")
     elsewhere = "" if url == DEFAULT_URL else f" --url {shlex.quote(url)}"
     echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
 
 
-def _say_stopped(matcher: Matcher, open_streams: int) -> None:
+def _say_stopped(answering: Answering, open_streams: int) -> None:
     if open_streams:
         echo(f"Stopping: open streams ({open_streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
-    misses = sum(seen.how == "miss" for seen in matcher.seen())
-    echo(f"Requests: {len(matcher.seen())}, not recorded: {misses}. Recordings not used: {len(matcher.unused())}.")
-
-
-def _write(path: Path | None, url: str) -> None:
-    """Raises `RecorderError`."""
-    if path is None:
-        return
-    try:
-        save(path, [f"{url}\n".encode()])
-    except OSError as error:
-        raise RecorderError(f"The ready file {path} cannot be written: {error.strerror}.") from error
-
-
-def _remove(path: Path | None) -> None:
-    if path is not None:
-        with suppress(OSError):
-            path.unlink()
+    for line in answering.summary():
+        echo(line)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,20 @@ def safe_text(text: str) -> str:
 def echo(text: str = "") -> None:
     """A line for a person, on stderr."""
     click.echo(text, err=True)
+
+
+class _Visible(logging.Formatter):
+    """What is logged may have recorded text in it, or what a client or an upstream sent."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe_text(super().format(record))
+
+
+def log_to_stderr() -> None:
+    """Have what is worth a warning said to the user."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Visible("recorder: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def write_json(rows: Iterable[Mapping[str, Any]], *, lines: bool = False) -> None:

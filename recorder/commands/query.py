@@ -8,18 +8,21 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain, islice
 from typing import Any
 
 import click
 from rich.cells import cell_len
+from sqlalchemy import URL
 
 from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import echo, with_json, write_csv, write_json, write_line
+from recorder.commands.output import echo, safe_text, with_json, write_csv, write_json, write_line
 from recorder.commands.table import Column, fitted, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.glossary import meaning
-from recorder.query import Answer, Query, Row, Value
+from recorder.location import is_file
+from recorder.query import TIMEOUT_S, Answer, Asking, Query, Row, Value
 from recorder.schema import STALE
 from recorder.views import VIEWS, View
 
@@ -42,6 +45,14 @@ Write = Callable[[Answer], None]
     help="What `:NAME` in the SQL stands for; a number if it is written as one (42, 0.5, not 007).",
 )
 @click.option("--list", is_flag=True, help="Name the views, and what their rows and columns mean.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT_S,
+    show_default=True,
+    help="Stop a statement that gives no row for so long.",
+)
 @with_json
 @click.option("--csv", is_flag=True, help="CSV with a header; NULL is empty.")
 @database_option
@@ -50,6 +61,7 @@ def command(
     sql: str | None,
     param: tuple[tuple[str, str], ...],
     list: bool,
+    timeout: float,
     json: bool,
     jsonl: bool,
     csv: bool,
@@ -69,10 +81,18 @@ def command(
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): _value(text) for name, text in param}
-    with Query.open(chosen_url(db)) as query:
+    with _opened(chosen_url(db)) as query:
         if query.is_stale():
             echo(STALE)
-        write(query.ask(given, values))
+        write(query.ask(given, values, timeout))
+
+
+def _opened(url: URL) -> AbstractContextManager[Asking]:
+    if is_file(url):
+        return Query.open(url)
+    from recorder.postgres_query import PostgresQuery
+
+    return PostgresQuery.open(url)
 
 
 def _given(sql: str | None) -> str:
@@ -122,7 +142,7 @@ def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Colum
     taker = needed.index(max(needed))
     return [
         Column(
-            name,
+            safe_text(name),
             right=bool(rows) and all(isinstance(row[number], int | float | None) for row in rows),
             cap=1_000 if number == taker else 40,
             goes=0 if number in (0, taker) else len(names) - number,
@@ -181,7 +201,8 @@ def _text(value: Any) -> str:
 
 def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool) -> None:
     if sql is not None or csv:
-        raise UsageError("--list stands alone, or with --json or --jsonl.")
+        odd = "--csv" if csv else f"{sql!r}"
+        raise UsageError(f"--list names all views: leave {odd} away. It stands alone, or with --json or --jsonl.")
     if json or jsonl:
         write_json(map(_described, VIEWS), lines=jsonl)
         return

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.commands.database import chosen_url
 from recorder.commands.output import safe_text
@@ -79,9 +81,10 @@ class _Held:
             self._count(len(event.raw) + EVENT_BYTES)
             events.append(event)
         try:
-            self.recordings.append(recorded(exchange, events))
+            made = recorded(exchange, events)
         except ValueError as error:
             raise RecorderError(f"{name} cannot be an answer: {error}.") from error
+        self.recordings.append(replace(made, name=name[0].lower() + name[1:]))
 
     def _refuse_gap(self, name: str) -> None:
         if not self._allow_gaps:

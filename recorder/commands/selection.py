@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import re
+
 from recorder.commands.output import echo, safe_text
 from recorder.errors import NotFoundError, UsageError
 from recorder.events import Exchange, Session
+from recorder.grouping import cleaned
 from recorder.log import LATEST, Log
 from recorder.schema import STALE
 
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
 EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
+
+
+def new_name(said: str) -> str:
+    """A name to record under, as `--session` gives it: one by which the session is found again.
+
+    Raises `UsageError`.
+    """
+    name = cleaned(said)
+    if name is None or name in (".", ".."):
+        raise UsageError("--session needs a name that can be seen, and that is no dot: it stands in the clients' URLs.")
+    if name == LATEST or _ID.fullmatch(name):
+        means = "the session that was used last" if name == LATEST else "an id"
+        raise UsageError(f"--session {name} would never be found by that name, which means {means}: give another name.")
+    return name
 
 
 async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:

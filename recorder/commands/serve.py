@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import shlex
-import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
+from sqlalchemy import URL
 
 from recorder import server
+from recorder.commands.admin import admin_port_option, administered
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.env import DEFAULT_URL
-from recorder.commands.listening import address, listening_options, refuse_itself
-from recorder.commands.output import echo
-from recorder.commands.recording import describe, recording
-from recorder.proxy import BODY_LIMIT_BYTES
+from recorder.commands.listening import (
+    Token,
+    address,
+    entrance,
+    guarded,
+    listening_options,
+    max_body_option,
+    names,
+    refuse_itself,
+    token_option,
+)
+from recorder.commands.meter import Meter
+from recorder.commands.output import echo, log_to_stderr
+from recorder.commands.readyfile import announced, ready_file_option
+from recorder.commands.recording import Durability, describe, durability_option, recording
 from recorder.routing import Routes, Upstream
+
+
+class _Door(NamedTuple):
+    """Where a recorder listens, and whom it lets in."""
+
+    host: str
+    port: int
+    hosts: Collection[str]
+    token: Token | None
+    announce: Callable[[str], None]
 
 
 @click.command()
 @listening_options
-@click.option(
-    "--max-body",
-    metavar="MIB",
-    type=click.IntRange(min=1, max=64),
-    default=BODY_LIMIT_BYTES // 2**20,
-    show_default=True,
-    help="The largest request body that is let through.",
-)
+@token_option
+@max_body_option
+@durability_option
+@admin_port_option
+@ready_file_option
 @database_option
 def command(
-    db: str | None, port: int, host: str, upstream: list[Upstream], allow_host: tuple[str, ...], max_body: int
+    db: str | None,
+    port: int,
+    host: str,
+    upstream: list[Upstream],
+    allow_host: tuple[str, ...],
+    token: Token | None,
+    max_body: int,
+    durability: Durability,
+    admin_port: int | None,
+    ready_file: Path | None,
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
 
@@ -41,26 +72,39 @@ def command(
     recorder serve
     recorder serve --port 9000 --upstream openai=https://openrouter.ai/api/v1
     recorder serve --upstream local=http://127.0.0.1:11434/v1    # as http://127.0.0.1:8787/local
+    recorder serve --host 0.0.0.0 --token                        # for other machines: as http://HOST:8787/t/TOKEN
+    recorder serve --admin-port 9187                             # for Prometheus: docs/operations.md
     """
-    logging.basicConfig(stream=sys.stderr, format="recorder: %(message)s", level=logging.WARNING)
-    server.run(_serve(db, port, host, upstream, allow_host, max_body))
+    log_to_stderr()
+    options = {"body_limit_bytes": max_body * 2**20, "durability": durability}
+    with announced(ready_file) as announce:
+        door = _Door(host, port, allow_host, token, announce)
+        server.run(_serve(chosen_url(db), door, admin_port, upstream, options))
 
 
 async def _serve(
-    db: str | None, port: int, host: str, upstreams: list[Upstream], hosts: tuple[str, ...], max_body: int
+    url: URL, door: _Door, admin_port: int | None, upstreams: list[Upstream], options: dict[str, Any]
 ) -> None:
-    url = chosen_url(db)
-    refuse_itself(Routes(upstreams).upstreams, port, hosts)
+    for own in (door.port, admin_port):
+        if own is not None:
+            refuse_itself(Routes(upstreams).upstreams, own, door.hosts)
+    meter = None if admin_port is None else Meter(url)
 
     def ready(bound_port: int) -> None:
-        here = address(host, bound_port)
+        door.announce(entrance(address(door.host, bound_port), door.token))
+        here = entrance(address(door.host, bound_port), door.token and door.token.as_said())
         for line in describe(url, here, Routes(upstreams).upstreams):
             echo(line)
         elsewhere = "" if here == DEFAULT_URL else f" --url {shlex.quote(here)}"
         echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
 
-    async with recording(url, upstreams, hosts=hosts, body_limit_bytes=max_body * 2**20) as proxy:
-        await server.serve(proxy, host, port, on_ready=ready, on_stop=_say_stopping, on_drain=proxy.shutdown)
+    options["hosts"] = names(door.hosts, door.token)
+    async with recording(url, upstreams, meter=meter, **options) as proxy, contextlib.AsyncExitStack() as stack:
+        if meter is not None and admin_port is not None:
+            admin = await stack.enter_async_context(administered(meter, admin_port, door.hosts))
+            echo(f"Metrics and health on {admin}")
+        app = guarded(proxy, door.token)
+        await server.serve(app, door.host, door.port, on_ready=ready, on_stop=_say_stopping, on_drain=proxy.shutdown)
 
 
 def _say_stopping(streams: int) -> None:

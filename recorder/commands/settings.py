@@ -6,6 +6,7 @@ A setting has one name everywhere: that of its long option. `--max-body` of `rec
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -19,9 +20,11 @@ from recorder.errors import RecorderError, UsageError
 
 if TYPE_CHECKING:
     from recorder.matching.noise import Rules
+    from recorder.redactor import Redactor
 
 FILE_NAME = "recorder.toml"
 MATCH = "match"  # the table of `recorder.matching.noise`: of no verb
+REDACT = "redact"  # that of `recorder.redactor`
 
 _FILE = re.compile(r"(sqlite(?:\+\w+)?:///)?(?!:memory:)((?!\w+(?:\+\w+)?://).+)")
 
@@ -46,8 +49,8 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
 
 
 def match_rules() -> Rules:
-    """The rules of noise: the `[match]` table of the file that wins, else the default ones."""
-    from recorder.matching.noise import DEFAULT_RULES, rules_from
+    """The rules of noise: the `[match]` table of the file that wins, else the default ones; and `redactor`."""
+    from recorder.matching.noise import DEFAULT_RULES, Rules, rules_from
 
     rules = DEFAULT_RULES
     for path in _files():
@@ -56,7 +59,22 @@ def match_rules() -> Rules:
                 rules = rules_from(table)
             except ValueError as error:
                 raise UsageError(f"{path}: {error}") from None
-    return rules
+    return Rules(rules.rules, rules.until, redactor())
+
+
+def redactor() -> Redactor:
+    """What is taken out of request bodies: what the `[redact]` tables of both files name."""
+    from recorder.redactor import Redactor, redactor_from
+
+    made = Redactor()
+    tables: list[dict[str, Any]] = []
+    for path in _files():
+        tables.append(_read(path).get(REDACT, {}))
+        try:
+            made = redactor_from(tables, os.environ)
+        except ValueError as error:
+            raise UsageError(f"{path}: {error}") from None
+    return made
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
@@ -88,8 +106,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _check(path: Path, name: str, value: Any) -> None:
     """Refuse what cannot stand at the top of a file."""
-    if name not in VERBS and name != MATCH:
-        tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH) if verb != "db")
+    if name not in (*VERBS, MATCH, REDACT):
+        tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH, REDACT) if verb != "db")
         raise UsageError(f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}.")
     if name == "db" and not isinstance(value, str):
         raise UsageError(f'{path}: `db` is a path or a URL in quotes: db = "recordings.db".')

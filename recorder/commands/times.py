@@ -67,6 +67,26 @@ class Instant(click.ParamType[int]):
         return max(-LARGEST_NS, min(LARGEST_NS, at_ns))
 
 
+class Span(click.ParamType[int]):
+    """How long: `90s`, `30m`, `1h`; as nanoseconds."""
+
+    name = "1h"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        span_ns = value if isinstance(value, int) else _span_ns(str(value).strip())
+        if span_ns is None:
+            self.fail(f"{value!r} is no length of time: give 90s, 30m, 1h or 2d.", param, ctx)
+        return span_ns
+
+
+def span_text(span_ns: int) -> str:
+    """A length of time for a person: `42 s`, `5 min`, `3 h`, `12 d`."""
+    for unit, size_ns, least in (("s", 10**9, 120), ("min", 60 * 10**9, 120), ("h", 3600 * 10**9, 48)):
+        if span_ns < least * size_ns:
+            return f"{max(0, span_ns) // size_ns} {unit}"
+    return f"{span_ns // UNITS_NS['d']:,} d"
+
+
 def _span_ns(text: str) -> int | None:
     span = _SPAN.fullmatch(text)
     return None if span is None else int(min(float(span[1]) * UNITS_NS[span[2]], float(LARGEST_NS)))

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from recorder.dialects.dialect import Keys
-from recorder.sse import parse
+from recorder.sse import USUAL, parse
 
 TEXT_LIMIT = 512
 """Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
@@ -60,7 +60,13 @@ class Reader(Generic[Shape]):
 
     def keys(self, raw: bytes) -> Keys:
         """What a block says of itself, with or without its terminator."""
-        event, data, start, length, _, _ = parse(raw)
+        usual = USUAL.fullmatch(raw)
+        if usual is not None:
+            event, data = usual.groups()
+            start: int | None = usual.start(2)
+            length: int | None = len(data)
+        else:
+            event, data, start, length, _, _ = parse(raw)
         if data is None:
             return self._keys_without_data(raw, event)
         named = self._named(data)

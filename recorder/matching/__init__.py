@@ -5,10 +5,13 @@ Rules of this file:
 * Method, upstream, path and query must be the same. Then a ladder, the surest rung first: the same body; the same but
   for noise; the only one unused at that position of a conversation. It is never a guess: the next rung is a miss, and
   that says what was nearest and where it differs.
+* A request to a host that nobody has named can be for any upstream: it is for the only one that has the rest of its
+  place. Where several have, it is for the one that its path and headers tell, as with the proxy, or a miss.
 * Requests that are alike are answered in recorded order, each recorded answer once. GET asks for a state: it uses up
   its answers in order too, and then the last one stands.
 * Exchanges are given away by `dict.pop`, which gives each key to one thread only; all else is computed from what does
   not change, so that two threads that compute it at once get the same. There is no lock to hold.
+* Secrets are taken out of both, as they are when a request is recorded: they tell no two requests apart.
 * Pure, and never raises, whatever is asked.
 """
 
@@ -16,7 +19,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -24,14 +26,18 @@ import msgspec
 from recorder import redaction
 from recorder.matching.candidates import Entry, Group, Line, Question
 from recorder.matching.differences import Difference
-from recorder.matching.likeness import Place, Request, place, request_of
+from recorder.matching.likeness import Place, Request, place, request_of, without_secrets
 from recorder.matching.nearest import Miss, all_used, elsewhere, unlike
 from recorder.matching.noise import DEFAULT_RULES, Rules
 from recorder.matching.noise_rules import How
-from recorder.matching.retrieved import Responses
+from recorder.matching.once import Once
+from recorder.matching.retrieved import Responses, Retrieval
 from recorder.recorded import Recorded
 
-__all__ = ["Difference", "Match", "Matcher", "Miss", "Request", "Seen", "request_of"]
+__all__ = ["Difference", "Elsewhere", "Match", "Matcher", "Miss", "Request", "Seen", "request_of"]
+
+Elsewhere = Literal["fault", "forwarded"]
+"""Who answered a request in place of a recording."""
 
 SEEN_LIMIT = 10_000
 """Requests that are remembered: a mock server may run for days."""
@@ -52,9 +58,9 @@ class Seen(msgspec.Struct, frozen=True):
     target: str  # redacted
     upstream: str
     body_bytes: int
-    how: How | Literal["miss"]
-    exchange_id: str | None = None  # what it was answered with
-    message: str | None = None  # of a miss
+    how: How | Elsewhere | Literal["miss"]
+    exchange_id: str | None = None  # of the recording that answered it
+    message: str | None = None  # why no recording did
 
 
 class Matcher:
@@ -76,9 +82,14 @@ class Matcher:
 
     def match(self, request: Request) -> Match | Miss:
         """The answer to a request, which is then used."""
+        request = without_secrets(request, self._rules)
         found = self._match(request)
         self._seen.append(_seen(request, found))
         return found
+
+    def note(self, request: Request, how: Elsewhere, message: str) -> None:
+        """That a request was answered by something else."""
+        self._seen.append(Seen(*_asked(request), how, message=message))
 
     def unused(self) -> list[Recorded]:
         """What nobody has asked for, in recorded order."""
@@ -89,11 +100,11 @@ class Matcher:
         return list(self._seen)
 
     def _match(self, request: Request) -> Match | Miss:
-        at = place(request, self._rules)
+        at = self._place(request)
         group = self._groups.get(at)
         question = Question(request, at, self._rules, group) if group else None
         found = self._alike(question) if question else None
-        if found is None and (retrieved := self._responses.find(at) if at.method == "GET" else None):
+        if found is None and (retrieved := self._retrieved(request, at)):
             found = Match(retrieved.recorded, "exact", retrieved.after)
         if found is not None:
             return found
@@ -101,7 +112,17 @@ class Matcher:
             return elsewhere(request, at, self._groups)
         return unlike(question, self._unused, len(self._candidates(question)))
 
-    @cached_property
+    def _place(self, request: Request) -> Place:
+        at = place(request, self._rules)
+        if request.upstream_is_known or at in self._groups:
+            return at
+        others = [other for other in self._groups if other._replace(upstream=at.upstream) == at]
+        return others[0] if len(others) == 1 else at
+
+    def _retrieved(self, request: Request, at: Place) -> Retrieval | None:
+        return self._responses.find(at, anywhere=not request.upstream_is_known) if at.method == "GET" else None
+
+    @Once
     def _responses(self) -> Responses:
         return Responses((entry.place, entry.recorded) for entry in self._entries)
 
@@ -145,7 +166,10 @@ class Matcher:
 
 
 def _seen(request: Request, found: Match | Miss) -> Seen:
-    asked = (request.method, redaction.target(request.target), request.upstream, len(request.body))
     if isinstance(found, Match):
-        return Seen(*asked, found.how, found.recorded.exchange.exchange_id)
-    return Seen(*asked, "miss", message=found.message)
+        return Seen(*_asked(request), found.how, found.recorded.exchange.exchange_id)
+    return Seen(*_asked(request), "miss", message=found.message)
+
+
+def _asked(request: Request) -> tuple[str, str, str, int]:
+    return request.method, redaction.target(request.target), request.upstream, len(request.body)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 
-from recorder.matching.likeness import Likeness, Place, Request, place, request_of
+from recorder.matching.likeness import Likeness, Place, Request, place, request_of, without_secrets
 from recorder.matching.noise import Rules
 from recorder.matching.noise_rules import How
+from recorder.matching.once import Once
 from recorder.recorded import Recorded
 
 
@@ -21,7 +21,7 @@ class Entry:
     def __init__(self, number: int, recorded: Recorded, rules: Rules) -> None:
         self.number = number
         self.recorded = recorded
-        self.likeness = Likeness(request_of(recorded), rules)
+        self.likeness = Likeness(without_secrets(request_of(recorded), rules), rules)
         self.place = place(self.likeness.request, rules)
 
 
@@ -54,15 +54,15 @@ class Group:
         self.entries = entries
         self.exact = _lines(entries, lambda likeness: likeness.exact)
 
-    @cached_property
+    @Once
     def quiet(self) -> Lines:
         return _lines(self.entries, lambda likeness: likeness.quiet)
 
-    @cached_property
+    @Once
     def shapes(self) -> Lines:
         return _lines(self.entries, lambda likeness: likeness.shape)
 
-    @cached_property
+    @Once
     def directories(self) -> Mapping[str, int]:
         found: dict[str, int] = {}
         for entry in self.entries:
@@ -82,7 +82,7 @@ class Question:
         self._request, self._rules = request, rules
         self.own = Likeness(request, rules)
 
-    @cached_property
+    @Once
     def moved(self) -> Likeness:
         others = self.group.directories
         return self.own if self.own.directories.items() >= others.items() else self._with(others)

@@ -1,6 +1,7 @@
 """Where two JSON values differ, for a person to read: paths, and what stands there on each side.
 
-Work is bounded: what is equal is passed over by comparison, and past a limit nothing more is looked for.
+Values are equal as JSON has it: `1` is `1.0`, and neither is `true`. Work is bounded: what is equal is passed over by
+comparison, and past a limit nothing more is looked for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from recorder.dialects.telling import as_json
+from recorder.matching.likeness import canonical
 
 SHOWN = 120
 """Characters shown of a value: a sentence, from a little before where it begins to differ."""
@@ -43,7 +45,7 @@ def differences(recorded: Any, asked: Any, limit: int) -> list[Difference]:
 
 
 def _differences(path: str, recorded: Any, asked: Any) -> Iterator[Difference]:
-    if recorded == asked and not isinstance(recorded, bool) ^ isinstance(asked, bool):
+    if _is_equal(recorded, asked):
         return
     sides = _members(recorded), _members(asked)
     if type(recorded) is not type(asked) or sides[0] is None or sides[1] is None:
@@ -53,6 +55,15 @@ def _differences(path: str, recorded: Any, asked: Any) -> Iterator[Difference]:
         yield from _at(_step(path, name), *(side.get(name, _NOTHING) for side in sides if side is not None))
     if max(len(recorded), len(asked)) > MEMBERS_LIMIT:
         yield Difference(path, *(f"{len(each)} members, not all compared" for each in (recorded, asked)))
+
+
+def _is_equal(recorded: Any, asked: Any) -> bool:
+    """Whether they are surely equal: of objects and arrays, members may be told apart that Python takes for equal."""
+    if recorded != asked:
+        return bool(recorded != recorded and asked != asked)  # NaN, which the standard library reads
+    if isinstance(recorded, dict | list):
+        return canonical(recorded) == canonical(asked)
+    return isinstance(recorded, bool) == isinstance(asked, bool)
 
 
 def _members(value: Any) -> dict[Any, Any] | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -25,6 +24,7 @@ from recorder.dialects.payload import too_deep
 from recorder.dialects.telling import Object, array, decoded, object_
 from recorder.heads import Header
 from recorder.matching.noise import Rules
+from recorder.matching.once import Once
 from recorder.recorded import Recorded
 from recorder.redaction import REDACTED
 
@@ -40,12 +40,19 @@ class Request(msgspec.Struct, frozen=True):
     upstream: str
     headers: list[Header]
     body: bytes
+    upstream_is_known: bool = True  # else its path and headers alone say which it may be
 
 
 def request_of(recorded: Recorded) -> Request:
     """The request that a recorded exchange is the answer to."""
     head = recorded.request
     return Request(head.method, head.target, head.upstream, head.headers, recorded.request_body)
+
+
+def without_secrets(request: Request, rules: Rules) -> Request:
+    """A request with its body as it would be recorded."""
+    body, counts = rules.redactor.redact(request.body)
+    return msgspec.structs.replace(request, body=body) if counts else request
 
 
 class Place(NamedTuple):
@@ -95,28 +102,28 @@ class Likeness:
         self._rules = rules
         self._others = others
 
-    @cached_property
+    @Once
     def exact(self) -> bytes:
         """The same for bodies that mean the same."""
         value = json_value(self.request.body)
         return sha256(self.request.body if value is NO_JSON else b"JSON" + canonical(value)).digest()
 
-    @cached_property
+    @Once
     def quiet(self) -> bytes:
         """The same for bodies that mean the same but for noise."""
         return self._parts[0]
 
-    @cached_property
+    @Once
     def outline(self) -> Mapping[str, int]:
         """A checksum of each part of the quiet body: how many of them differ is how far apart two requests are."""
         return self._parts[1]
 
-    @cached_property
+    @Once
     def directories(self) -> Mapping[str, int]:
         """The directories that the body names as the client's own."""
         return self._parts[2]
 
-    @cached_property
+    @Once
     def shape(self) -> bytes | None:
         """The same for requests at the same position of conversations; `None` for what is no conversation."""
         value = self.value()
@@ -132,7 +139,7 @@ class Likeness:
             return NO_JSON, {}
         return self._rules.quiet(value, self._others)
 
-    @cached_property
+    @Once
     def _parts(self) -> tuple[bytes, Mapping[str, int], Mapping[str, int]]:
         value, directories = self._read()
         whole, outline = sha256(), {}

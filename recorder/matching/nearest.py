@@ -27,6 +27,9 @@ COUNT_LIMIT = 1000
 LISTED = 12
 """Differences, or places, that a message lists."""
 
+INDENT = "  "
+"""Before each of them."""
+
 
 class Miss(msgspec.Struct, frozen=True):
     """Nothing answers it, and why."""
@@ -35,6 +38,14 @@ class Miss(msgspec.Struct, frozen=True):
     nearest: Recorded | None
     differences: list[Difference]
     message: str  # for a person; it quotes both requests
+
+    @property
+    def line(self) -> str:
+        """The message on one line: what it lists, between semicolons."""
+        lines = self.message.split("\n")
+        said = [each for each in lines if not each.startswith(INDENT)]
+        listed = [each.strip() for each in lines if each.startswith(INDENT)]
+        return " ".join([*said, "; ".join(listed)]).strip()
 
 
 def all_used(question: Question, line: Line) -> Miss:
@@ -52,8 +63,8 @@ def unlike(question: Question, unused: Container[int], alike: int) -> Miss:
     if alike > 1:
         lines.append(f"{alike} of them are at the same position of a conversation: which is meant is unclear.")
     lines.append(f"The nearest is {_named(nearest, unused)}. It differs in {_counted(found)}:")
-    more = [f"  and {len(found) - LISTED} more"] if len(found) > LISTED else []
-    message = "\n".join([*lines, *(f"  {each}" for each in found[:LISTED]), *more])
+    more = [f"and {len(found) - LISTED} more"] if len(found) > LISTED else []
+    message = _listed(lines, [*map(str, found[:LISTED]), *more])
     return Miss(question.own.request, nearest.recorded, found, message)
 
 
@@ -62,9 +73,9 @@ def elsewhere(request: Request, at: Place, groups: Mapping[Place, Group]) -> Mis
     if not groups:
         return Miss(request, None, [], f"Nothing recorded answers {at}: there are no recordings.")
     near = min(groups, key=lambda other: len(_parting(other, at)) + (other.path != at.path))
-    counts = [f"  {place}: {len(group.entries)}" for place, group in groups.items()]
-    more = [f"  and {len(counts) - LISTED} other places"] if len(counts) > LISTED else []
-    message = "\n".join([f"Nothing recorded answers {at}. Recorded were:", *counts[:LISTED], *more])
+    counts = [f"{place}: {len(group.entries)}" for place, group in groups.items()]
+    more = [f"and {len(counts) - LISTED} other places"] if len(counts) > LISTED else []
+    message = _listed([f"Nothing recorded answers {at}. Recorded were:"], [*counts[:LISTED], *more])
     return Miss(request, groups[near].entries[0].recorded, _parting(near, at), message)
 
 
@@ -110,10 +121,15 @@ def _compared(recorded: Likeness, value: Any, asked: Request, limit: int) -> lis
 
 
 def _named(entry: Entry, unused: Container[int]) -> str:
-    state = "" if entry.number in unused else ", already used"
-    return f"number {entry.number + 1} of the recordings (exchange {entry.recorded.exchange.exchange_id}{state})"
+    id = entry.recorded.exchange.exchange_id
+    name = entry.recorded.name or f"number {entry.number + 1} of the recordings (exchange {id})"
+    return name if entry.number in unused else f"{name}, already used"
 
 
 def _counted(found: Sequence[Difference]) -> str:
     more = "at least " if len(found) == COUNT_LIMIT else ""
     return f"{more}{len(found)} place{'' if len(found) == 1 else 's'}"
+
+
+def _listed(lines: Sequence[str], items: Sequence[str]) -> str:
+    return "\n".join([*lines, *(f"{INDENT}{each}" for each in items)])

@@ -17,6 +17,7 @@ from typing import Any
 
 from recorder.matching.noise_rules import DEFAULT, IN_TEXTS, How, Kind, Rule, read
 from recorder.redaction import NEVER, REDACTED
+from recorder.redactor import BY_SHAPE, Redactor
 
 TEXT_LIMIT = 2**20
 """Characters of a text that rules are tried on: what is longer is a file or an image, and no client's own words."""
@@ -34,8 +35,10 @@ DIRECTORIES_LIMIT = 64
 class Rules:
     """Rules of noise, and how far down from `exact` a request may be matched."""
 
-    def __init__(self, rules: Iterable[Rule] = DEFAULT, until: How = "position") -> None:
+    def __init__(self, rules: Iterable[Rule] = DEFAULT, until: How = "position", redactor: Redactor = BY_SHAPE) -> None:
+        """`redactor` takes the secrets out of both requests, as when they are recorded."""
         self.rules = tuple(rules)
+        self.redactor = redactor
         self.until: How = until
         self._fields = [rule.what.split(".") for rule in self._of("fields")]
         self._patterns = [(rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS]

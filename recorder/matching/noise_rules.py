@@ -37,6 +37,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 IN_TEXTS = ("texts", "ids", "directories")  # regular expressions
 
+_UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _DATE = r"(?:[^\n]{0,40}?\b\d{4}-\d\d-\d\d|[^\n]{0,40}?\b\d{4}\b)"
 
 DEFAULT: tuple[Rule, ...] = (
@@ -67,6 +68,10 @@ DEFAULT: tuple[Rule, ...] = (
     Rule(
         *("ids", "pydantic-ai-call", r"pyd_ai_[0-9a-f]{32}"),
         *("pydantic-ai makes ids for calls that have none", "pyd_ai_"),
+    ),
+    Rule(
+        *("ids", "codex-item", rf"[a-z]{{2,8}}_{_UUID7}"),
+        *("Codex makes ids for what it says itself: a prefix and a UUIDv7", "-7"),
     ),
     Rule(
         *("ids", "gemini-call", r"[\w.-]{1,64}-1\d{12}-[0-9a-f]{1,14}"),

@@ -2,6 +2,10 @@
 
 A client that lost its stream goes on with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it was
 cut; one that did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
+
+After the last event of a response that is over there is nothing, so a number at the last, or beyond it, gets a stream
+without events, as from the provider. Where the recording broke off, what comes after its last event is not known: that
+is a miss.
 """
 
 from __future__ import annotations
@@ -46,10 +50,13 @@ class Responses:
             if _MAKES.fullmatch(f"{place.method} {place.path}") and (id := response_id(recorded)) is not None:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
 
-    def find(self, place: Place) -> Retrieval | None:
-        """The answer to a question for a response, if a recorded exchange has it."""
+    def find(self, place: Place, *, anywhere: bool = False) -> Retrieval | None:
+        """The answer to a question for a response, if a recorded exchange has it.
+
+        With `anywhere`, that of another upstream too, if only one has made a response of that id.
+        """
         asked = _ASKS.fullmatch(f"{place.method} {place.path}")
-        parts = self._parts.get((place.upstream, asked[1]), []) if asked else []
+        parts = self._made(place.upstream, asked[1], anywhere) if asked else []
         parameters = dict(place.query)
         if parameters.get("stream", "").lower() not in ("true", "1"):
             return _document(parts)
@@ -57,6 +64,13 @@ class Responses:
         if after is not None and not re.fullmatch(r"[0-9]{1,18}", after):
             return None
         return _stream(parts, None if after is None else int(after))
+
+    def _made(self, upstream: str, id: str, anywhere: bool) -> list[Recorded]:
+        parts = self._parts.get((upstream, id), [])
+        if parts or not anywhere:
+            return parts
+        found = [others for (_, made), others in self._parts.items() if made == id]
+        return found[0] if len(found) == 1 else []
 
 
 def _stream(parts: Iterable[Recorded], after: int | None) -> Retrieval | None:
@@ -67,7 +81,7 @@ def _stream(parts: Iterable[Recorded], after: int | None) -> Retrieval | None:
     next_one = min(first for first, _, _ in spans) if after is None else after + 1
     fitting = [(last, part) for first, last, part in spans if first <= next_one]
     last, part = max(fitting, key=lambda each: each[0], default=(-1, None))
-    if part is None or (last < next_one and _finished(part) is None):
+    if part is None or (last < next_one and not _is_over(part)):
         return None
     return Retrieval(part, after)
 
@@ -82,6 +96,11 @@ def _document(parts: Iterable[Recorded]) -> Retrieval | None:
         elif (found := _finished(part)) is not None:
             return Retrieval(_as_document(part, found), None)
     return None
+
+
+def _is_over(recorded: Recorded) -> bool:
+    """Whether nothing comes after it: its last event says so, or the provider ended it there."""
+    return (recorded.end is not None and recorded.end.outcome == "eof") or _finished(recorded) is not None
 
 
 class _Said(msgspec.Struct):

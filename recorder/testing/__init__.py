@@ -3,12 +3,16 @@
     transport = replay_transport(recorded_in("runs.db", "latest"))
     client = OpenAI(http_client=httpx2.Client(transport=transport))
 
+`assert_lints` and `assert_same_stream` judge what was recorded.
+
 A replay has the recorded bytes, at the recorded times if asked for, and fails as the recording did, with the library's
 own exceptions. `library` is the module `httpx` or `httpx2`; without it the first of httpx2 and httpx that is installed.
 """
 
 from __future__ import annotations
 
+from recorder.testing.compared import assert_same_stream
+from recorder.testing.linted import assert_lints
 from recorder.testing.playing import (
     UnusedRecordingsError,
     async_fault_transport,
@@ -21,6 +25,8 @@ from recorder.testing.stored import recorded_in
 
 __all__ = [
     "UnusedRecordingsError",
+    "assert_lints",
+    "assert_same_stream",
     "async_fault_transport",
     "async_recording_transport",
     "async_replay_transport",

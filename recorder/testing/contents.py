@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
@@ -17,10 +15,13 @@ from recorder.events import Event, Exchange, Session
 from recorder.facts import Usage
 from recorder.folding import Folding, Rows
 from recorder.projections.items import ItemRow
-from recorder.recorded import Recorded, recorded
+from recorder.recorded import Recorded
+from recorder.testing.stored import all_whole, apart, whole
 from recorder.transports.recording import new_id
 
 Episode = tuple[Exchange, list[Event]]
+
+SHOWN = 60  # characters of what was said, where a session is shown
 
 
 class Contents:
@@ -30,12 +31,13 @@ class Contents:
         self.session = session
         self.episodes = list(episodes)
 
+    def __repr__(self) -> str:
+        counts = f"{_counted(len(self.episodes), 'exchange')}, {_counted(len(self.events), 'event')}"
+        return f"<session {self.session.name!r}: {counts}, text {shortened(self.text, SHOWN)!r}>"
+
     def recordings(self) -> list[Recorded]:
         """As they can be answered with. Raises `RecorderError` if bytes are missing in one, or too many."""
-        try:
-            return [_whole(number, *episode) for number, episode in enumerate(self.episodes, 1)]
-        except ValueError as error:
-            raise RecorderError(f"A recording cannot be an answer: {error}.") from error
+        return list(all_whole([whole(number, *episode) for number, episode in enumerate(self.episodes, 1)]))
 
     @property
     def events(self) -> list[Event]:
@@ -45,12 +47,12 @@ class Contents:
     @property
     def text(self) -> str:
         """What the model said, one message to a line."""
-        return "\n".join(item.text for item in self._items if item.kind == "message" and item.text)
+        return "\n".join(item.text for item in self.items if item.kind == "message" and item.text)
 
     @property
     def tool_calls(self) -> list[ItemRow]:
         """What the model called: `name`, `arguments`, `call_id` and the other columns of `items`."""
-        return [item for item in self._items if item.kind == "tool_call"]
+        return [item for item in self.items if item.kind == "tool_call"]
 
     @property
     def usage(self) -> Usage:
@@ -60,7 +62,8 @@ class Contents:
         return Usage(**{name: sum(counts) if counts else None for name, counts in told.items()})
 
     @property
-    def _items(self) -> list[ItemRow]:
+    def items(self) -> list[ItemRow]:
+        """All that the model put out, as in the view `items`."""
         return [item for rows in self._rows for item in rows["items"]]
 
     @cached_property
@@ -68,10 +71,13 @@ class Contents:
         return [_folded(*episode) for episode in self.episodes]
 
 
-def _whole(number: int, exchange: Exchange, events: list[Event]) -> Recorded:
-    if any(event.kind == "gap" for event in events):
-        raise RecorderError(f"Exchange {number} has a gap, bytes that were not kept: record it anew.")
-    return recorded(exchange, events)
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text, with an ellipsis where it is cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _folded(exchange: Exchange, events: list[Event]) -> Rows:
@@ -101,8 +107,7 @@ def in_cassette(path: Path) -> Contents:
 
 def in_database(session: str) -> Contents:
     """A session of the database that `RECORDER_DB` names, else of the user's. Raises `RecorderError`."""
-    with ThreadPoolExecutor(1) as threads:  # whoever asks may run in an event loop of their own
-        return threads.submit(lambda: asyncio.run(_read(session))).result()
+    return apart(lambda: _read(session))
 
 
 async def _read(name: str) -> Contents:

@@ -55,6 +55,7 @@ def library_for(library: Library | None) -> Library:
 
 def run(awaitable: Awaitable[T]) -> T:
     """The result of a coroutine that never waits for anything but its turn."""
+    __tracebackhide__ = True
     steps: Any = awaitable.__await__()
     try:
         while True:
@@ -68,6 +69,7 @@ def run(awaitable: Awaitable[T]) -> T:
 @contextlib.contextmanager
 def _raising(library: Library, request: Any) -> Iterator[None]:
     """Where the core raises `UpstreamError`, raise what the library raises when that happens."""
+    __tracebackhide__ = True
     try:
         yield
     except UpstreamError as error:
@@ -83,7 +85,9 @@ def _meaning(library: Library) -> Iterator[None]:
     try:
         yield
     except library.TransportError as error:
-        raise UpstreamError(type(error).__name__, _MEANT.get(type(error).__name__, _MEANT_ELSE)) from error
+        raise UpstreamError(
+            str(error) or type(error).__name__, _MEANT.get(type(error).__name__, _MEANT_ELSE)
+        ) from error
 
 
 Guard = Callable[[], contextlib.AbstractContextManager[None]]
@@ -100,6 +104,7 @@ class _AsyncStream:
         return self
 
     async def __anext__(self) -> bytes:
+        __tracebackhide__ = True
         with self._guard():
             chunk: bytes = await anext(self._chunks)
         return chunk
@@ -120,6 +125,7 @@ class _SyncStream:
         return self
 
     def __next__(self) -> bytes:
+        __tracebackhide__ = True
         with self._guard():
             try:
                 chunk: bytes = run(anext(self._chunks))
@@ -168,6 +174,7 @@ class AsyncFace:
         self._stream = _of(library, _AsyncStream, "AsyncByteStream")
 
     async def handle_async_request(self, request: Any) -> Any:
+        __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
             response = await self._core.handle_async_request(_copy(self._library, request, request.stream))
@@ -193,6 +200,7 @@ class SyncFace:
         self._stream = _of(library, _SyncStream, "SyncByteStream")
 
     def handle_request(self, request: Any) -> Any:
+        __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
             copy = _copy(self._library, request, _Unsync(request.stream))

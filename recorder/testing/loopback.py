@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import ContextVar
 from threading import Thread
 from typing import Any
 
+from recorder.errors import RecorderError, UpstreamError
 from recorder.proxy import Proxy
 from recorder.routing import Routes
-from recorder.server import Server, run
+from recorder.server import RESET, Server, run
 
 HOST = "127.0.0.1"
+SENT_S = 0.05  # for what was sent to be read: a reset takes away what a client has not taken yet
+
+_reset: ContextVar[Callable[[], None]] = ContextVar("reset")  # of the connection that a request came by
 
 
 class Loopback:
@@ -23,7 +29,11 @@ class Loopback:
         self._started: Future[int] = Future()
         self._thread = Thread(target=self._run, name="recorder-loopback", daemon=True)
         self._thread.start()
-        self.url = f"http://{HOST}:{self._started.result()}"
+        try:
+            port = self._started.result()
+        except RecorderError as error:
+            raise error.with_traceback(None) from None  # whoever reads it knows nothing of the thread
+        self.url = f"http://{HOST}:{port}"
 
     def close(self, grace_s: float = 0.0) -> None:
         """Stop; requests that are not answered yet have `grace_s`, then they are broken off. Again: nothing."""
@@ -42,10 +52,59 @@ class Loopback:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        proxy = Proxy(self._transport, self._routes)
-        server = Server(proxy, HOST, 0, on_drain=proxy.shutdown)
+        proxy = Proxy(_Resetting(self._transport), self._routes)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            _reset.set(scope["extensions"][RESET]["reset"])
+            await proxy(scope, receive, send)
+
+        server = Server(app, HOST, 0, on_drain=proxy.shutdown)
         await server.start()
         self._started.set_result(server.port)
         await self._stop.wait()
         await server.stop(self._grace_s)
         await self._transport.aclose()
+
+
+class _Resetting:
+    """A transport whose resets reach the client: an upstream that breaks down does not close properly."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: Any) -> Any:
+        try:
+            response = await self._inner.handle_async_request(request)
+        except UpstreamError as error:
+            await _break_off(error)
+            raise
+        response.stream = _Body(response.stream)
+        return response
+
+
+class _Body:
+    """What comes of it."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __aiter__(self) -> _Body:
+        self._chunks = self._inner.__aiter__()
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk: bytes = await anext(self._chunks)
+        except UpstreamError as error:
+            await _break_off(error)
+            raise
+        return chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _break_off(error: UpstreamError) -> None:
+    if error.outcome == "upstream_reset":
+        await asyncio.sleep(SENT_S)
+        _reset.get()()

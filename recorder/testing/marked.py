@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,15 +12,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from recorder.errors import UsageError
-from recorder.matching.noise import DEFAULT_RULES, Rules
+from recorder.matching.noise import Rules
 from recorder.routing import Upstream, parse_upstream
+from recorder.testing.alike import rules, shown
+from recorder.testing.redacting import Redactions
 from recorder.transports.fault_forms import parse_fault
 from recorder.transports.faults import Fault
 
 SUFFIX = ".sse.jsonl"
 NAME_LIMIT = 120  # characters of a file's name: some file systems take 143 bytes
 
-_KEYWORDS = ("cassette", "session", "speed", "fault", "upstream", "match")
+KEYWORDS = ("cassette", "session", "speed", "fault", "upstream", "match")
 _SOURCES = frozenset({"cassette", "session"})
 _UNFIT = re.compile(r"[^\w.\[\]=+-]", re.ASCII)
 
@@ -29,14 +31,18 @@ class Settings(NamedTuple):
     """Of one test."""
 
     test: str  # its node id
+    name: str  # of it alone
+    began_ns: int  # when the run of pytest did, in whatever process
     mode: str
     cassette: Path
-    shown: str  # the path of the cassette, as a person calls it
+    is_there: bool  # the cassette; looked for once, since another process may be about to write it
+    shown: str  # its path, as a person calls it
     session: str | None
     speed: float | None
     faults: list[Fault]
     upstreams: list[Upstream]
     rules: Rules
+    redactions: Redactions
 
     @property
     def source(self) -> str:
@@ -56,14 +62,22 @@ class Settings(NamedTuple):
     @property
     def records(self) -> bool:
         """Whether what is not answered is asked of the upstream."""
-        return self.may_record and not (self.mode == "once" and self.cassette.exists())
+        return self.may_record and not (self.mode == "once" and self.is_there)
 
     def how_to(self, mode: str) -> str:
         """The command that records it."""
         return f"pytest --recorder-mode {mode} {shlex.quote(self.test)}"
 
 
-def settings(item: pytest.Item, mode: str) -> Settings:
+def check(config: pytest.Config) -> None:
+    """Raises `UsageError` for what makes no sense of the command line, the ini file and `recorder.toml`."""
+    _speed(config.getoption("recorder_speed"))
+    _upstreams(config, ())
+    rules(config, {})
+    Redactions(config.getini("recorder_redact"))
+
+
+def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
     """Raises `UsageError` for what makes no sense."""
     told = _told(item)
     cassette = _cassette(item, told.get("cassette"))
@@ -72,26 +86,32 @@ def settings(item: pytest.Item, mode: str) -> Settings:
         raise UsageError(f"session={session!r} of the recorder marker is no name or id of a session.")
     return Settings(
         test=item.nodeid,
+        name=item.name,
+        began_ns=began_ns,
         mode=mode,
         cassette=cassette,
-        shown=_shown(cassette, item.config.rootpath),
+        is_there=cassette.exists(),
+        shown=shown(cassette, item.config.rootpath),
         session=session,
         speed=_speed(told.get("speed", item.config.getoption("recorder_speed"))),
         faults=_faults(_texts(told, "fault")),
-        upstreams=[
-            parse_upstream(each) for each in (*item.config.getini("recorder_upstream"), *_texts(told, "upstream"))
-        ],
-        rules=_rules(told.get("match", DEFAULT_RULES)),
+        upstreams=_upstreams(item.config, _texts(told, "upstream")),
+        rules=rules(item.config, told.get("match", {})),
+        redactions=Redactions(item.config.getini("recorder_redact")),
     )
+
+
+def _upstreams(config: pytest.Config, own: Sequence[str]) -> list[Upstream]:
+    return [parse_upstream(each) for each in (*config.getini("recorder_upstream"), *own)]
 
 
 def _told(item: pytest.Item) -> Mapping[str, Any]:
     """The keywords of all markers of a test; what stands nearer to it counts."""
     told: dict[str, Any] = {}
     for marker in reversed(list(item.iter_markers("recorder"))):
-        odd = [*map(repr, marker.args), *(name for name in marker.kwargs if name not in _KEYWORDS)]
+        odd = [*map(repr, marker.args), *(name for name in marker.kwargs if name not in KEYWORDS)]
         if odd:
-            raise UsageError(f"The recorder marker takes no {', '.join(odd)}: its keywords are {', '.join(_KEYWORDS)}.")
+            raise UsageError(f"The recorder marker takes no {', '.join(odd)}: its keywords are {', '.join(KEYWORDS)}.")
         if marker.kwargs.keys() >= _SOURCES:
             raise UsageError("The recorder marker takes a cassette or a session, not both.")
         if marker.kwargs.keys() & _SOURCES:
@@ -117,10 +137,6 @@ def _file_name(item: pytest.Item) -> str:
     if fit == name and len(name) <= NAME_LIMIT:
         return name
     return f"{fit[:NAME_LIMIT]}-{sha256(name.encode()).hexdigest()[:8]}"
-
-
-def _shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def _speed(told: Any) -> float | None:
@@ -149,9 +165,3 @@ def _faults(texts: list[str]) -> list[Fault]:
         return [parse_fault(text) for text in texts]
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def _rules(told: Any) -> Rules:
-    if not isinstance(told, Rules):
-        raise UsageError(f"match={told!r} of the recorder marker is no recorder.matching.noise.Rules.")
-    return told

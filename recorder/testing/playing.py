@@ -10,6 +10,7 @@ from recorder.matching.noise import DEFAULT_RULES, Rules
 from recorder.playback import Clock
 from recorder.recorded import Recorded
 from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
+from recorder.testing.stored import all_whole
 from recorder.transports.fault_forms import parse_fault
 from recorder.transports.faults import FaultTransport
 from recorder.transports.pace import LOOP, THREAD
@@ -38,6 +39,7 @@ class _Replaying:
 
     def assert_all_used(self) -> None:
         """Raises `UnusedRecordingsError`, which lists them, if recordings have answered nothing."""
+        __tracebackhide__ = True
         if unused := self.unused():
             raise UnusedRecordingsError(_listed(unused))
 
@@ -77,8 +79,9 @@ def replay_transport(
     were read, else event by event. `strict` gives each recording once, else the last of equal ones again. `otherwise`
     answers what nothing was recorded for: an error of that status, a transport of the library, or `None` to raise.
     `faults` are forms of `recorder.transports.fault_forms`. A `clock` of your own must not suspend in `sleep_until`.
+    Raises `RecorderError` if bytes are missing in a recording.
     """
-    library, matcher = library_for(library), Matcher(recordings, rules, strict=strict)
+    library, matcher = library_for(library), Matcher(all_whole(recordings), rules, strict=strict)
     if not isinstance(otherwise, int | None):
         otherwise = SyncBack(otherwise, library)
     core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)
@@ -99,7 +102,7 @@ def async_replay_transport(
     library: Library | None = None,
 ) -> Any:
     """As `replay_transport`, for an AsyncClient: an `AsyncReplay`."""
-    library, matcher = library_for(library), Matcher(recordings, rules, strict=strict)
+    library, matcher = library_for(library), Matcher(all_whole(recordings), rules, strict=strict)
     if not isinstance(otherwise, int | None):
         otherwise = AsyncBack(otherwise, library)
     core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)

@@ -6,16 +6,18 @@ leaves a cassette.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any
 
+import msgspec
 import pytest
 
-from recorder.cassettes.writing import cassette, save
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.matching import Matcher, Seen
+from recorder.matching import Elsewhere, Match, Matcher, Miss, Request, Seen
+from recorder.matching.noise import Rules
 from recorder.playback import Clock
 from recorder.recorded import Recorded
 from recorder.routing import UPSTREAMS, Routes, Upstream, parse_upstream
@@ -24,8 +26,10 @@ from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
 from recorder.testing.loopback import Loopback
 from recorder.testing.marked import Settings, settings
 from recorder.testing.playing import AsyncReplay, SyncReplay
+from recorder.testing.redacting import Redactions
+from recorder.testing.saving import is_shared, keep
 from recorder.testing.taping import Taping
-from recorder.transports.faults import FaultTransport
+from recorder.transports.faults import Fault, FaultTransport
 from recorder.transports.pace import LOOP, THREAD
 from recorder.transports.replay import ReplayTransport
 from recorder.transports.upstream import UpstreamTransport
@@ -38,24 +42,24 @@ _VERSIONED = frozenset({"openai"})  # the SDKs that want the version in their ba
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """What is wrong with recordings or settings fails the test in a sentence."""
+    """What is wrong with recordings or settings fails the test in a sentence, said once."""
     try:
         yield
     except RecorderError as error:
-        pytest.fail(f"recorder: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"recorder: {error}", pytrace=False) from None
 
 
-def opened(item: pytest.Item, mode: str) -> Replay:
+def opened(item: pytest.Item, mode: str, began_ns: int) -> Replay:
     """The recordings of a test. Fails it if there are none, or its marker makes no sense."""
     with _failing():
-        chosen = settings(item, mode)
+        chosen = settings(item, mode, began_ns)
         return Replay(chosen, _contents(chosen, item.name))
 
 
 def _contents(chosen: Settings, name: str) -> Contents:
     if chosen.session is not None:
         return in_database(chosen.session)
-    if chosen.replays and chosen.cassette.exists():
+    if chosen.replays and chosen.is_there:
         return in_cassette(chosen.cassette)
     if chosen.records:
         return nothing(name)
@@ -64,14 +68,32 @@ def _contents(chosen: Settings, name: str) -> Contents:
     raise NotFoundError(f"There is no cassette {chosen.shown}. {how}")
 
 
+class _Matcher(Matcher):
+    """Compares what is asked as it would have been recorded."""
+
+    def __init__(self, recordings: Sequence[Recorded], rules: Rules, redactions: Redactions) -> None:
+        super().__init__(recordings, rules)
+        self._redactions = redactions
+
+    def match(self, request: Request) -> Match | Miss:
+        return super().match(self._redactions.request(request))
+
+    def note(self, request: Request, how: Elsewhere, message: str) -> None:
+        super().note(self._redactions.request(request), how, message)
+
+
 class Replay:
     """The fixture."""
 
     def __init__(self, chosen: Settings, contents: Contents) -> None:
         self._settings, self._contents = chosen, contents
-        self._recordings = contents.recordings()
-        self._matcher = Matcher(self._recordings, chosen.rules)
+        self._recordings = [
+            msgspec.structs.replace(chosen.redactions.recorded(each), name=f"exchange {number} of {chosen.source}")
+            for number, each in enumerate(contents.recordings(), 1)
+        ]
+        self._matcher = _Matcher(self._recordings, chosen.rules, chosen.redactions)
         self._taping = Taping() if chosen.records else None
+        self._faulty: list[FaultTransport] = []
         self._loopback: Loopback | None = None
         self._starting = Lock()  # threads of a test share its server
 
@@ -105,46 +127,54 @@ class Replay:
 
     @property
     def session(self) -> Contents:
-        """What was recorded: its `text`, `tool_calls`, `usage` and `events`."""
+        """What was recorded: its `text`, `tool_calls`, `usage` and `events`. While recording, what the test has got so
+        far, from the cassette or from the upstream, in order.
+        """
         if self._taping is None:
             return self._contents
         session = self._contents.session
-        return Contents(session, [*self._contents.episodes, *self._taping.episodes(session.session_id)])
+        held = {exchange.exchange_id: (exchange, events) for exchange, events in self._contents.episodes}
+        taped = iter(self._taping.episodes(session.session_id))
+        got = [
+            held.pop(str(each.exchange_id), None) if each.exchange_id else next(taped, None) for each in self.requests
+        ]
+        return Contents(session, [*filter(None, got), *taped])
 
-    def close(self, *, passed: bool) -> None:
-        """The test is over. Save what was recorded, or fail it, if it has passed so far."""
+    def close(self, *, passed: bool) -> str | None:
+        """The test is over. Save what was recorded, or fail it, if it has passed so far. What else there is to say."""
+        __tracebackhide__ = True
         if self._loopback is not None:
             self._loopback.close(GRACE_S if self._taping else 0.0)
         if not passed:
-            return
+            return None
         with _failing():
-            self._save()
-        said = [*self._unmatched(), *self._unused()]
+            told = self._save()
+        said = [*self._unmatched(), *self._unused(), *self._idle()]
         if said:
             asked = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
-            pytest.fail("\n".join([*said, "", "Asked was:", *_short(asked)]), pytrace=False)
+            pytest.fail("\n".join([*said, *self._advice(), "", "Asked was:", *_short(asked)]), pytrace=False)
+        return told
 
     def explanation(self) -> str:
         """What a person should know of a test that failed by itself."""
         lost = self._taping is not None and bool(self.requests)
-        return "\n".join([*self._unmatched(), *(["Nothing was saved: the test failed."] if lost else [])])
+        missed = [*self._unmatched(), *self._idle()]
+        advice = self._advice() if missed else []
+        return "\n".join([*missed, *advice, *(["Nothing was saved: the test failed."] if lost else [])])
 
     def _core(self, clock: Clock, upstream: Callable[[], Any]) -> Any:
         chosen = self._settings
         otherwise = 404 if self._taping is None else self._taping.through(upstream())
         core = ReplayTransport(self._matcher, speed=chosen.speed, otherwise=otherwise, clock=clock)
-        return FaultTransport(core, chosen.faults, clock=clock) if chosen.faults else core
+        if not chosen.faults:
+            return core
+        self._faulty.append(FaultTransport(core, chosen.faults, clock=clock))
+        return self._faulty[-1]
 
-    def _save(self) -> None:
-        held = self.session
-        if len(held.episodes) == len(self._contents.episodes):
-            return
-        path = self._settings.cassette
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save(path, cassette(held.session, held.episodes))
-        except OSError as error:
-            raise RecorderError(f"The cassette {path} cannot be written: {error.strerror}.") from error
+    def _save(self) -> str | None:
+        if self._taping is None:
+            return None
+        return keep(self._settings, self._contents, self._taping.episodes(self._contents.session.session_id))
 
     def _unmatched(self) -> list[str]:
         """Requests that nothing answered, and why."""
@@ -154,26 +184,49 @@ class Replay:
         count = "1 request was" if len(missed) == 1 else f"{len(missed)} requests were"
         return [
             f"recorder: {count} not answered by {self._settings.source}.",
-            *_short([str(m.message) for m in missed]),
+            *_short(_once([str(each.message) for each in missed])),
         ]
 
     def _unused(self) -> list[str]:
         """Recordings that nobody asked for; after a fault, a client may not come as far."""
         unused = {id(each) for each in self._matcher.unused()}
-        if not unused or self._settings.faults:
+        if not unused or self._settings.faults or is_shared(self._contents.session, self._settings):
             return []
         numbered = [(number, each) for number, each in enumerate(self._recordings, 1) if id(each) in unused]
         count = f"{len(unused)} of {len(self._recordings)} recording{'' if len(self._recordings) == 1 else 's'}"
         verb = "was" if len(unused) == 1 else "were"
         lines = [f"  {number}. {_place(each.request)}" for number, each in numbered]
-        said = [f"recorder: {count} in {self._settings.source} {verb} not asked for:", *_short(lines)]
-        if self._settings.session is None:
-            said += ["To record all of it anew:", f"  {self._settings.how_to('rewrite')}"]
-        return said
+        return [f"recorder: {count} in {self._settings.source} {verb} not asked for:", *_short(lines)]
+
+    def _idle(self) -> list[str]:
+        """Faults that no request of the test has met."""
+        idle = [fault for fault in self._settings.faults if all(fault.form in each.unused for each in self._faulty)]
+        return [f"recorder: the fault {fault.form} did nothing: {self._unmet(fault)}." for fault in idle]
+
+    def _unmet(self, fault: Fault) -> str:
+        """What was there in place of what it needs."""
+        asked = {each.exchange_id for each in self.requests}
+        streams = [events for exchange, events in self._contents.episodes if exchange.exchange_id in asked]
+        counts = [sum(event.kind == "frame" for event in events) for events in streams]
+        if not fault.needs_events or not counts:
+            return fault.unmet
+        which = "the stream" if len(counts) == 1 else f"the longest of {len(counts)} streams"
+        return f"{which} had {max(counts)} event{'' if max(counts) == 1 else 's'}"
+
+    def _advice(self) -> list[str]:
+        """How to record it anew, if that can be done from here."""
+        if self._settings.session is not None or self._settings.faults:
+            return []
+        return ["To record all of it anew:", f"  {self._settings.how_to('rewrite')}"]
 
 
 def _place(request: Any) -> str:
     return f"{request.method} {request.target} ({request.upstream})"
+
+
+def _once(messages: Iterable[str]) -> list[str]:
+    """Each message once, with how often it was said."""
+    return [text if count == 1 else f"{count} times: {text}" for text, count in Counter(messages).items()]
 
 
 def _short(lines: Sequence[str]) -> list[str]:

@@ -16,6 +16,9 @@ from recorder.transports.replay import origin_of
 _LEFT = msgspec.json.encode(ExchangeEnd("client_disconnect", "the test ended before the response did"))
 
 
+Told = tuple[Mark, int, bytes]  # a record of an exchange: what, when, its payload
+
+
 class Taping:
     """The exchanges of one test, a journal that is not on disk. Threads may share it."""
 
@@ -46,7 +49,7 @@ class _Tape:
     """The records of one exchange."""
 
     def __init__(self) -> None:
-        self._records: list[tuple[Mark, int, bytes]] = []
+        self._records: list[Told] = []
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
         self._records.append((mark, t_ns, payload))
@@ -54,7 +57,7 @@ class _Tape:
     def end(self, t_ns: int, payload: bytes) -> None:
         self.write(Mark.END, t_ns, payload)
 
-    def whole(self) -> list[tuple[Mark, int, bytes]]:
+    def whole(self) -> list[Told]:
         records = list(self._records)
         if records and records[-1][0] is not Mark.END:
             records.append((Mark.END, records[-1][1], _LEFT))
@@ -62,13 +65,19 @@ class _Tape:
 
 
 class TapedTransport:
-    """The recording, told by which name the upstream of a request goes."""
+    """The recording, told by which name the upstream of a request goes. The host is that of the upstream, too, and not
+    ours, where we stand between the two.
+    """
 
     def __init__(self, recording: RecordingTransport) -> None:
         self._recording = recording
 
     async def handle_async_request(self, request: Any) -> Any:
-        request.extensions["recorder"] = origin_of(request)
+        origin = origin_of(request)
+        if "recorder" in request.extensions:
+            headers = [(name, request.url.netloc if name.lower() == b"host" else said) for name, said in origin.headers]
+            origin = msgspec.structs.replace(origin, headers=headers)
+        request.extensions["recorder"] = origin
         return await self._recording.handle_async_request(request)
 
     async def aclose(self) -> None:

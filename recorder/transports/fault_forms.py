@@ -1,6 +1,7 @@
 """Faults as they are written on a command line or in a marker: `cut@12`, `stall@3:2s`, `status:429:retry-after=1`.
 
-A form is a name, where it strikes after `@`, and options after `:`. `FORMS` has all of them, as shown to users.
+A form is a name, where it strikes after `@`, and options after `:`. `FORMS` has all of them, as shown to users, and
+what may stand in them.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from recorder.transports.faults import (
+import msgspec
+
+from recorder.transports.fault_kinds import (
     ALTERED,
     Altered,
     CutAfter,
     CutAt,
     Delay,
     Drip,
-    Fault,
     Reordered,
     Slice,
     Stall,
     Status,
     Which,
 )
+from recorder.transports.faults import Fault
 
 FORMS: Mapping[str, str] = {
     "cut": "cut@EVENT or cut@SECONDSs, with :reset for a reset connection",
@@ -38,14 +41,23 @@ FORMS: Mapping[str, str] = {
 }
 """What there is. Events count from 1; `cut@0` and `stall@0` are before the first."""
 
+SECONDS_LIMIT = 86_400  # a day: who waits longer wants a stall without an end
+
+RANGES = (
+    "EVENT counts from 1, for cut and stall from 0: before the first. BYTES and N are 1 or more, SHARE 0 to 100, "
+    f"CODE 400 to 599, SECONDS 0 to {SECONDS_LIMIT}; ms may stand for s"
+)
+"""What may stand in them, for people."""
+
 _FORM = re.compile(r"(?P<name>[a-z]+)(?:@(?P<place>[^:]+))?(?P<options>(?::[^:]+)*)")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s)")
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+_DURATION = re.compile(r"(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|)")
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
+_WHOLE_LIMIT = 999_999_999
 _UNITS = {"s": 1.0, "ms": 0.001}
 
 
 class _Nonsense(Exception):
-    """The form is right, what stands in it is not."""
+    """The form is right, what stands in it is not: the message, if there is one, says what."""
 
 
 def parse_fault(text: str) -> Fault:
@@ -57,16 +69,18 @@ def parse_fault(text: str) -> Fault:
     try:
         if form is None:
             raise _Nonsense
-        return _PARSERS[name](form["place"], form["options"].split(":")[1:])
-    except _Nonsense:
-        raise ValueError(f"{text!r} is no fault: write {FORMS[name]}.") from None
+        fault = _PARSERS[name](form["place"], form["options"].split(":")[1:])
+    except _Nonsense as nonsense:
+        why = f"{nonsense}; " if str(nonsense) else ""
+        raise ValueError(f"{text!r} is no fault: {why}write {FORMS[name]}.") from None
+    return msgspec.structs.replace(fault, form=text)
 
 
 def _cut(place: str | None, options: list[str]) -> Fault:
     if options not in ([], ["reset"]) or place is None:
         raise _Nonsense
     outcome = "upstream_reset" if options else "truncated"
-    return CutAfter(int(place), outcome) if re.fullmatch("[0-9]{1,9}", place) else CutAt(_seconds(place), outcome)
+    return CutAfter(_whole(place), outcome) if re.fullmatch("-?[0-9]+", place) else CutAt(_seconds(place), outcome)
 
 
 def _stall(place: str | None, options: list[str]) -> Fault:
@@ -87,7 +101,7 @@ def _slice(place: str | None, options: list[str]) -> Fault:
 
 
 def _altered(how: str, place: str | None, options: list[str]) -> Fault:
-    return Altered(how, _which(place, options))
+    return Altered(_which(place, options), how)
 
 
 def _reordered(place: str | None, options: list[str]) -> Fault:
@@ -96,9 +110,9 @@ def _reordered(place: str | None, options: list[str]) -> Fault:
 
 def _status(place: str | None, options: list[str]) -> Fault:
     _nowhere(place)
-    status = _whole(options[0] if options else None, least=400)
+    status = _whole(options[0] if options else None, 400, 599)
     named = dict(option.partition("=")[::2] for option in options[1:])
-    if status > 599 or len(named) < len(options) - 1 or not named.keys() <= {"retry-after", "times"}:
+    if len(named) < len(options) - 1 or not named.keys() <= {"retry-after", "times"}:
         raise _Nonsense
     times = _whole(named["times"], least=1) if "times" in named else None
     after = [("retry-after", _number(named["retry-after"]))] if "retry-after" in named else []
@@ -116,8 +130,10 @@ def _which(place: str | None, options: list[str]) -> Which:
             raise _Nonsense
         return Which(_whole(place, least=1))
     share = _SHARE.fullmatch(_only(options))
-    if share is None or float(share[1]) > 100:
+    if share is None:
         raise _Nonsense
+    if float(share[1]) > 100:
+        raise _Nonsense(f"{share[0]} is more than all")
     return Which(share=float(share[1]) / 100)
 
 
@@ -132,9 +148,11 @@ def _only(options: list[str]) -> str:
     return options[0]
 
 
-def _whole(text: str | None, least: int = 0) -> int:
-    if text is None or not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
+def _whole(text: str | None, least: int = 0, most: int = _WHOLE_LIMIT) -> int:
+    if text is None or not re.fullmatch("-?[0-9]+", text):
         raise _Nonsense
+    if text.startswith("-") or len(text) > 9 or not least <= int(text) <= most:
+        raise _Nonsense(f"{text} is not between {least} and {most}")
     return int(text)
 
 
@@ -148,7 +166,12 @@ def _seconds(text: str) -> float:
     duration = _DURATION.fullmatch(text)
     if duration is None:
         raise _Nonsense
-    return float(duration[1]) * _UNITS[duration[2]]
+    if not duration[2]:
+        raise _Nonsense(f"{text} has no unit, s or ms")
+    seconds = float(duration[1]) * _UNITS[duration[2]]
+    if not 0 <= seconds <= SECONDS_LIMIT:
+        raise _Nonsense(f"{text} is {'less than nothing' if seconds < 0 else 'over a day'}")
+    return seconds
 
 
 _PARSERS: Mapping[str, Callable[[str | None, list[str]], Fault]] = {

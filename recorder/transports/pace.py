@@ -40,14 +40,18 @@ class LoopClock(Clock):
         me = object()
         self._sleepers.add(me)
         try:
-            await asyncio.sleep(max(0.0, self._left_s(deadline_ns) - (SPIN_S if self._is_alone() else 0.0)))
+            await self._turn(deadline_ns)
             while (left_s := self._left_s(deadline_ns)) > 0:
                 if left_s <= SPIN_S and self._is_alone():
                     time.sleep(left_s)
                 else:
-                    await asyncio.sleep(left_s)
+                    await self._turn(deadline_ns)
         finally:
             self._sleepers.discard(me)
+
+    async def _turn(self, deadline_ns: int) -> None:
+        """Let the loop have what is left, but for the last bit of one alone. uvloop may wake up early: ask again."""
+        await asyncio.sleep(max(0.0, self._left_s(deadline_ns) - (SPIN_S if self._is_alone() else 0.0)))
 
     def _left_s(self, deadline_ns: int) -> float:
         return (deadline_ns - self.now_ns()) / 1e9

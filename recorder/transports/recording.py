@@ -15,6 +15,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Tape(Protocol):
-    """Where the records of one exchange go: `recorder.journal.JournalExchange`."""
+    """Where the records of one exchange go: `recorder.journal.JournalExchange`, which has a `later` too."""
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None: ...
 
@@ -38,9 +39,12 @@ class Tape(Protocol):
 
 
 class Journal(Protocol):
-    """What makes a tape for each exchange: `recorder.journal.Journal`."""
+    """What makes a tape for each exchange: `recorder.journal.Journal`, which has a `flush` for what is for later."""
 
     def exchange(self) -> Tape: ...
+
+
+Sink = Callable[[bytes], None]
 
 
 class Transport(Protocol):
@@ -84,7 +88,8 @@ class RecordingTransport:
             raise
         recording.request_end(complete=False)
         recording.head(Mark.RESPONSE, lambda: _response_head(response))
-        response.stream = _ResponseBody(response.stream, recording, request)
+        kept = _PumpedBody if hasattr(response.stream, "pump") else _ResponseBody
+        response.stream = kept(response.stream, recording, request)
         return response
 
     async def aclose(self) -> None:
@@ -165,6 +170,19 @@ class _ResponseBody:
         await self._inner.aclose()
 
 
+class _PumpedBody(_ResponseBody):
+    """One that comes by itself."""
+
+    async def pump(self, sink: Sink, flow: Any) -> None:
+        """Have each chunk handed to `sink` when it is in the journal, those of one turn of the loop together."""
+        try:
+            await self._inner.pump(partial(self._recording.pass_on, sink), flow)
+        except Exception as error:
+            self._recording.end(*_ending(error, self._request))
+            raise
+        self._recording.end("eof")
+
+
 class _Recording:
     """What is kept of one exchange. None of its methods raises."""
 
@@ -174,8 +192,12 @@ class _Recording:
         self._lost_chunks = self._lost_bytes = 0
         self._failure: str | None = None
         self._request_ended = self._ended = False
+        self._later: Callable[[int, bytes, Sink], bool] | None = None
+        self._flush: Callable[[], None] | None = None
         try:
             self._tape = journal.exchange()
+            self._later = getattr(self._tape, "later", None)
+            self._flush = getattr(journal, "flush", None)
         except Exception as error:
             self._fail(error)
 
@@ -193,6 +215,14 @@ class _Recording:
         if self._lost_chunks or not self._write(Mark.CHUNK, lambda: data):
             self._lost_chunks += 1
             self._lost_bytes += len(data)
+
+    def pass_on(self, sink: Sink, data: bytes) -> None:
+        """Keep a chunk of the response body, and hand it on then."""
+        if self._later is None or self._flush is None or self._lost_chunks:
+            self.keep_response(data)
+            sink(data)
+        elif self._later(self._clock_ns(), data, sink):
+            asyncio.get_running_loop().call_soon(self._flush)
 
     def request_end(self, *, complete: bool) -> None:
         """The request body is over; whatever comes of it later, after the response began, is not part of the record."""

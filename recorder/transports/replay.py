@@ -12,11 +12,13 @@ Rules of this file:
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from http import HTTPStatus
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -24,16 +26,23 @@ from recorder import redaction
 from recorder.decoding import UndecodableError, decode
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.heads import Header, ResponseHead
-from recorder.matching import Match, Matcher, Miss, Request
+from recorder.matching import Elsewhere, Match, Matcher, Miss, Request
 from recorder.playback import Clock
 from recorder.recorded import BODY_LIMIT, Piece, Recorded
 from recorder.routing import UPSTREAMS, Origin, Routes
-from recorder.transports.pace import LOOP, Pace, Waiting
+from recorder.transports.pace import LOOP, LoopClock, Pace, Waiting
 from recorder.transports.refusals import error_body
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MISS_HEADER = "x-recorder-miss"
 
-_REDACTED = re.compile(rf"{redaction.REDACTED} \(\d+ bytes\)")
+INLINE_BYTES = 64 * 2**10
+"""The largest request body that is matched between two events of other streams: that takes two milliseconds at most,
+and five if nothing answers it. A larger one is matched in a thread: one of 60 MiB takes seconds."""
+
 _TWO_LINE_ENDS = re.compile(rb"(?>\r\n|\n|\r){2}\Z")
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _HOSTS = {base.partition("://")[2]: name for name, base in UPSTREAMS.items()}
@@ -81,13 +90,13 @@ def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) 
 
 def _true_headers(recorded: Recorded) -> list[Header]:
     """Those of which there is a value: what redaction put in its place would be taken for one."""
-    return [(name, value) for name, value in recorded.headers if not _REDACTED.fullmatch(value)]
+    return [(name, value) for name, value in recorded.headers if not redaction.COUNTED.fullmatch(value)]
 
 
 def _as_read(recorded: Recorded) -> list[Chunk] | None:
     """The body in the pieces that were read, if those were pieces of it: not if it was coded, or not all was kept."""
     end = recorded.end
-    if end is None or end.coding is not None or end.undecoded is not None:
+    if end is None or ((end.coding is not None or end.undecoded is not None) and not recorded.is_coded):
         return None
     body = b"".join(piece.raw for piece in recorded.pieces)
     ends = [0, *accumulate(size for _, size in recorded.reads)]
@@ -187,11 +196,23 @@ class ReplayTransport:
 
     async def handle_async_request(self, request: Any) -> Any:
         waiting = Waiting(self._clock, request)
-        asked = await asked_by(request)
-        found = self._matcher.match(asked)
+        found = await self._judged(request, self._matcher.match)
         if isinstance(found, Match):
+            _tell_gap(found.recorded)
             return await self._replay(answer(found.recorded, found.after, reads=self._reads), waiting)
         return await self._missed(request, found)
+
+    async def note(self, request: Any, how: Elsewhere, message: str) -> None:
+        """That a request was answered before it came here: it was asked all the same."""
+        await self._judged(request, lambda asked: self._matcher.note(asked, how, message))
+
+    async def _judged(self, request: Any, judge: Callable[[Request], T]) -> T:
+        """Of a large body beside the event loop, if there is one. A body that is coded may be large."""
+        body = await request.aread()
+        is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
+        if is_large and isinstance(self._clock, LoopClock):
+            return await asyncio.to_thread(lambda: judge(asked_by(request, body)))
+        return judge(asked_by(request, body))
 
     async def aclose(self) -> None:
         if not isinstance(self._otherwise, int | None):
@@ -226,17 +247,29 @@ async def _body(answer: Answer, pace: Pace) -> AsyncIterator[bytes]:
     answer.fail()
 
 
-async def asked_by(request: Any) -> Request:
-    """A request as it would have been recorded, its body read; the request can still be sent."""
+def _tell_gap(recorded: Recorded) -> None:
+    """Whoever allowed gaps is told which answers have one."""
+    if recorded.end is not None and recorded.end.gap_chunks:
+        what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"
+        log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
+
+
+def asked_by(request: Any, body: bytes) -> Request:
+    """A request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
     headers = redaction.headers(origin.headers)
-    body = await request.aread()
     coding = next((value for name, value in headers if name.lower() == "content-encoding"), None)
     try:
         body = decode(coding, body, BODY_LIMIT)
     except UndecodableError:
         pass  # recorded as it was sent, too
-    return Request(request.method, redaction.target(origin.target), origin.upstream, headers, body)
+    target = redaction.target(origin.target)
+    return Request(request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request))
+
+
+def _names_upstream(request: Any) -> bool:
+    """Whether it says where it goes: it came through a proxy, which knows, or it goes to a host of the public APIs."""
+    return isinstance(request.extensions.get("recorder"), Origin) or request.url.host in _HOSTS
 
 
 def origin_of(request: Any) -> Origin:

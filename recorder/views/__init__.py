@@ -12,105 +12,50 @@ Rules of this file:
 
 from __future__ import annotations
 
-from recorder.views.view import View
+from recorder.views.parts import (
+    ENDED,
+    FIRST_STARTED,
+    FOLDED,
+    ITEMS,
+    MODEL,
+    SESSION,
+    STANDS,
+    SUPERSEDED_BY,
+    TOKENS,
+    USAGE_SUMS,
+    count_of,
+    ids,
+    listed,
+    of,
+    same_exchange,
+    total,
+)
+from recorder.views.view import Either, View
 
 __all__ = ["VIEWS", "View"]
 
-
-def _of(table: str, columns: str) -> dict[str, str]:
-    return {name: f"{table}.{name}" for name in columns.split()}
-
-
-def _ids(table: str) -> dict[str, str]:
-    return {"session_id": f"{table}.session_id", "session_name": "s.name", "exchange_id": f"{table}.exchange_id"}
-
-
-def _same_exchange(one: str, other: str) -> str:
-    return f"{one}.session_id = {other}.session_id AND {one}.exchange_id = {other}.exchange_id"
-
-
-# Tables: s sessions, x exchanges, e events, and of the projections p exchanges, i items, u usage, t timing.
-_SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
-
-
-def _rank(table: str) -> tuple[str, str, str]:
-    """Of several exchanges with one response, the one that has most of it ranks highest."""
-    is_finished = f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> 'cancelled')"
-    return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"
-
-
-_BETTER = f"""FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
-        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ({", ".join(_rank("o"))}) > ({", ".join(_rank("p"))})"""
-_STANDS = f"NOT EXISTS (SELECT 1 {_BETTER})"
-_SUPERSEDED_BY = f"(SELECT o.exchange_id {_BETTER} ORDER BY {', '.join(f'{each} DESC' for each in _rank('o'))} LIMIT 1)"
-
-_ITEMS = f"""
-FROM p_items_v1 AS i
-JOIN p_exchanges_v1 AS p ON {_same_exchange("p", "i")}
-JOIN exchanges AS x ON {_same_exchange("x", "i")}
-{_SESSION("i")}
-"""
-_MODEL = "coalesce(p.response_model, p.request_model)"
-
-_TOKENS = (
-    "input_tokens cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens total_tokens"
-)
-_SUMS = {name: f"sum({name})" for name in _TOKENS.split()}
-
-
-def _share(part: str, whole: str) -> str:
-    both = f"FILTER (WHERE {part} IS NOT NULL AND {whole} IS NOT NULL)"
-    return f"CAST(sum({part}) {both} AS DOUBLE PRECISION) / nullif(sum({whole}) {both}, 0)"
-
-
-_USAGE_SUMS = {
-    "exchanges": "count(*)",
-    "reported": "count(usage_raw)",
-    **_SUMS,
-    "reasoning_share": _share("reasoning_output_tokens", "output_tokens"),
-    "cached_share": _share("cache_read_input_tokens", "input_tokens"),
-}
-
-
-def _count(kind: str) -> str:
-    return f"(SELECT count(*) FROM p_items_v1 AS i WHERE {_same_exchange('i', 'x')} AND i.kind = '{kind}')"
-
-
-def _list(value: str, source: str) -> str:
-    """The values of a session, each once, in order of their first exchange."""
-    return f"""(SELECT group_concat(value, ', ') FROM (SELECT {value} AS value {source}
-        WHERE x.session_id = s.session_id AND {value} IS NOT NULL
-        GROUP BY {value} ORDER BY min(x.started_ns), {value}))"""
-
-
-# Of a response that is retrieved later, its results may have come before that.
-_FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN p_exchanges_v1 AS q
-        ON {_same_exchange("q", "f")} WHERE q.session_id = p.session_id AND q.response_id = p.response_id
-        AND p.is_retrieval = 1), x.started_ns)"""
-_ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
-_FOLDED = f"FROM exchanges AS x JOIN p_exchanges_v1 AS p ON {_same_exchange('p', 'x')}"
 
 VIEWS = (
     View(
         "messages",
         "A message of a model.",
         {
-            **_ids("i"),
-            **_of(
+            **ids("i"),
+            **of(
                 "i", "item output_index item_id role phase status text refusal annotations logprobs began_ns ended_ns"
             ),
         },
-        f"{_ITEMS} WHERE i.kind = 'message' AND {_STANDS}",
+        f"{ITEMS} WHERE i.kind = 'message' AND {STANDS}",
         "SELECT session_name, role, text FROM messages WHERE text LIKE '%dice%' ORDER BY exchange_id, item;",
     ),
     View(
         "reasoning",
         "A piece of a model's reasoning: its summary, its raw text, or only that there was some.",
         {
-            **_ids("i"),
-            **_of("i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns"),
+            **ids("i"),
+            **of("i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns"),
         },
-        f"{_ITEMS} WHERE i.kind = 'reasoning' AND {_STANDS}",
+        f"{ITEMS} WHERE i.kind = 'reasoning' AND {STANDS}",
         """SELECT session_name, encrypted, (ended_ns - began_ns) / 1e9 AS took_s, coalesce(text, summary_text)
 FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
     ),
@@ -118,20 +63,20 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
         "tool_calls",
         "A call of a tool, with its result: the provider's own, or what the client's tool gave in a later request.",
         {
-            **_ids("i"),
-            **_of("i", "item output_index item_id type name call_id arguments arguments_json status"),
+            **ids("i"),
+            **of("i", "item output_index item_id type name call_id arguments arguments_json status"),
             "output": "coalesce(i.output, r.output)",
             "failed": "coalesce(i.failed, r.failed)",
             "output_exchange_id": "r.exchange_id",
             "latency_ns": """CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
         WHEN r.started_ns >= x.started_ns + i.ended_ns THEN r.started_ns - (x.started_ns + i.ended_ns) END""",
-            **_of("i", "began_ns ended_ns"),
+            **of("i", "began_ns ended_ns"),
         },
-        f"""{_ITEMS}
+        f"""{ITEMS}
 LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND i.output IS NULL
     AND r.digest = (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
-        AND n.call_key = i.call_key AND n.started_ns > {_FIRST_STARTED} ORDER BY n.started_ns, n.digest LIMIT 1)
-WHERE i.kind = 'tool_call' AND {_STANDS}""",
+        AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED} ORDER BY n.started_ns, n.digest LIMIT 1)
+WHERE i.kind = 'tool_call' AND {STANDS}""",
         """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
 FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
     ),
@@ -139,16 +84,16 @@ FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
         "usage",
         "The tokens of an exchange that asked for a generation, or reported some.",
         {
-            **_ids("x"),
-            **_of("x", "started_ns provider api client"),
-            **_of("p", "request_model response_model"),
-            "model": _MODEL,
-            **_of("u", f"{_TOKENS} usage_raw partial"),
+            **ids("x"),
+            **of("x", "started_ns provider api client"),
+            **of("p", "request_model response_model"),
+            "model": MODEL,
+            **of("u", f"{TOKENS} usage_raw partial"),
         },
-        f"""{_FOLDED}
-JOIN p_usage_v1 AS u ON {_same_exchange("u", "x")}
-{_SESSION("x")}
-WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {_STANDS}""",
+        f"""{FOLDED}
+JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
+{SESSION("x")}
+WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {STANDS}""",
         """SELECT client, count(*) AS exchanges, sum(total_tokens) AS tokens
 FROM usage WHERE session_name = :session GROUP BY client;""",
     ),
@@ -156,25 +101,25 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
         "exchange_summary",
         "An exchange, those that are still open or failed included.",
         {
-            **_ids("x"),
-            **_of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
-            **_of("p", "stream request_model response_model"),
-            "model": _MODEL,
-            **_of("p", "response_id status http_status finish_reason error_type error_code error user_text is_turn"),
-            "superseded_by": _SUPERSEDED_BY,
+            **ids("x"),
+            **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
+            **of("p", "stream request_model response_model"),
+            "model": MODEL,
+            **of("p", "response_id status http_status finish_reason error_type error_code error user_text is_turn"),
+            "superseded_by": SUPERSEDED_BY,
             "lossless": "p.lossless",
-            "messages": _count("message"),
-            "reasoning": _count("reasoning"),
-            "tool_calls": _count("tool_call"),
-            "anomalies": f"(SELECT count(*) FROM p_anomalies_v1 AS a WHERE {_same_exchange('a', 'x')})",
-            **_of("u", f"{_TOKENS} partial"),
-            **_of("t", "ttft_ns duration_ns"),
+            "messages": count_of("message"),
+            "reasoning": count_of("reasoning"),
+            "tool_calls": count_of("tool_call"),
+            "anomalies": f"(SELECT count(*) FROM p_anomalies_v1 AS a WHERE {same_exchange('a', 'x')})",
+            **of("u", f"{TOKENS} partial"),
+            **of("t", "ttft_ns duration_ns"),
         },
         f"""FROM exchanges AS x
-{_SESSION("x")}
-LEFT JOIN p_exchanges_v1 AS p ON {_same_exchange("p", "x")}
-LEFT JOIN p_usage_v1 AS u ON {_same_exchange("u", "x")}
-LEFT JOIN p_timing_v1 AS t ON {_same_exchange("t", "x")}""",
+{SESSION("x")}
+LEFT JOIN p_exchanges_v1 AS p ON {same_exchange("p", "x")}
+LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
+LEFT JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}""",
         """SELECT session_name, model, status, error, user_text, duration_ns / 1e9 AS took_s
 FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error IS NOT NULL;""",
     ),
@@ -184,28 +129,28 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
         {
             "session_id": "s.session_id",
             "session_name": "s.name",
-            **_of("s", "created_ns origin source"),
-            "title": f"""(SELECT p.user_text {_FOLDED} WHERE x.session_id = s.session_id
+            **of("s", "created_ns origin source"),
+            "title": f"""(SELECT p.user_text {FOLDED} WHERE x.session_id = s.session_id
         AND p.user_text IS NOT NULL ORDER BY x.started_ns, x.exchange_id LIMIT 1)""",
             "started_ns": "min(x.started_ns)",
-            "ended_ns": _ENDED,
-            "duration_ns": f"{_ENDED} - min(x.started_ns)",
+            "ended_ns": ENDED,
+            "duration_ns": f"{ENDED} - min(x.started_ns)",
             "exchanges": "count(x.exchange_id)",
             "turns": "count(DISTINCT x.turn_id) + count(CASE WHEN x.turn_id IS NULL AND p.is_turn = 1 "
             "AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
             "threads": "count(DISTINCT x.thread_id)",
-            "models": _list(_MODEL, _FOLDED),
-            "tools": _list("i.name", f"FROM p_items_v1 AS i JOIN exchanges AS x ON {_same_exchange('x', 'i')}"),
+            "models": listed(MODEL, FOLDED),
+            "tools": listed("i.name", f"FROM p_items_v1 AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
             "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
-            "clients": _list("x.client", "FROM exchanges AS x"),
+            "clients": listed("x.client", "FROM exchanges AS x"),
             "errors": "count(CASE WHEN p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL THEN 1 END)",
-            **{name: f"sum(u.{name})" for name in _TOKENS.split()},
+            **{name: total(f"u.{name}") for name in TOKENS.split()},
         },
         f"""FROM sessions AS s
 LEFT JOIN exchanges AS x ON x.session_id = s.session_id
-LEFT JOIN p_exchanges_v1 AS p ON {_same_exchange("p", "x")}
-LEFT JOIN p_usage_v1 AS u ON {_same_exchange("u", "x")} AND {_STANDS}
-LEFT JOIN p_timing_v1 AS t ON {_same_exchange("t", "x")}
+LEFT JOIN p_exchanges_v1 AS p ON {same_exchange("p", "x")}
+LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")} AND {STANDS}
+LEFT JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}
 GROUP BY s.session_id, s.name""",
         """SELECT session_name, title, turns, tools, total_tokens, duration_ns / 1e9 AS took_s
 FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
@@ -213,14 +158,20 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
     View(
         "usage_by_day",
         "The tokens of a day.",
-        {"day": "date(started_ns / 1000000000, 'unixepoch')", **_USAGE_SUMS},
+        {
+            "day": Either(
+                "date(started_ns / 1000000000, 'unixepoch')",
+                "to_char(to_timestamp(started_ns / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+            ),
+            **USAGE_SUMS,
+        },
         "FROM usage GROUP BY 1",
         "SELECT day, input_tokens, output_tokens, reasoning_share FROM usage_by_day ORDER BY day;",
     ),
     View(
         "usage_by_model",
         "The tokens of a model.",
-        {"model": "model", **_USAGE_SUMS},
+        {"model": "model", **USAGE_SUMS},
         "FROM usage GROUP BY model",
         "SELECT model, exchanges, total_tokens, round(100 * cached_share) AS cached_percent FROM usage_by_model;",
     ),
@@ -228,17 +179,17 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
         "latency",
         "The times of an exchange since it began, and how evenly it was served.",
         {
-            **_ids("t"),
+            **ids("t"),
             "origin": "s.origin",
-            **_of("x", "started_ns provider api"),
-            "model": _MODEL,
-            **_of("t", "head_ns first_byte_ns first_event_ns first_reasoning_ns first_text_ns first_arguments_ns"),
-            **_of("t", "ttft_ns last_event_ns duration_ns longest_silence_ns stalls events bytes"),
-            **_of("t", "events_per_s bytes_per_s gap_p50_ns gap_p95_ns gap_p99_ns"),
+            **of("x", "started_ns provider api"),
+            "model": MODEL,
+            **of("t", "head_ns first_byte_ns first_event_ns first_reasoning_ns first_text_ns first_arguments_ns"),
+            **of("t", "ttft_ns last_event_ns duration_ns longest_silence_ns stalls events bytes"),
+            **of("t", "events_per_s bytes_per_s gap_p50_ns gap_p95_ns gap_p99_ns"),
         },
-        f"""{_FOLDED}
-JOIN p_timing_v1 AS t ON {_same_exchange("t", "x")}
-{_SESSION("x")}""",
+        f"""{FOLDED}
+JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}
+{SESSION("x")}""",
         """SELECT model, count(*) AS exchanges, avg(ttft_ns) / 1e9 AS ttft_s, max(longest_silence_ns) / 1e9 AS silence_s
 FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
@@ -246,12 +197,12 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
         "event_gaps",
         "An SSE event, and the silence before it; of all exchanges, open ones included.",
         {
-            **_ids("e"),
-            **_of("e", "pos type t_ns"),
-            "gap_ns": f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {_same_exchange("earlier", "e")}
+            **ids("e"),
+            **of("e", "pos type t_ns"),
+            "gap_ns": f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {same_exchange("earlier", "e")}
         AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1)""",
         },
-        f"FROM events AS e {_SESSION('e')} WHERE e.kind = 'frame'",
+        f"FROM events AS e {SESSION('e')} WHERE e.kind = 'frame'",
         "SELECT session_name, pos, type, gap_ns / 1e9 AS gap_s FROM event_gaps ORDER BY gap_ns DESC LIMIT 10;",
     ),
     View(
@@ -267,7 +218,9 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
             "exchanges": "count(DISTINCT exchange_id)",
             "latency_avg_ns": "CAST(round(avg(latency_ns)) AS BIGINT)",
             "latency_max_ns": "max(latency_ns)",
-            "arguments_bytes": "sum(length(CAST(arguments AS BLOB)))",
+            "arguments_bytes": Either(
+                "sum(length(CAST(arguments AS BLOB)))", "CAST(sum(octet_length(arguments)) AS BIGINT)"
+            ),
         },
         "FROM tool_calls GROUP BY name, type",
         "SELECT name, calls, failed, latency_avg_ns / 1e9 AS took_s FROM tool_stats ORDER BY calls DESC;",
@@ -275,17 +228,20 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     View(
         "anomalies",
         "What is wrong with a stream: something it says twice and differently, that is missing or not understood.",
-        {**_ids("a"), **_of("a", "anomaly kind pos count detail")},
-        f"FROM p_anomalies_v1 AS a {_SESSION('a')}",
+        {**ids("a"), **of("a", "anomaly kind pos count detail")},
+        f"FROM p_anomalies_v1 AS a {SESSION('a')}",
         "SELECT kind, detail, sum(count) AS times FROM anomalies GROUP BY kind, detail ORDER BY times DESC;",
     ),
     View(
         "event_payloads",
         "The JSON payload of an event as text.",
         {
-            **_ids("e"),
-            **_of("e", "pos type"),
-            "payload": "CAST(substr(e.raw, e.data_start + 1, e.data_length) AS TEXT)",
+            **ids("e"),
+            **of("e", "pos type"),
+            "payload": Either(
+                "CAST(substr(e.raw, e.data_start + 1, e.data_length) AS TEXT)",
+                "recorder_text(substr(e.raw, CAST(e.data_start + 1 AS INTEGER), CAST(e.data_length AS INTEGER)))",
+            ),
         },
         "FROM events AS e LEFT JOIN sessions AS s ON s.session_id = e.session_id WHERE e.data_start IS NOT NULL",
         """SELECT type, count(*) AS events, avg(length(payload)) AS length

@@ -33,16 +33,43 @@ async def test_codex_completes_a_turn_and_its_session_groups_its_requests(tmp_pa
     assert {entry.end["status"] for entry in found} == {"completed"}
 
 
+@pytest.mark.skipif(CODEX is None, reason="no codex on the PATH: npm install @openai/codex")
+async def test_codex_completes_a_recorded_turn_without_its_upstream(tmp_path: Path) -> None:
+    ask = "exec --skip-git-repo-check 'what is the weather?'"
+    async with await start(pace=0) as demo:
+        recorded = await shell(
+            tmp_path, f"recorder run --session turn --upstream openai={demo.base_url} -- codex {ask}"
+        )
+    assert "Recorded session turn" in recorded
+    assert "2 exchanges" in recorded
+    again = await shell(tmp_path, f"recorder run --replay turn --speed max -- codex {ask}")
+    assert "Here is what the tools reported" in again
+    assert "Requests: 2, not recorded: 0. Recordings not used: 0." in again
+    ready, served = tmp_path / "url", "recorder mock turn --speed max --port 0 --ready-file url & mock=$!"
+    waited = f"until [ -s {ready} ]; do sleep 0.1; done"
+    served = await shell(
+        tmp_path, f'{served}; {waited}; eval "$(recorder env codex --url $(cat url))"; codex {ask}; kill $mock; wait'
+    )
+    assert "Here is what the tools reported" in served
+    assert "Requests: 2, not recorded: 0. Recordings not used: 0." in served
+
+
 async def codex(home: Path, url: str, arguments: str) -> str:
     """What Codex says, pointed at the recorder as its users do it."""
+    return await shell(home, f'eval "$(recorder env codex --url {url})" && codex {arguments}')
+
+
+async def shell(home: Path, script: str) -> str:
+    """What a script of a Codex user says."""
     (home / "codex").mkdir(exist_ok=True)
     process = await asyncio.create_subprocess_exec(
-        *("bash", "-c", f'eval "$(recorder env codex --url {url})" && codex {arguments}'),
+        *("bash", "-c", script),
         env={
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(home),
             "CODEX_HOME": str(home / "codex"),
             "OPENAI_API_KEY": "sk-none",
+            "RECORDER_DB": str(home / "recorder.db"),
         },
         cwd=home,
         stdin=asyncio.subprocess.DEVNULL,

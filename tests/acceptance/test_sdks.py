@@ -6,16 +6,11 @@ import asyncio
 import http.client
 from pathlib import Path
 
-import pytest
-
 from recorder.demo.reply import Request
 from recorder.demo.server import start
 from tests.acceptance.logbook import assert_chained, entries
 from tests.sdks import ASKS, Got
 from tests.serving import everywhere, serving
-
-# google-genai subclasses a class of aiohttp that warns of it, when its asynchronous client is first used
-pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
 PROMPTS = ("hello", "weather")
 APIS = {"openai-responses", "openai-chat", "anthropic", "gemini"}

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
+import gzip
+import logging
 import re
 import secrets
 import stat
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from recorder import redaction
+from recorder.routing import Upstream
 from tests.acceptance.logbook import entries
-from tests.loops import eventually
-from tests.proxied import get
-from tests.serving import Serving, everywhere, run, serving
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, ScriptedUpstream, Send, Stall, chunked, head
+from tests.loops import eventually, on_uvloop
+from tests.proxied import get, proxied
+from tests.security.servers import SERVERS
+from tests.serving import Serving, everywhere, run, run_here, serving
+from tests.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    RawClient,
+    Reset,
+    ScriptedUpstream,
+    Send,
+    Stall,
+    answer,
+    chunked,
+    head,
+)
 
 MARKER = b"this is no secret"
+TRACE = 5  # the level of uvicorn below DEBUG
 DEAD = "http://127.0.0.1:1"  # nothing listens there
 
 HEADERS = (
@@ -41,7 +61,7 @@ class Canaries:
         return self.by_place[place]
 
     def found(self, data: bytes) -> list[str]:
-        lower = data.lower()
+        lower = b"\n".join([data, *_inflated(data)]).lower()
         return [place for place, secret in self.by_place.items() if any(form in lower for form in _forms(secret))]
 
 
@@ -57,6 +77,13 @@ def _forms(secret: str) -> Iterator[bytes]:
         yield coded[4 if offset else 0 : -4].lower()
 
 
+def _inflated(data: bytes) -> Iterator[bytes]:
+    """What is compressed in it."""
+    for match in re.finditer(rb"\x1f\x8b\x08|\x78[\x01\x5e\x9c\xda]", data):
+        with contextlib.suppress(zlib.error):
+            yield zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data[match.start() :], 2**24)
+
+
 @pytest.fixture
 def canaries() -> Canaries:
     return Canaries()
@@ -70,6 +97,9 @@ def canaries() -> Canaries:
         lambda secret: "".join(f"%{ord(character):02X}" for character in secret).encode(),
         lambda secret: base64.b64encode(f"Bearer {secret}".encode()),
         lambda secret: base64.b64encode(f"user:{secret}!".encode()),
+        lambda secret: b"x" + gzip.compress(secret.encode()),
+        lambda secret: b"x" + zlib.compress(f"a {secret}".encode()),
+        lambda secret: secret.encode().hex().encode(),
     ],
 )
 def test_the_search_finds_what_is_there(canaries: Canaries, leak: Callable[[str], bytes]) -> None:
@@ -85,6 +115,14 @@ class Asked(NamedTuple):
     host: str = "localhost"
     length: int = 2
 
+
+OUTPUTS = [
+    ("sessions", "--json"),
+    ("events", "latest", "--json"),
+    ("show", "latest", "--json"),
+    ("query", "--jsonl", "SELECT * FROM exchanges"),
+    *(("export", "latest", "--format", format) for format in ("jsonl", "cassette", "har", "vcr")),
+]
 
 # Ways for a request to end, each with a code path of its own.
 FATES = {
@@ -166,8 +204,59 @@ async def test_secrets_are_found_nowhere(tmp_path: Path, canaries: Canaries) -> 
     statuses = {entry.end["status"] for entry in entries(db)}
     assert statuses >= {"upstream_unreachable", "error_status", "client_disconnect", "incomplete"}
     assert re.search(rb"REDACTED \(\d+ bytes\)", entries(db)[0].events[0].raw)
-    for command in (("sessions",), ("events", "latest")):
-        assert canaries.found(run(db, *command, "--json").out) == []
+    for command in OUTPUTS:
+        ran = await asyncio.to_thread(run_here, db, *command)
+        assert ran.code == 0
+        assert canaries.found(ran.out + ran.err.encode()) == [], command
+
+
+@pytest.mark.parametrize("broken", ["headers", "target", None])
+@on_uvloop
+async def test_no_log_line_at_any_level_has_a_secret(
+    tmp_path: Path,
+    canaries: Canaries,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str | None,
+) -> None:
+    """Of ours or of a library, of what fails or of what succeeds, with the traceback that it may have."""
+    caplog.set_level(1)
+    if broken is not None:
+        monkeypatch.setattr(redaction, broken, _raise)
+    cut: list[Action] = [Send(STREAM_HEAD + chunked(b"data: x\n\n")), Reset()]
+    async with (
+        ScriptedUpstream(answer(b"{}", *_secret_headers(canaries))) as upstream,
+        ScriptedUpstream(cut) as cutting,
+    ):
+        more = [Upstream("dead", DEAD), Upstream("missing", upstream.base), Upstream("cut", cutting.base)]
+        async with proxied(tmp_path, upstream.base, more=more) as proxy:
+            for fate in FATES:
+                for request in _with_secrets(canaries, fate):
+                    await _send(proxy.server.port, request)
+            for request in _with_secrets(canaries, "answered"):
+                await _send(proxy.server.port, request.replace(b" /v1/", b" /cut/v1/"))
+    assert {record.levelno for record in caplog.records} >= {TRACE, logging.WARNING}
+    assert canaries.found(caplog.text.encode()) == []
+    for path in tmp_path.rglob("*.seg"):
+        assert canaries.found(path.read_bytes()) == []
+
+
+def _raise(*_: object) -> Any:
+    raise ZeroDivisionError
+
+
+async def test_the_page_of_a_mock_and_what_it_says_have_no_secret(
+    canaries: Canaries, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async with ScriptedUpstream(answer(b"{}")) as upstream, SERVERS["mock"](tmp_path, upstream.base) as port:
+        for request in _with_secrets(canaries, "answered"):
+            await _send(port, request)
+        async with await RawClient.connect(port) as client:
+            await client.send(get("/_recorder/requests"))
+            page = (await client.response()).body
+    assert b"/v1/responses" in page
+    assert canaries.found(page) == []
+    assert canaries.found(caplog.text.encode()) == []
 
 
 def test_an_upstream_with_a_password_is_refused_without_repeating_it(tmp_path: Path, canaries: Canaries) -> None:

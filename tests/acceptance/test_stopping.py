@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
@@ -14,9 +15,10 @@ import pytest
 
 from recorder.demo.server import start
 from tests.acceptance.logbook import assert_chained, entries
-from tests.acceptance.test_crash import stream
 from tests.serving import Serving, everywhere, serving
-from tests.sockets import RawResponse
+from tests.sockets import RawClient, RawResponse
+
+pytestmark = pytest.mark.timed
 
 STREAMS = 20
 BUSY, IDLE = 100, 1  # events a second
@@ -26,6 +28,22 @@ STOPPED_AT_ONCE_S = 1.5
 
 
 Signal = Callable[[Serving], None]
+
+
+def load(rate: int) -> bytes:
+    """A request for a stream that outlives its recorder."""
+    metadata = {"events": "1000000", "rate": str(rate), "size": "300"}
+    body = json.dumps({"model": "demo-load", "stream": True, "metadata": metadata, "input": "go"}).encode()
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def stream(port: int, session: str, rate: int) -> RawResponse:
+    async with await RawClient.connect(port) as client:
+        await client.send(f"POST /s/{session}/v1/responses HTTP/1.1\r\nHost: localhost\r\n".encode() + load(rate))
+        try:
+            return await client.response()
+        except ConnectionError:  # before there was a response
+            return RawResponse(b"", [], b"", "closed")
 
 
 def ctrl_c(serve: Serving) -> None:

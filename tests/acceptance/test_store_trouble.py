@@ -23,8 +23,11 @@ from tests.acceptance.upstreams import Answer, Upstream, request
 from tests.serving import Serving, everywhere, run, serving, wait_until
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
 
+pytestmark = pytest.mark.timed
+
 STREAMS = 12
-EXTRA_MS = 100.0  # that a chunk may be late, at most, when the database is locked
+EXTRA_MS = 100.0  # that a chunk may be late, at most, when the database is locked, on a machine with other work
+EXTRA_QUIET_MS = 20.0  # the same in the slow tier
 ATTEMPTS = 3  # a busy machine delays chunks too, but not three times in a row
 
 Lock = Callable[[Path], contextlib.AbstractContextManager[None]]
@@ -74,6 +77,7 @@ async def test_no_client_notices_that_the_ingester_is_killed(tmp_path: Path, cou
                 bodies = await asyncio.gather(*(ask(serve.port, name) for name in names))
                 killer.cancel()
             assert serve.stop() == 0
+    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0  # what the last seconds were too short for
     assert len(killer.result()) >= kills
     sent = {name: b"".join(frames(name, count)) for name in names}
     assert dict(zip(names, bodies, strict=True)) == sent
@@ -124,6 +128,7 @@ def write_lock(db: Path) -> Iterator[None]:
     [
         (transaction, 2),
         pytest.param(transaction, 10, marks=pytest.mark.slow),
+        pytest.param(transaction, 60, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
         pytest.param(write_lock, 10, marks=pytest.mark.slow),
     ],
 )
@@ -141,11 +146,12 @@ async def test_no_chunk_is_late_because_the_database_is_locked(tmp_path: Path, l
                         await asyncio.sleep(held_s)
                 bodies.append(_dechunked(through.result()[1]))
                 late_ms = max(through.result()[0]) - max(directly.result()[0])
-                if late_ms < EXTRA_MS:
+                if late_ms < (EXTRA_MS if held_s < 60 else EXTRA_QUIET_MS):
                     break
             else:
                 pytest.fail(f"a chunk came {late_ms:.1f} ms later than without a recorder, {ATTEMPTS} times")
             assert serve.stop() == 0
+    assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0  # what the last seconds were too short for
     found = entries(db)
     assert [entry.body for entry in found] == bodies
     assert all(entry.end["status"] == "completed" for entry in found)

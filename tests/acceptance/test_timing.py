@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from recorder.demo.server import start
 from tests.acceptance.logbook import entries
 from tests.serving import PROGRAM, environment, everywhere, serving
+
+pytestmark = pytest.mark.timed
 
 MEDIAN_MS = 5.0  # generous: on an idle machine the 99th percentile is under 2 ms
 EVENTS, RATE = 100, 60.0

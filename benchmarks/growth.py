@@ -1,0 +1,223 @@
+"""Logs of growing size: what they take on disk, and how long commands take on them.
+
+    python -m benchmarks.growth --events 100000 --events 1000000
+    python -m benchmarks.growth --engine sqlite --events 10000000
+
+Each engine has one log, which grows from one size to the next. Rows are made as the recorder makes them
+(`recorder.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At the
+end of each size `recorder verify` looks at some sessions. A command is run in this process: what an interpreter takes
+to start is not in its time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import click
+from click.testing import CliRunner
+from sqlalchemy import URL
+
+from benchmarks import log, machine, projections, servers, traffic
+from recorder.capture import Capture
+from recorder.commands import recorder
+from recorder.dialects import by_name
+from recorder.events import Event, Exchange, Session, row_root, uuid7
+from recorder.ingest import Ingester
+from recorder.location import database_path, database_url, is_file
+from recorder.postgres_schema import SCHEMA
+from recorder.store import Store
+from tests.postgres import conninfo
+
+API = "openai-responses"
+EVENTS = 100  # of an exchange
+EXCHANGES = 10  # of a session
+FRAMES = EVENTS - 7  # besides two of the request, the response head, a call, the usage, the reads and the end
+SESSIONS_A_COMMIT = 5
+HOUR_NS = 3_600_000_000_000
+INGESTED = 500  # frames of each of 100 exchanges, to see how fast an ingester is
+TIMES = 3  # that a command is measured, after once that it is not
+VERIFIED = 5  # sessions
+
+COMMANDS = (
+    "sessions",
+    "show latest",
+    "show latest 1",
+    "usage",
+    "usage --by tool",
+    "query 'SELECT * FROM usage_by_day'",
+    "query 'SELECT * FROM usage_by_model'",
+    "query 'SELECT * FROM tool_stats'",
+    "query 'SELECT * FROM session_summary ORDER BY total_tokens DESC LIMIT 10'",
+    """query "SELECT text FROM messages WHERE session_name = 'run-7'" """,
+)
+
+Figures = dict[str, str]
+
+
+def _id(at_ns: int, number: int) -> str:
+    return uuid7(at_ns, number.to_bytes(10, "big"))
+
+
+def grown(number: int, began_ns: int) -> tuple[Session, list[tuple[Exchange, list[Event]]]]:
+    """The session of that number: its exchanges, a minute apart, each with its events."""
+    started_ns = began_ns + number * HOUR_NS
+    session = Session(_id(started_ns, number), started_ns, f"run-{number}", "header", "{}", "live")
+    numbers = range(number * EXCHANGES, (number + 1) * EXCHANGES)
+    return session, [_exchange(session, each, started_ns + each % EXCHANGES * HOUR_NS // 60) for each in numbers]
+
+
+def _exchange(session: Session, number: int, at_ns: int) -> tuple[Exchange, list[Event]]:
+    head = traffic.request_head(number)
+    ids = (session.session_id, _id(at_ns, number))
+    exchange = Exchange(*ids, at_ns, "growth", "openai", API, "POST", head.target, "codex")
+    capture = Capture(*ids, by_name(API), 0, row_root(exchange))
+    body = b'{"model":"model-%d","input":"Count.","stream":true}' % (number % projections.MODELS)
+    events = capture.request(head, body, wire=body) + capture.response(traffic.TICK_NS, traffic.RESPONSE_HEAD)
+    frames = (*map(traffic.frame, range(FRAMES)), *projections.told(number))
+    for count, frame in enumerate(frames):
+        events += capture.chunk(traffic.when(count), frame)
+    return exchange, events + capture.end(traffic.when(len(frames)), traffic.END)
+
+
+def load(store: Store, numbers: range, began_ns: int) -> int:
+    """Put these sessions into a log; returns how many bytes their events have."""
+    size_bytes = 0
+    for first in itertools.islice(numbers, 0, None, SESSIONS_A_COMMIT):
+        told = [grown(each, began_ns) for each in range(first, min(first + SESSIONS_A_COMMIT, numbers.stop))]
+        with store.transaction():
+            for session, exchanges in told:
+                store.add_session(session)
+                for exchange, _ in exchanges:
+                    store.add_exchange(exchange)
+            events = [event for _, exchanges in told for _, each in exchanges for event in each]
+            store.append(events)
+            for exchange in (exchange for _, exchanges in told for exchange, _ in exchanges):
+                store.projector.project(exchange.session_id, exchange.exchange_id)
+        size_bytes += sum(len(event.raw) for event in events)
+    return size_bytes
+
+
+def on_disk(url: URL) -> int:
+    """How many bytes a log takes, once nothing of it waits to be tidied up."""
+    if is_file(url):
+        return database_path(url).stat().st_size
+    with closing(_connected(url)) as connection:
+        connection.execute("VACUUM ANALYZE")
+        return int(connection.execute("SELECT pg_database_size(current_database())").fetchone()[0])
+
+
+def of_events(url: URL) -> str:
+    """What of it are events and their indexes, where that can be asked."""
+    if is_file(url):
+        return "–"
+    sizes = "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = CAST(%s AS regclass)"
+    with closing(_connected(url)) as connection:
+        return f"{int(connection.execute(sizes, [f'{SCHEMA}.events']).fetchone()[0]):,}"
+
+
+def _connected(url: URL) -> Any:
+    import psycopg
+
+    return psycopg.connect(conninfo(url), autocommit=True)
+
+
+def run(url: URL, command: str) -> float:
+    """How long a command takes, in seconds."""
+    db = url.render_as_string(hide_password=False)
+    began_s = time.perf_counter()
+    ran = CliRunner().invoke(recorder, [*shlex.split(command), "--db", db])
+    if ran.exit_code:
+        raise RuntimeError(f"recorder {command} ended with {ran.exit_code}: {ran.output[-500:]}")
+    return time.perf_counter() - began_s
+
+
+def ingested(url: URL, folder: Path) -> float:
+    """How many events an ingester brings from a journal into an empty log in a second."""
+    directory = log.prepare_journal(folder, INGESTED)
+    with Store(url) as store:
+        began_s = time.perf_counter()
+        Ingester(store, directory, lambda _: False).drain()
+        return log.EXCHANGES * INGESTED / (time.perf_counter() - began_s)
+
+
+def measured(url: URL, sizes: Sequence[int]) -> Iterator[tuple[int, Figures]]:
+    """For each size: how fast it was reached, what it takes, and how long each command takes."""
+    began_ns, sessions, raw_bytes = time.time_ns(), 0, 0
+    empty_bytes = _empty(url)
+    for size in sizes:
+        numbers = range(sessions, size // (EVENTS * EXCHANGES))
+        began_s = time.perf_counter()
+        with Store(url) as store:
+            raw_bytes += load(store, numbers, began_ns)
+        took_s, sessions = time.perf_counter() - began_s, numbers.stop
+        disk_bytes = on_disk(url) - empty_bytes
+        figures = {
+            "loaded, events/s": f"{len(numbers) * EVENTS * EXCHANGES / took_s:,.0f}",
+            "bytes/event as received": f"{raw_bytes / size:,.0f}",
+            "bytes/event on disk": f"{disk_bytes / size:,.0f}",
+            "MB on disk": f"{disk_bytes / 1e6:,.0f}",
+            "bytes of events and their indexes": of_events(url),
+        }
+        for command in COMMANDS:
+            seconds = [run(url, command) for _ in range(1 + TIMES)]
+            figures[command.strip()] = f"{statistics.median(seconds[1:]) * 1e3:,.0f} ms"
+        step = max(1, sessions // VERIFIED)
+        named = " ".join(f"run-{number}" for number in range(0, sessions, step))
+        figures[f"verify, {len(named.split())} sessions"] = f"{run(url, f'verify {named}') * 1e3:,.0f} ms"
+        yield size, figures
+
+
+def _empty(url: URL) -> int:
+    Store(url).close()
+    return on_disk(url)
+
+
+def report(engine: str, rate: float, found: Sequence[tuple[int, Figures]]) -> None:
+    print(f"\n{engine}: an ingester {rate:,.0f} events/s")
+    names = list(dict.fromkeys(name for _, figures in found for name in figures))
+    cells = [["", *(f"{size:,}" for size, _ in found)]]
+    cells += [[name, *(figures.get(name, "–") for _, figures in found)] for name in names]
+    for line in cells:
+        print("| " + " | ".join(line) + " |")
+    print(flush=True)
+
+
+@click.command()
+@click.option("--events", "sizes", type=click.IntRange(min=EVENTS * EXCHANGES), multiple=True, default=[100_000])
+@click.option("--engine", "engines", type=click.Choice(["sqlite", "postgresql"]), multiple=True)
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where files are.  [default: /tmp]")
+def main(sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None) -> None:
+    """Grow a log, and measure it at each size."""
+    print(*(f"{name}: {value}" for name, value in machine.description().items()), sep="\n", flush=True)
+    for engine in engines or ("sqlite", "postgresql"):
+        with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="recorder-growth-", dir=folder) as directory:
+            make = _maker(engine, Path(directory), stack)
+            if make is not None:
+                rate = ingested(make(), Path(directory) / "journal")
+                found = []
+                for size, figures in measured(make(), sorted(sizes)):
+                    found.append((size, figures))
+                    print(f"{engine} {size:,}: {figures}", file=sys.stderr, flush=True)
+                report(engine, rate, found)
+
+
+def _maker(engine: str, directory: Path, stack: ExitStack) -> Callable[[], URL] | None:
+    """What makes empty databases."""
+    if engine == "sqlite":
+        numbers = itertools.count()
+        return lambda: database_url(directory / f"{next(numbers)}.db")
+    on = stack.enter_context(servers.server())
+    return None if on is None else lambda: stack.enter_context(servers.database(on))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""A PostgreSQL to measure: the one that `RECORDER_TEST_POSTGRES` names, or one started here, as it is by default.
+
+It writes through to the disk, which the one of the tests does not.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from recorder.location import database_url
+from tests import postgres
+
+DURABLE = {"fsync": "on", "full_page_writes": "on"}
+
+
+@contextmanager
+def server() -> Iterator[postgres.Server | None]:
+    """`None`, and a sentence on the terminal, where there is none to be had."""
+    folder = postgres.programs()
+    if postgres.VARIABLE in os.environ:
+        with postgres.server() as given:
+            yield given
+    elif folder is None:
+        print(postgres.MISSING)
+        yield None
+    else:
+        with tempfile.TemporaryDirectory(prefix="recorder-postgres-") as directory:
+            with postgres.Cluster(folder, Path(directory), **DURABLE) as cluster:
+                yield postgres.Server(cluster.url)
+
+
+@contextmanager
+def database(on: postgres.Server, template: str | None = None) -> Iterator[URL]:
+    """A database of it, gone at the end."""
+    url = database_url(on.create(template))
+    try:
+        yield url
+    finally:
+        on.drop(url)

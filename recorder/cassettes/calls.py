@@ -1,0 +1,42 @@
+"""HTTP calls as other tools store them: for which upstream they are, which headers are true, where they went. Pure.
+
+All of these formats keep a body without its content coding, under the headers that it was sent with.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import AnyStr
+
+from recorder.heads import RequestRecord
+from recorder.routing import UPSTREAMS
+
+_PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
+_CODING = "content-encoding"
+_OF_THE_TRANSFER = frozenset({_CODING, "content-length", "transfer-encoding"})
+_LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.IGNORECASE)
+
+
+def upstream_of(dialect: str) -> str:
+    """The upstream that is asked in a dialect."""
+    return _PROVIDERS.get(dialect, dialect)
+
+
+def true_headers(given: list[tuple[AnyStr, AnyStr]], *, is_coded: bool = False) -> list[tuple[AnyStr, AnyStr]]:
+    """Those that are true for a body as it is stored: decoded, unless it is still coded."""
+    untrue = _OF_THE_TRANSFER - {_CODING} if is_coded else _OF_THE_TRANSFER
+    return [(name, said) for name, said in given if _lower(name) not in untrue]
+
+
+def _lower(name: str | bytes) -> str:
+    return (name.decode("latin-1") if isinstance(name, bytes) else name).lower()
+
+
+def url(request: RequestRecord) -> str:
+    """Where a client asks without a recorder: the host that it named, if that was not this machine."""
+    host = next((said for name, said in request.headers if name.lower() == "host"), "")
+    if host and not _LOOPBACK.fullmatch(host):
+        return f"https://{host}{request.target}"
+    if request.upstream in UPSTREAMS:
+        return UPSTREAMS[request.upstream] + request.target
+    return f"http://{host}{request.target}" if host else f"https://{request.upstream}.invalid{request.target}"

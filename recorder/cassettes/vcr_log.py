@@ -1,0 +1,113 @@
+"""Recorded exchanges as a cassette of vcrpy, YAML; `recorder.cassettes.vcr` reads it. Pure.
+
+Written as vcrpy writes it, and for people: a body of several lines stands there line by line. No byte of a body is
+lost, whatever a reader of YAML makes of line ends: carriage returns, and what nobody would see, are escaped. Times,
+reads, and how an exchange broke off have no place in it.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import encodebytes
+from collections.abc import Iterable
+
+from recorder.cassettes.calls import url
+from recorder.heads import Header
+from recorder.recorded import Recorded
+
+OPENING = b"interactions:\n"
+CLOSING = b"version: 1\n"
+
+KEY_LIMIT = 100  # characters: YAML looks no further than 1024 bytes for the colon of a key
+
+_PLAIN = re.compile(
+    r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[a-z](?:[a-z0-9_./+=?&%-]|:(?=[a-z0-9/]))*", re.IGNORECASE | re.ASCII
+)
+_SEEN = (
+    " -~\u00a0-\u061b\u061d-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    "\U00010000-\U0010ffff"
+)  # what is printable to YAML, and to a reviewer
+_LINE = re.compile(f"[{_SEEN}]*")
+_LINES = re.compile(f"(?! )[{_SEEN}][{_SEEN}\n]*\n[{_SEEN}\n]*")
+_ESCAPED = re.compile(rf'[^{_SEEN}]|["\\]')
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
+
+
+def interaction(each: Recorded) -> bytes:
+    """An exchange. Raises `ValueError` if it has no response, of which VCR knows nothing."""
+    if each.response is None:
+        raise ValueError(f"exchange {each.exchange.exchange_id} has no response")
+    lines = [
+        f"- request:\n    body: {_content(each.request_body, 6)}",
+        f"    headers:{_headers(each.request.headers)}",
+        f"    method: {_text(each.request.method, 6)}",
+        f"    uri: {_text(url(each.request), 6)}",
+        f"  response:\n    body:\n      string: {_content(b''.join(piece.raw for piece in each.pieces), 8)}",
+        f"    headers:{_headers(each.headers)}",
+        f"    status:\n      code: {each.response.status}\n      message: {_text(each.response.reason, 8)}",
+    ]
+    return "".join(lines).encode()
+
+
+def unsaid(each: Recorded) -> str | None:
+    """What a cassette of VCR cannot say of an exchange, as the rest of a sentence; `None` if nothing is lost."""
+    if each.response is None:
+        return "has no response, and VCR knows only those that have one: it is left out"
+    if each.end is None or each.end.outcome != "eof":
+        return "broke off, which VCR cannot say: it looks as if its body had ended there"
+    if not (each.end.lossless and each.request.complete):
+        return "is not whole: what was not recorded is missing without a mark"
+    return None
+
+
+def _headers(given: Iterable[Header]) -> str:
+    """Each name once, with all its values."""
+    values: dict[str, tuple[str, list[str]]] = {}
+    for name, said in given:
+        values.setdefault(name.lower(), (name, []))[1].append(said)
+    if not values:
+        return " {}\n"
+    lines = [_key(name, 6) + "".join(f"      - {_text(said, 8)}" for said in each) for name, each in values.values()]
+    return "\n" + "".join(lines)
+
+
+def _key(name: str, indent: int) -> str:
+    pad, written = " " * indent, _text(name, indent + 2)
+    is_simple = len(written) <= KEY_LIMIT and written.count("\n") == 1
+    return f"{pad}{written.rstrip()}:\n" if is_simple else f"{pad}? {written}{pad}:\n"
+
+
+def _content(data: bytes, indent: int) -> str:
+    """Bytes as text, or as `!!binary` if they are none."""
+    try:
+        return _text(data.decode(), indent)
+    except UnicodeDecodeError:
+        lines = encodebytes(data).decode().splitlines(keepends=True)
+        return "!!binary |\n" + "".join(" " * indent + line for line in lines)
+
+
+def _text(text: str, indent: int) -> str:
+    """A scalar and the end of its line, in the form that is read most easily; `indent` is of its further lines."""
+    if _PLAIN.fullmatch(text):
+        return f"{text}\n"
+    if _LINE.fullmatch(text):
+        return f"""'{text.replace("'", "''")}'\n"""
+    return _literal(text, indent) if _LINES.fullmatch(text) else _quoted(text, indent)
+
+
+def _literal(text: str, indent: int) -> str:
+    keep = "+" if text.endswith("\n\n") else "" if text.endswith("\n") else "-"
+    lines = text.removesuffix("\n").split("\n")
+    return f"|{keep}\n" + "".join(f"{' ' * indent}{line}\n" if line else "\n" for line in lines)
+
+
+def _quoted(text: str, indent: int) -> str:
+    """With escapes; each line of the text on one of its own, joined by a backslash at its end."""
+    lines = [_ESCAPED.sub(_escape, line) for line in re.split(r"(?<=\n)", text)]
+    joined = f"\\\n{' ' * indent}".join(f"\\{line}" if line.startswith(" ") else line for line in lines)
+    return f'"{joined}"\n'
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return _SHORT.get(found[0]) or (f"\\u{code:04x}" if code < 2**16 else f"\\U{code:08x}")

@@ -1,0 +1,105 @@
+"""The admin port: `/metrics` and `/healthz` of a recorder, for programs on this machine.
+
+Who may ask is decided as for the proxy (`recorder.admission`), and nothing that is asked here goes to an upstream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from recorder import server
+from recorder.admission import ANY_HOST, Refusal, refusal
+from recorder.commands.listening import address
+from recorder.commands.meter import Meter
+from recorder.commands.metrics import CONTENT_TYPE, exposition
+from recorder.commands.vitals import Vitals, reasons
+from recorder.errors import RecorderError
+from recorder.proxy import Message, Receive, Send
+
+HOST = "127.0.0.1"  # wherever the proxy listens: who sees these pages knows who talks to whom, and how much
+METRICS, HEALTH = "/metrics", "/healthz"
+METHODS = ("GET", "HEAD")
+JSON = b"application/json"
+
+admin_port_option = click.option(
+    "--admin-port",
+    type=click.IntRange(0, 65535),
+    help=f"Serve {METRICS} and {HEALTH} on this port of 127.0.0.1; 0 takes a free one. [default: do not]",
+)
+
+
+class Answer(NamedTuple):
+    """A page."""
+
+    status: int
+    content_type: bytes
+    body: bytes
+
+
+class Admin:
+    """The ASGI app."""
+
+    def __init__(self, vitals: Callable[[], Awaitable[Vitals]], hosts: Collection[str] = ()) -> None:
+        """`hosts` are further names of this machine, as for the proxy."""
+        self._vitals = vitals
+        self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        refused = self._refusal(scope)
+        answer = _refused(refused) if refused else PAGES[scope["path"]](await self._vitals())
+        length = str(len(answer.body)).encode()
+        headers = [(b"content-type", answer.content_type), (b"content-length", length), (b"cache-control", b"no-store")]
+        if refused:
+            headers.append((b"connection", b"close"))  # the rest of the request is not read
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+    def _refusal(self, scope: Message) -> Refusal | None:
+        hosts = Counter(name for name, _ in scope["headers"])[b"host"]
+        refused = refusal(scope["method"], dict(scope["headers"]), hosts, self._hosts, body_limit_bytes=0)
+        if refused is None and scope["path"] not in PAGES:
+            return Refusal(404, "not_found", f"There is {METRICS} and {HEALTH} here, and nothing else.")
+        if refused is None and scope["method"] not in METHODS:
+            return Refusal(405, "method_not_allowed", "This page is for reading: use GET or HEAD.")
+        return refused
+
+
+def _metrics(vitals: Vitals) -> Answer:
+    return Answer(200, CONTENT_TYPE, exposition(vitals))
+
+
+def _health(vitals: Vitals) -> Answer:
+    found = reasons(vitals)
+    if not found:
+        return Answer(200, JSON, b'{"status":"ok"}')
+    return Answer(503, JSON, msgspec.json.encode({"status": "unwell", "reasons": found}))
+
+
+PAGES: dict[str, Callable[[Vitals], Answer]] = {METRICS: _metrics, HEALTH: _health}
+
+
+def _refused(refused: Refusal) -> Answer:
+    error = {"message": refused.message, "type": refused.type, "code": refused.type}
+    return Answer(refused.status, JSON, msgspec.json.encode({"error": error}))
+
+
+@contextlib.asynccontextmanager
+async def administered(meter: Meter, port: int, hosts: Collection[str]) -> AsyncIterator[str]:
+    """Answer on that port for as long as the block lasts; gives the URL. Raises `RecorderError` if it cannot be had."""
+    front = server.Server(Admin(meter.vitals, hosts), HOST, port, on_drain=lambda: None)
+    try:
+        await front.start()
+    except RecorderError as error:
+        raise RecorderError(str(error).replace("--port", "--admin-port")) from None
+    try:
+        yield address(HOST, front.port)
+    finally:
+        await front.stop(grace_s=0)

@@ -1,0 +1,77 @@
+"""How each client is pointed at a server of ours: the variables it reads, or the arguments it takes.
+
+`{url}` is the server's, without a version: some clients want `/v1` in it, others add it themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+VARIABLES: Mapping[str, Mapping[str, str]] = {
+    "openai": {"OPENAI_BASE_URL": "{url}/v1"},
+    "anthropic": {"ANTHROPIC_BASE_URL": "{url}"},
+    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{url}"},
+    "claude": {"ANTHROPIC_BASE_URL": "{url}"},
+    "langchain": {"OPENAI_API_BASE": "{url}/v1", "OPENAI_BASE_URL": "{url}/v1"},
+    "vercel": {"OPENAI_BASE_URL": "{url}/v1", "ANTHROPIC_BASE_URL": "{url}/v1"},
+}
+
+BASES: Mapping[str, str] = {
+    "OPENAI_BASE_URL": "openai",
+    "OPENAI_API_BASE": "openai",
+    "ANTHROPIC_BASE_URL": "anthropic",
+    "GOOGLE_GEMINI_BASE_URL": "gemini",
+}
+"""The variables of all clients, and whose address each is: for a program of which it is not known what is in it."""
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+"""Without these the clients do not start, even if nobody will look at them."""
+
+CODEX = "codex"
+
+_CODEX_SETTINGS = (
+    "model_provider=recorder",
+    'model_providers.recorder={{name="recorder", base_url="{url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}',
+)
+_LAUNCHERS = frozenset({"npx", "pnpx", "bunx", "npm", "pnpm", "yarn", "bun", "env", "nice", "time", "timeout", "nohup"})
+_OF_LAUNCHERS = re.compile(r"exec|dlx|x|-.*|\w+=.*|[\d.]+[smhd]?")  # what stands between a launcher and its command
+_CODEX_NAMES = re.compile(r"codex(?:\.exe|\.js)?|@openai/codex(?:@[\w.-]+)?")
+_PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+_LOOPBACK = "127.0.0.1"
+
+
+def codex_arguments(url: str) -> list[str]:
+    """Codex takes no variable: a provider of its own, given on the command line, before any subcommand."""
+    return [word for setting in _CODEX_SETTINGS for word in ("-c", setting.format(url=url))]
+
+
+def arguments(command: Sequence[str], url: str) -> list[str]:
+    """A command line with what its client needs in it, if that is a client that takes arguments."""
+    launched = False
+    for place, word in enumerate(command, 1):
+        name = word if word.startswith("@") else PurePath(word).name
+        if _CODEX_NAMES.fullmatch(name):
+            return [*command[:place], *codex_arguments(f"{url}/{BASES['OPENAI_BASE_URL']}"), *command[place:]]
+        if name not in _LAUNCHERS and not (launched and _OF_LAUNCHERS.fullmatch(word)):
+            break
+        launched = True
+    return list(command)
+
+
+def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
+    """The environment of a command whose clients are to come to `url`, past any HTTP proxy.
+
+    A client that had an address keeps its own way of putting a path behind it: that address stands for the whole.
+    """
+    had = {name for variable, name in BASES.items() if given.get(variable)}
+    versions = {"openai": "/v1"}
+    own = {
+        variable: f"{url}/{name}" + ("" if name in had else versions.get(name, "")) for variable, name in BASES.items()
+    }
+    found = {**given, **own}
+    if any(given.get(name) for name in _PROXIES):
+        for name in ("NO_PROXY", "no_proxy"):
+            found[name] = ",".join(each for each in (given.get(name), _LOOPBACK) if each)
+    return found

@@ -1,0 +1,109 @@
+"""`recorder doctor`: what is wrong here."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import click
+import platformdirs
+from sqlalchemy import URL
+
+from recorder.commands import health
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.health import Line
+from recorder.commands.healthlog import log
+from recorder.commands.healthserver import server
+from recorder.commands.output import safe_text, with_json, write_json, write_line
+from recorder.commands.settings import FILE_NAME, defaults, match_rules
+from recorder.commands.verbs import VERBS
+from recorder.errors import RecorderError
+from recorder.location import database_path, database_url, is_file, journal_root
+
+BAD = 4  # the exit code, as of a finding
+
+
+@click.command()
+@with_json
+@database_option
+@click.pass_context
+def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None:
+    """Say what is wrong here, and what to do about it.
+
+    Looks at the database, the files beside it, the disk, the clock, the settings and this Python; of a database on
+    a server at rights, partitions and recorders that are gone. It is quick, it changes nothing, and recorders may run.
+    Exit code 4 if something is bad.
+
+    \b
+    recorder doctor
+    recorder doctor --json | jq '.[] | select(.state != "ok")'
+    """
+    lines = list(diagnosis(chosen_url(db)))
+    if json or jsonl:
+        write_json((line._asdict() for line in lines), lines=jsonl)
+    else:
+        width = max(len(line.check) for line in lines)
+        for line in lines:
+            write_line(safe_text(f"{line.state:<4}  {line.check:<{width}}  {line.message}"))
+    ctx.exit(BAD if any(line.state == "bad" for line in lines) else 0)
+
+
+def diagnosis(database: Path | URL) -> Iterator[Line]:
+    """What each check says. One that fails says so, and the others go on."""
+    url = database_url(database)
+    libraries, checks = ([health.sqlite], _of_file(url)) if is_file(url) else ([], _of_server(url))
+    checks = [health.python, *libraries, health.clock, health.port, settings, *checks]
+    for check in checks:
+        try:
+            yield from check()
+        except (OSError, ValueError) as error:
+            named = check.func if isinstance(check, partial) else check
+            yield Line("bad", named.__name__, f"This cannot be looked at: {error}.")
+
+
+Check = Callable[[], Iterator[Line]]
+
+
+def _of_file(url: URL) -> list[Check]:
+    path, root = database_path(url), journal_root(url)
+    return [
+        *(partial(log, path), partial(health.modes, health.files_of(path), root)),
+        *(partial(check, path) for check in (health.filesystem, health.space, health.wal)),
+        partial(health.journal, root),
+    ]
+
+
+def _of_server(url: URL) -> list[Check]:
+    """Its files are its own affair, but for the journals, which are here."""
+    root = journal_root(url)
+    return [
+        *(partial(server, url), partial(health.modes, (), root)),
+        *(partial(health.space, root, "the journals"), partial(health.journal, root)),
+    ]
+
+
+def settings() -> Iterator[Line]:
+    """Files that hold settings: whether they can be read, and whether each verb in them would take its table."""
+    paths = [path for path in (platformdirs.user_config_path("recorder") / FILE_NAME, Path(FILE_NAME)) if path.exists()]
+    good = True
+    for path in paths:
+        try:
+            verbs = [name for name in tomllib.loads(path.read_text()) if name in VERBS and name != "db"]
+            for verb in verbs or ["sessions"]:
+                defaults(verb, importlib.import_module(f"recorder.commands.{verb}").command)
+            match_rules()
+        except OSError as error:
+            good = False
+            yield Line("warn", "settings", f"{path} cannot be read, and what it says is ignored: {error.strerror}.")
+        except ValueError as error:
+            good = False
+            yield Line("bad", "settings", f"{path} is not valid TOML ({error}): mend it or move it away.")
+        except RecorderError as error:
+            good = False
+            yield Line("bad", "settings", str(error))
+    if good:
+        named = " and ".join(str(path) for path in paths) or "None are set in a file"
+        yield Line("ok", "settings", f"{named}{' hold settings' if paths else ''}.")

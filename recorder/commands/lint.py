@@ -1,0 +1,127 @@
+"""`recorder lint`: whether a recorded stream keeps to its protocol, and which client breaks if not."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+from recorder.commands.database import database_option
+from recorder.commands.output import echo, safe_text, write_json, write_line
+from recorder.commands.subjects import subject
+from recorder.commands.table import Column, write_table
+from recorder.errors import NotFoundError, UsageError
+from recorder.linting import PROFILES, RULES, Profile
+from recorder.linting.report import WIDTH, Judged, is_faulty, judged, lines, rows, rule_row, summary, unjudged
+
+FOUND = 4  # exit code: an error or a warning
+
+_COLORS = {"error": "red", "warning": "yellow", "note": "cyan"}
+_COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Column("meaning", least=40))
+
+
+@click.command()
+@click.argument("subjects", metavar="SUBJECT...", nargs=-1)
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    help="Whose rules: `openai` is the Responses API as OpenAI speaks it, `codex` and `sdk` what Codex CLI and the "
+    "OpenAI SDKs need of it; `chat`, `anthropic` and `gemini` are those APIs. Without it, each exchange is judged by "
+    "the profile of its own API.",
+)
+@click.option("--list", is_flag=True, help="Name the rules, of all profiles or of one.")
+@click.option(
+    "--json",
+    is_flag=True,
+    help="An array of findings: session, exchange, exchange_id, profile, rule, severity, meaning, why, source, count "
+    "and places (each with pos and said). With --list, of rules.",
+)
+@click.option("--jsonl", is_flag=True, help="The same as --json, one object a line.")
+@database_option
+def command(
+    db: str | None, subjects: Sequence[str], profile: Profile | None, list: bool, json: bool, jsonl: bool
+) -> None:
+    """Judge recorded streams by the rules of their protocol: what is wrong, where, and which client it breaks.
+
+    A SUBJECT is a session (its id, the beginning of one, its name, or `latest`), or a file: a cassette, or whatever
+    `recorder import` reads. With `:N` at its end, only the exchange of that number or id.
+
+    The exit code is 4 if there is an error or a warning, 0 if there are only notes, 3 if there was nothing to judge.
+    docs/lint.md has all rules.
+
+    \b
+    recorder lint latest
+    recorder lint latest:2 --profile codex
+    recorder lint body.sse run.sse.jsonl --json
+    recorder lint --list --profile sdk
+    """
+    if json and jsonl:
+        raise UsageError("--json and --jsonl are two formats: choose one.")
+    if list == bool(subjects):
+        raise UsageError(_no_list(subjects[0]) if list else "Which SUBJECT? `recorder lint latest`, or a file.")
+    if list:
+        _list_rules(profile, json, jsonl)
+        return
+    found = [each for said in subjects for each in asyncio.run(_judged(db, said, profile))]
+    kept = [each for each in found if each.profile is not None]
+    _say_skipped(found, profile)
+    if not kept:
+        raise NotFoundError("There was nothing to judge.")
+    if json or jsonl:
+        write_json((row for each in kept for row in rows(each)), lines=jsonl)
+    else:
+        _write(kept)
+    sys.exit(FOUND if is_faulty(kept) else 0)
+
+
+async def _judged(db: str | None, said: str, profile: Profile | None) -> list[Judged]:
+    found = await subject(db, said)
+    return [judged(found.name, *episode, profile) for episode in found.episodes]
+
+
+def _say_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
+    """What was not judged, by session and API."""
+    skipped: dict[tuple[str, str], list[str]] = {}
+    for each in found:
+        if each.profile is None:
+            skipped.setdefault((each.name, each.exchange.api), []).append(str(each.number))
+    for (name, api), numbers in skipped.items():
+        is_one = len(numbers) == 1
+        which = f"exchange {numbers[0]} was" if is_one else f"{len(numbers)} exchanges, from {numbers[0]} on, were"
+        echo(safe_text(f"{name}: {which} not judged: {unjudged(api, profile)}."))
+
+
+def _write(found: Sequence[Judged]) -> None:
+    is_terminal = sys.stdout.isatty()
+    width = min(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
+    for each in found:
+        for line in lines(each, width):
+            write_line(_styled(safe_text(line)) if is_terminal else safe_text(line))
+    write_line(summary(found))
+
+
+def _styled(line: str) -> str:
+    """Headings stand at the left, and the severity begins a finding."""
+    if line and not line.startswith(" "):
+        return click.style(line, bold=True)
+    severity = line[2:9].strip()
+    if not line.startswith("   ") and severity in _COLORS:
+        return f"  {click.style(line[2:9], fg=_COLORS[severity])}{line[9:]}"
+    return line
+
+
+def _no_list(subject: str) -> str:
+    return f"--list names rules and judges nothing: leave {subject!r} away. --profile NAME gives those of one profile."
+
+
+def _list_rules(profile: Profile | None, json: bool, jsonl: bool) -> None:
+    chosen = [rule_row(rule) for rule in RULES if profile is None or profile in rule.profiles]
+    if json or jsonl:
+        write_json(chosen, lines=jsonl)
+    else:
+        write_table(
+            _COLUMNS, [(row["id"], row["severity"], " ".join(row["profiles"]), row["meaning"]) for row in chosen]
+        )

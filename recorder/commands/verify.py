@@ -1,0 +1,226 @@
+"""`recorder verify`: whether the log is what was recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+
+from recorder.checkup import Checkup, Place, Verified
+from recorder.commands.database import chosen_url, database_option
+from recorder.commands.journals import writer_at
+from recorder.commands.lastverify import LastVerify, keep
+from recorder.commands.output import echo, safe_text, with_json, write_json, write_line
+from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
+from recorder.log import Log
+from recorder.manifest import FIRST_LINE, Mark, difference, line, read
+
+FOUND = 4  # the exit code of findings
+STALE = "The projections are to be made anew, and so were not compared: run `recorder db rebuild`."
+
+
+@click.command()
+@click.argument("sessions", nargs=-1, metavar="[SESSION]…")
+@click.option("--manifest", is_flag=True, help="Print a line with a digest for each session, to be kept.")
+@click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a manifest from before.")
+@with_json
+@database_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    db: str | None,
+    sessions: tuple[str, ...],
+    manifest: bool,
+    against: Path | None,
+    json: bool,
+    jsonl: bool,
+) -> None:
+    """Prove that SESSION, or everything in the database, is as it was recorded.
+
+    Hashes, order, counts and digests of every event, rows that belong to nothing, and what was computed from them. Gaps
+    are listed: they were counted when they happened, and are no failure. Exit code 4 if there is a finding.
+
+    \b
+    recorder verify
+    recorder verify latest
+    recorder verify --manifest > recordings.manifest
+    recorder verify --against recordings.manifest
+    """
+    told = _read_manifest(against) if against else {}
+    run = _Run(db, sessions)
+    verified = list(run.all(told))
+    if manifest:
+        _write_manifest(verified)
+    elif json or jsonl:
+        write_json((_row(each) for each in _with_damage(run.damage, verified)), lines=jsonl)
+    else:
+        _write_lines(run.damage, verified)
+    findings = len(run.damage) + sum(len(each.findings) for each in verified)
+    if manifest and findings:
+        echo("A manifest of what is damaged proves nothing: `recorder verify` says what was found.")
+    _sum_up(verified, findings)
+    if not sessions:
+        run.keep(verified, findings)
+    ctx.exit(FOUND if findings else 0)
+
+
+class _Run:
+    """One verification: of some sessions, or of all there is."""
+
+    def __init__(self, db: str | None, refs: Sequence[str]) -> None:
+        self._url, self._refs = chosen_url(db), refs
+        self._began_ns = time.time_ns()
+        self.damage: list[str] = []
+
+    def all(self, told: Mapping[str, Mark]) -> Iterator[Verified]:
+        """Every session that is asked for, and those that only a manifest knows."""
+        with Checkup.open(self._url, writer_at(self._url)) as checkup:
+            self.damage = [] if self._refs else checkup.damage()
+            try:
+                yield from self._sessions(checkup, told)
+            except StoreBusyError:
+                raise
+            except StoreError:
+                if not self.damage:
+                    raise
+
+    def _sessions(self, checkup: Checkup, told: Mapping[str, Mark]) -> Iterator[Verified]:
+        there = checkup.session_ids()
+        wanted = [self._found(ref, there) for ref in self._refs] or sorted({*there, *told})
+        if not wanted:
+            raise NotFoundError(f"There is nothing in {checkup.name} yet.")
+        is_due = checkup.rebuild_is_due()
+        if is_due:
+            self.damage.append(STALE)
+        with _progress(None if self._refs else checkup.count()) as advance:
+            for session_id in dict.fromkeys(wanted):
+                verified = checkup.verify(session_id, advance, projections=not is_due)
+                if session_id in told and not verified.purged:
+                    _compare(verified, told[session_id], session_id in there)
+                yield verified
+
+    def _found(self, ref: str, there: Sequence[str]) -> str:
+        """The id of a session that may have nothing left but its tombstone."""
+        return ref if ref in there else asyncio.run(_session_id(self._url, ref))
+
+    def keep(self, verified: Sequence[Verified], findings: int) -> None:
+        """When all was verified last, for `recorder doctor`: not in the database."""
+        events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
+        keep(self._url, LastVerify(self._began_ns, time.time_ns(), len(verified), exchanges, events, findings))
+
+
+async def _session_id(url: Any, ref: str) -> str:
+    async with await Log.open(url) as log:
+        return (await log.session(ref)).session_id
+
+
+def _compare(verified: Verified, then: Mark, is_there: bool) -> None:
+    message = difference(then, verified.roots) if verified.roots else None
+    if not is_there:
+        message = f"the manifest has it, with {then.exchanges} exchanges: the session was removed, and not by a purge"
+    if message is not None:
+        verified.find(None, "manifest", message)
+
+
+def _read_manifest(path: Path) -> Mapping[str, Mark]:
+    try:
+        return read(path.read_text().splitlines())
+    except OSError as error:
+        raise NotFoundError(f"The manifest {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # what is no text is no manifest either
+        raise UsageError(f"{path} is not a manifest of `recorder verify --manifest`: {error}.") from error
+
+
+@contextmanager
+def _progress(total: int | None) -> Iterator[Any]:
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        task = progress.add_task("Verifying", total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+# -- what it says
+
+
+def _write_manifest(verified: Sequence[Verified]) -> None:
+    write_line(FIRST_LINE)
+    left_out = 0
+    for each in verified:
+        if each.roots is not None and not each.purged:
+            write_line(safe_text(line(each.session_id, each.roots.last)))
+            left_out += each.exchanges - each.roots.last.exchanges
+    if left_out:
+        echo(f"The manifest leaves out {_count(left_out, 'exchange')}: open, or begun after one that is.")
+
+
+def _write_lines(damage: Sequence[str], verified: Sequence[Verified]) -> None:
+    of_file = (f"bad     {sentence}" for sentence in damage)
+    for each in chain(of_file, *map(_lines, verified)):
+        write_line(safe_text(each))  # ids too: whoever changed them wrote what he liked
+
+
+def _lines(verified: Verified) -> Iterator[str]:
+    place = verified.session_id
+    for found in verified.findings:
+        yield f"bad     {_place(place, found)}: {found.message}"
+    for exchange_id in verified.open:
+        yield f"open    {place}/{exchange_id}: it is being recorded"
+    for gap in verified.gaps:
+        lost = f"{_count(gap.chunks, 'chunk')}, {_count(gap.size_bytes, 'byte')} of the {gap.of} were not kept"
+        yield f"gap     {place}/{gap.exchange_id} @{gap.pos}: {lost}: {gap.reason}"
+    if verified.purged and not verified.findings:
+        yield f"purged  {place}"
+
+
+def _place(session_id: str, found: Place) -> str:
+    exchange = f"/{found.exchange_id}" if found.exchange_id else ""
+    return f"{session_id}{exchange}" + (f" @{found.pos}" if found.pos is not None else "")
+
+
+def _sum_up(verified: Sequence[Verified], findings: int) -> None:
+    events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
+    counted = f"{_count(events, 'event')} of {_count(exchanges, 'exchange')} in {_count(len(verified), 'session')}"
+    gaps = sum(len(each.gaps) for each in verified)
+    if gaps:
+        echo(f"{_count(gaps, 'gap')}: what was not kept was counted when it happened, which is no failure.")
+    echo(f"{counted}: {_count(findings, 'finding') if findings else 'all as recorded'}.")
+
+
+def _with_damage(damage: Sequence[str], verified: Sequence[Verified]) -> Iterator[Verified]:
+    if damage:
+        yield Verified("", findings=[Place(None, None, "file", sentence) for sentence in damage])
+    yield from verified
+
+
+def _row(verified: Verified) -> dict[str, Any]:
+    """A session as JSON; what is wrong with the file as a whole comes first, without an id."""
+    return {
+        "session_id": verified.session_id or None,
+        "name": verified.name,
+        "state": _state(verified),
+        "exchanges": verified.exchanges,
+        "events": verified.events,
+        "open": verified.open,
+        "gaps": msgspec.to_builtins(verified.gaps),
+        "findings": msgspec.to_builtins(verified.findings),
+        "root": verified.roots.last.root if verified.roots else None,
+    }
+
+
+def _state(verified: Verified) -> str:
+    if verified.findings:
+        return "bad"
+    return "purged" if verified.purged else "open" if verified.open else "ok"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

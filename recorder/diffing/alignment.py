@@ -1,0 +1,120 @@
+"""Two sequences put side by side: what is in both, in order, and what stands between.
+
+rapidfuzz does it bit-parallel in linear memory: 100,000 against 100,000 of which nothing is equal take 2.5 seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+from rapidfuzz.distance import Levenshtein
+
+PRODUCT_LIMIT = 20_000_000_000
+"""Length of one by that of the other, what is equal at the ends not counted: five seconds of work."""
+
+
+NEAR = 8
+"""If less than an eighth differs, they are near."""
+
+
+class Stretch(NamedTuple):
+    """Where in both: `is_same` means element by element; otherwise one stands in the place of the other."""
+
+    is_same: bool
+    a: range
+    b: range
+
+
+def stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Stretch] | None:
+    """Both whole, in alternating stretches; `None` if they are too long and too different to be aligned."""
+    start = _shared(a, b)
+    end = _shared(a[start:][::-1], b[start:][::-1])
+    inner_a, inner_b = range(start, len(a) - end), range(start, len(b) - end)
+    if len(inner_a) * len(inner_b) > PRODUCT_LIMIT:
+        return None
+    found = [
+        Stretch(True, range(start), range(start)),
+        *_aligned(a, b, inner_a, inner_b),
+        Stretch(True, range(inner_a.stop, len(a)), range(inner_b.stop, len(b))),
+    ]
+    return list(_merged(found))
+
+
+def _shared(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """How many elements the beginnings share."""
+    least = min(len(a), len(b))
+    return next((n for n, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), least)
+
+
+def _aligned(a: Sequence[Hashable], b: Sequence[Hashable], in_a: range, in_b: range) -> Iterator[Stretch]:
+    numbers: dict[Hashable, int] = {}
+    one = [numbers.setdefault(a[n], len(numbers)) for n in in_a]
+    other = [numbers.setdefault(b[n], len(numbers)) for n in in_b]
+    for step in Levenshtein.opcodes(one, other, score_hint=_least_distance(one, other)):
+        from_a, from_b = range(step.src_start, step.src_end), range(step.dest_start, step.dest_end)
+        yield Stretch(step.tag == "equal", _moved(from_a, in_a.start), _moved(from_b, in_b.start))
+
+
+def _least_distance(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """What they cannot be nearer than, if that is near: then the search is a narrow band, and 20 times as fast."""
+    counts = Counter(a)
+    counts.subtract(b)
+    only_a = sum(count for count in counts.values() if count > 0)
+    least = max(only_a, only_a + len(b) - len(a))
+    return least if least <= max(len(a), len(b)) // NEAR else None
+
+
+def _moved(span: range, by: int) -> range:
+    return range(span.start + by, span.stop + by)
+
+
+def _merged(found: Sequence[Stretch]) -> Iterator[Stretch]:
+    last: Stretch | None = None
+    for each in found:
+        if not each.a and not each.b:
+            continue
+        if last is not None and last.is_same == each.is_same:
+            last = Stretch(last.is_same, range(last.a.start, each.a.stop), range(last.b.start, each.b.stop))
+            continue
+        if last is not None:
+            yield last
+        last = each
+    if last is not None:
+        yield last
+
+
+class Aligned(NamedTuple):
+    """Pairs of places in both, in order of B, and the places that have no partner."""
+
+    pairs: list[tuple[int, int]]
+    only_a: list[int]
+    only_b: list[int]
+
+
+def aligned(*keys: tuple[Sequence[Hashable], Sequence[Hashable]]) -> Aligned | None:
+    """Two sequences by several keys, the surest first: each is tried where the one before has left gaps.
+
+    `None` if they are too long and too different.
+    """
+    found = Aligned([], [], [])
+    between = [(range(len(keys[0][0])), range(len(keys[0][1])))]
+    for of_a, of_b in keys:
+        gaps: list[tuple[range, range]] = []
+        for in_a, in_b in between:
+            parts = stretches([of_a[n] for n in in_a], [of_b[n] for n in in_b])
+            if parts is None:
+                return None
+            for part in parts:
+                here = _moved(part.a, in_a.start), _moved(part.b, in_b.start)
+                if part.is_same:
+                    found.pairs.extend(zip(*here, strict=True))
+                else:
+                    gaps.append(here)
+        between = gaps
+    for in_a, in_b in between:
+        found.only_a.extend(in_a)
+        found.only_b.extend(in_b)
+    found.pairs.sort()
+    return found

@@ -1,0 +1,53 @@
+"""Heads on their way through the proxy: what goes further, and what concerns one connection only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import httpx
+
+from recorder.routing import SESSION_HEADER, Origin, Route
+
+URL_LENGTH = 300  # what is longer is parsed each time, and not kept
+
+HOP_BY_HOP = frozenset(
+    {
+        *(b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
+        *(b"proxy-authenticate", b"proxy-authorization", b"proxy-connection"),
+    }
+)
+_NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
+
+Headers = list[tuple[bytes, bytes]]
+
+_usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few, again and again
+
+
+def onward(scope: Mapping[str, Any], route: Route, body: httpx.AsyncByteStream) -> httpx.Request:
+    """The request as it goes to the upstream."""
+    came: Headers = scope["headers"]
+    url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
+    headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
+    if any(name == b"transfer-encoding" for name, _ in came):
+        headers.append((b"transfer-encoding", b"chunked"))
+    origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
+    extensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
+    return httpx.Request(scope["method"], url, headers=headers, stream=body, extensions=extensions)
+
+
+def target_of(scope: Mapping[str, Any]) -> str:
+    """Path and query as the client sent them."""
+    path: bytes = scope["raw_path"]
+    query: bytes = scope["query_string"]
+    return (path + b"?" + query if query else path).decode("latin-1")
+
+
+def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
+    """Headers that go further than one connection, in their order."""
+    lower = [(name.lower(), name, value) for name, value in headers]
+    nominated = {
+        token.strip().lower() for key, _, value in lower if key == b"connection" for token in value.split(b",")
+    }
+    return [(name, value) for key, name, value in lower if key not in dropped and key not in nominated]

@@ -1,0 +1,92 @@
+"""The events of the Responses API and the fields that each must have: the catalog of openai-python 3.51, as data.
+
+`type`, `sequence_number` and `item_id` have rules of their own, and so has `logprobs`, which OpenAI itself left out
+until the middle of 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Kinds = Mapping[str, type]
+
+_KINDS: Kinds = {
+    **dict.fromkeys(("output_index", "content_index", "summary_index", "annotation_index", "command_index"), int),
+    "partial_image_index": int,
+    **dict.fromkeys(("delta", "text", "refusal", "arguments", "input", "code", "diff", "command"), str),
+    "partial_image_b64": str,
+    **dict.fromkeys(("response", "item", "part"), dict),
+    "output": list,
+}
+
+_ALONE = {
+    "": "response.audio.done response.audio.transcript.done error keepalive",
+    "response": "response.created response.queued response.in_progress response.completed response.incomplete "
+    "response.failed",
+    "delta": "response.audio.delta response.audio.transcript.delta",
+    "output_index item": "response.output_item.added response.output_item.done",
+    "output_index command_index command": "response.shell_call_command.added response.shell_call_command.done",
+    "output_index command_index delta": "response.shell_call_command.delta",
+}
+"""Of the events without an `item_id`, by their fields."""
+
+_OF_ITEMS = {
+    "output_index": """
+        response.code_interpreter_call.in_progress response.code_interpreter_call.interpreting
+        response.code_interpreter_call.completed response.compaction.compacting
+        response.file_search_call.in_progress response.file_search_call.searching response.file_search_call.completed
+        response.image_generation_call.in_progress response.image_generation_call.generating
+        response.image_generation_call.completed
+        response.mcp_call.in_progress response.mcp_call.completed response.mcp_call.failed
+        response.mcp_list_tools.in_progress response.mcp_list_tools.completed response.mcp_list_tools.failed
+        response.web_search_call.in_progress response.web_search_call.searching response.web_search_call.completed
+        """,
+    "output_index delta": """
+        response.function_call_arguments.delta response.custom_tool_call_input.delta response.mcp_call_arguments.delta
+        response.code_interpreter_call_code.delta response.apply_patch_call_operation_diff.delta
+        """,
+    "output_index arguments": "response.function_call_arguments.done response.mcp_call_arguments.done",
+    "output_index input": "response.custom_tool_call_input.done",
+    "output_index code": "response.code_interpreter_call_code.done",
+    "output_index diff": "response.apply_patch_call_operation_diff.done",
+    "output_index partial_image_index partial_image_b64": "response.image_generation_call.partial_image",
+    "output_index command_index": "response.shell_call_output_content.delta",
+    "output_index command_index output": "response.shell_call_output_content.done",
+    "output_index content_index part": "response.content_part.added response.content_part.done",
+    "output_index content_index annotation_index": "response.output_text.annotation.added",
+    "output_index content_index delta": """
+        response.output_text.delta response.refusal.delta response.reasoning_text.delta
+        """,
+    "output_index content_index text": "response.output_text.done response.reasoning_text.done",
+    "output_index content_index refusal": "response.refusal.done",
+    "output_index summary_index part": "response.reasoning_summary_part.added response.reasoning_summary_part.done",
+    "output_index summary_index delta": "response.reasoning_summary_text.delta",
+    "output_index summary_index text": "response.reasoning_summary_text.done",
+}
+"""Of the events that name their item, by their fields."""
+
+
+def _kinds(fields: str) -> Kinds:
+    return {field: _KINDS[field] for field in fields.split()}
+
+
+def _by_type(table: Mapping[str, str]) -> dict[str, Kinds]:
+    return {type: _kinds(fields) for fields, types in table.items() for type in types.split()}
+
+
+OF_ITEMS: Mapping[str, Kinds] = _by_type(_OF_ITEMS)
+"""Events that must name their item, by type, and what else they must have."""
+
+FIELDS: Mapping[str, Kinds] = {**_by_type(_ALONE), **OF_ITEMS}
+"""All events, by type, and what they must have, with the Python type that JSON makes of it."""
+
+LOGPROBS = frozenset({"response.output_text.delta", "response.output_text.done"})
+
+ITEM_FIELDS: Mapping[str, Kinds] = {
+    "message": {"role": str, "content": list},
+    "reasoning": {"summary": list},
+    "function_call": {"name": str, "arguments": str, "call_id": str},
+    "custom_tool_call": {"name": str, "input": str, "call_id": str},
+    "local_shell_call": {"status": str, "action": dict},
+}
+"""What an item must have, by type, to be one to Codex (codex-rs/protocol: `ResponseItem`). The API says so too."""

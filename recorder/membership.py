@@ -1,0 +1,60 @@
+"""Which session of the log a request belongs to, and what the log has of it already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from recorder.grouping import Grouping
+from recorder.heads import RequestRecord
+from recorder.redactor import Redacted
+from recorder.resumed import constant
+from recorder.schema import events
+from recorder.shared_rows import whole_events
+from recorder.statements import Statement
+from recorder.store import Store
+
+Request = Redacted | None
+InTransaction = Callable[[Callable[[], Request]], Request]
+
+GIVEN = ("path", "header")  # the rules that find a name that the user gave
+
+_REQUEST = Statement(
+    select(events)
+    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
+    .where(events.c.kind == constant("request"))
+    .order_by(events.c.pos)
+)
+
+
+def session_in_store(store: Store, exchange_id: str, grouping: Grouping) -> str | None:
+    """The id of the session that an exchange is in already, or that its grouping names. In a transaction."""
+    found = store.session_of_exchange(exchange_id)
+    if found is None and grouping.name is not None:
+        if grouping.source == "previous_response_id":
+            found = store.session_of_response(grouping.name)
+        for source in same_names(grouping.source):
+            found = found or store.session_named(grouping.name, source)
+    return found
+
+
+def same_names(source: str) -> tuple[str, ...]:
+    """The rules whose names mean the same session: a name that the user gave is one, in the path or in a header."""
+    return GIVEN if source in GIVEN else (source,)
+
+
+def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: str) -> Request:
+    """The body of a request as it was recorded, if an ingester before this one has told it, with other settings."""
+    return in_transaction(lambda: _request(store, exchange_id))
+
+
+def _request(store: Store, exchange_id: str) -> Request:
+    session_id = store.session_of_exchange(exchange_id)
+    key = {"session_id": session_id, "exchange_id": exchange_id}
+    raws = [event.raw for event in whole_events(store.ask(_REQUEST, key), store.ask)] if session_id else []
+    if not raws:
+        return None
+    counts = msgspec.json.decode(raws[0], type=RequestRecord).redactions
+    return Redacted(b"".join(raws[1:]), counts if isinstance(counts, Mapping) else {})

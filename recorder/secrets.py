@@ -1,0 +1,118 @@
+"""What is shaped like a secret: keys and tokens of known issuers, JSON web tokens, private keys.
+
+A table and a search, pure. The search looks at words that are long enough for a key and at nothing else, so text
+without one costs a few milliseconds a megabyte. It takes a secret whole, wherever it begins: behind a quote, an escaped
+line end, a percent code, a colour of a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+SHAPES: dict[str, bytes] = {
+    "anthropic-key": rb"sk-ant-[A-Za-z0-9_-]{20,}",
+    "openai-key": rb"sk-(?:proj|svcacct|admin|service|None)-[A-Za-z0-9_-]{20,}",
+    "openrouter-key": rb"sk-or-v1-[A-Za-z0-9]{20,}",
+    # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a style sheet
+    "api-key": rb"(?<![_-])sk-(?=[A-Za-z_-]{0,200}[0-9])"
+    rb"(?:(?=[a-z0-9_-]{0,200}[A-Z])|(?=[a-z0-9_-]{0,200}?[a-z0-9]{16}))[A-Za-z0-9_-]{20,}",
+    "google-key": rb"AIza[A-Za-z0-9_-]{35,}",
+    "google-token": rb"ya29\.[A-Za-z0-9_-]{20,}",
+    "aws-key": rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "github-token": rb"gh[opsru]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
+    "gitlab-token": rb"glpat-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+)*",
+    "slack-token": rb"xox[abeoprs]-[A-Za-z0-9-]{20,}",
+    "huggingface-token": rb"hf_[A-Za-z0-9]{30,}",
+    "xai-key": rb"xai-[A-Za-z0-9]{40,}",
+    "groq-key": rb"gsk_[A-Za-z0-9]{40,}",
+    "jwt": rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",
+}
+"""Kind → what it looks like. Each has a word of at least `WORD` characters, `BEFORE` behind its beginning at most."""
+
+PRIVATE_KEY = "private-key"
+
+WORD = 19
+BEFORE = len(b"ya29.")
+PAYLOAD = 1000
+"""Characters of base64 in a row that are an image, a sound, a signature: longer than any key, and in so many of them
+anything may stand by chance."""
+
+START = (
+    rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
+    rb"|(?<=[0-9;\[][mK]))"  # \x1b[01;31m, as grep colours what it found
+)
+_PREFIX = re.compile(rb"sk-|AIza|ya29\.|A[KS]IA|gh[opsru]_|github_pat_|glpat-|xox[abeoprs]-|hf_|xai-|gsk_|eyJ")
+_ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % each for each in SHAPES.values()) + b")")
+_KINDS = tuple(SHAPES)
+
+_OF_WORDS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_MASK = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
+_LONG = b"a" * WORD
+_BASE64 = re.compile(rb"[A-Za-z0-9+/=_-]*+")
+
+_CUT = re.compile(
+    START + rb"(?:(?<![_-])sk-[A-Za-z0-9_-]*|AIza[A-Za-z0-9_-]*|ya29\.[A-Za-z0-9_-]*|A[KS]IA[A-Z0-9]*"
+    rb"|gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*|glpat-[A-Za-z0-9_-]*|xox[abeoprs]-[A-Za-z0-9-]*"
+    rb"|hf_[A-Za-z0-9]*|xai-[A-Za-z0-9]*|gsk_[A-Za-z0-9]*|(?<![_-])eyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){0,2})\Z"
+)
+_CUT_BYTES = 4096  # at the end of a body: a JSON web token is as long at times
+
+_NAMED = rb"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_MARKS = rb"(?:[^A-Za-z\"\\]|\\+(?:[nrt]|u[0-9A-Fa-f]{4}))*+"  # line ends; numbers and arrows before a line
+_TO_ITS_END = rb'(?:[^"\\-]|\\.|-(?!----BEGIN))'  # of the JSON string that it stands in
+_PEM = re.compile(
+    rb"-----BEGIN "
+    + _NAMED
+    + rb'(?=(?:[^A-Za-z\\]|\\+(?:[nrt"]|u[0-9A-Fa-f]{4}))*+(?:[A-Za-z0-9+/=]{16}|[A-Za-z-]{4,20}: ))(?:'
+    + (_TO_ITS_END + b"{0,16384}?-----END " + _NAMED)
+    # or, if that is missing, all lines of base64
+    + (b"|(?:" + _MARKS + rb"(?:(?:Proc-Type|DEK-Info): [A-Za-z0-9,-]+|[A-Za-z0-9+/=]{24,}+))++")
+    + (b"(?:" + _MARKS + rb"[A-Za-z0-9+/=]++)?)"),
+    re.DOTALL,
+)
+_CUT_PEM = re.compile(rb"-----BEGIN " + _NAMED + _TO_ITS_END + rb"*+\\?\Z", re.DOTALL)
+
+
+class Hit(NamedTuple):
+    """Where a secret stands."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
+    """What is shaped like a secret. With `cut` the text breaks off, and at its end half a secret is one too."""
+    yield from _in_words(text)
+    if b"PRIVATE KEY" in text:
+        yield from (Hit(*match.span(), PRIVATE_KEY) for match in _PEM.finditer(text))
+    if cut:
+        for shape in (_CUT, _CUT_PEM):
+            yield from (Hit(*match.span(), "cut") for match in shape.finditer(text, max(0, len(text) - _CUT_BYTES)))
+
+
+def _in_words(text: bytes) -> Iterator[Hit]:
+    """In every word of `WORD` characters, but for those of a payload."""
+    mask = text.translate(_MASK) + b" "
+    at = mask.find(_LONG)
+    while at >= 0:
+        end = mask.find(b" ", at + WORD)
+        if (text[end : end + 1] in (b"+", b"/") or end - at > PAYLOAD) and (after := _end_of_base64(text, at)) > at:
+            end = after
+        else:
+            place = max(0, at - BEFORE)
+            while prefix := _PREFIX.search(text, place, end):
+                place = prefix.start() + 1
+                if match := _ANY.match(text, prefix.start()):
+                    place = match.end()
+                    yield Hit(*match.span(), _KINDS[(match.lastindex or 1) - 1])
+            end = max(place, end)
+        at = mask.find(_LONG, end)
+
+
+def _end_of_base64(text: bytes, at: int) -> int:
+    """Where a payload ends that begins here; `at` if none does."""
+    match = _BASE64.match(text, at)
+    return match.end() if match and match.end() - at > PAYLOAD else at

@@ -1,0 +1,95 @@
+"""Statements at the driver: written once, compiled for the engine that runs them when it first does.
+
+Most are SQLAlchemy's, and so the same everywhere. Where engines differ in kind (full-text search) there is a text for
+each of them. Values are always given by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, ColumnElement, text
+from sqlalchemy.dialects import registry, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import ClauseElement
+
+Written = ClauseElement | str  # a text has its values as `:name`
+
+
+class Statement:
+    """One statement."""
+
+    def __init__(self, written: Written | Mapping[str, Written], more: str = "", *, is_long: bool = False) -> None:
+        """`written` may be a mapping from the name of an engine; `more` is put behind it. Of one that `is_long` the
+        rows are never in memory all at once, which takes a server more questions.
+        """
+        self._written, self._more, self.is_long = written, more, is_long
+        self._texts: dict[str, str] = {}
+
+    def text(self, engine: str) -> str:
+        """The SQL as the driver of that engine takes it, named as SQLAlchemy names its dialects."""
+        if engine not in self._texts:
+            self._texts[engine] = self._compiled(engine)
+        return self._texts[engine]
+
+    def _compiled(self, engine: str) -> str:
+        written = self._written[engine] if isinstance(self._written, Mapping) else self._written
+        clause = text(written) if isinstance(written, str) else written
+        compiled = str(clause.compile(dialect=dialect(engine)))
+        if not self._more:
+            return compiled
+        return f"{compiled} {text(self._more).compile(dialect=dialect(engine))}"
+
+
+@cache
+def dialect(engine: str, paramstyle: str = "") -> Any:
+    """SQLAlchemy's dialect; its placeholders take values by name, if nothing else is said."""
+    if engine == "sqlite":
+        return sqlite.dialect(paramstyle=paramstyle or "named")
+    return registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")
+
+
+SAVE, UNDO, KEEP = (Statement(f"{verb} attempt") for verb in ("SAVEPOINT", "ROLLBACK TO", "RELEASE"))
+"""What makes an attempt of what follows, and ends it."""
+
+
+class Contains(ColumnElement[bool]):
+    """Whether a text or some bytes contain others."""
+
+    inherit_cache = False  # its parts are not part of a key; these statements are compiled once anyway
+    type = Boolean()
+
+    def __init__(self, whole: ColumnElement[Any], part: ColumnElement[Any]) -> None:
+        self.whole, self.part = whole, part
+
+
+@compiles(Contains)
+def _in_file(element: Contains, compiler: Any, **options: Any) -> str:
+    return f"instr({compiler.process(element.whole, **options)}, {compiler.process(element.part, **options)}) > 0"
+
+
+@compiles(Contains, "postgresql")
+def _on_server(element: Contains, compiler: Any, **options: Any) -> str:
+    return f"position({compiler.process(element.part, **options)} IN {compiler.process(element.whole, **options)}) > 0"
+
+
+class ServerTime(ColumnElement[int]):
+    """What the clock of the server says, in nanoseconds since the epoch; of a file nothing, it has no clock."""
+
+    inherit_cache = False
+    type = BigInteger()
+
+
+@compiles(ServerTime)
+def _no_clock(_element: ServerTime, _compiler: Any, **_options: Any) -> str:
+    return "NULL"
+
+
+@compiles(ServerTime, "postgresql")
+def _clock(_element: ServerTime, _compiler: Any, **_options: Any) -> str:
+    return SERVER_NS
+
+
+SERVER_NS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)"

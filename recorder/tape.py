@@ -1,0 +1,126 @@
+"""What one exchange writes to a journal: records in order, and a count of what there was no room for.
+
+No file is known here: `recorder.journal` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Protocol
+
+import msgspec
+
+from recorder.records import DATA_MARKS, RECORD_LIMIT, Gap, Mark
+
+Then = Callable[[bytes], None]
+"""Takes a chunk that is in the journal now, and does not raise."""
+
+
+class Writer(Protocol):
+    """`recorder.journal.Journal`."""
+
+    @property
+    def full(self) -> bool: ...
+
+    @property
+    def is_waiting(self) -> bool: ...
+
+    def write(self, exchange: int, mark: Mark, t_ns: int, payload: bytes) -> str | None: ...
+
+    def wait(self, exchange: JournalExchange, t_ns: int, payload: bytes, then: Then) -> bool: ...
+
+    def flush(self) -> None: ...
+
+    def settle(self) -> None: ...
+
+    def owes(self, exchange: JournalExchange) -> None: ...
+
+
+class _Loss:
+    """The running count behind a `Gap`."""
+
+    def __init__(self, mark: Mark, t_ns: int, reason: str) -> None:
+        self.mark, self.reason = mark, reason
+        self.from_ns = self.to_ns = t_ns
+        self.chunks = self.size_bytes = 0
+        self.digest = sha256()
+
+    def add(self, t_ns: int, data: bytes) -> None:
+        self.to_ns = t_ns
+        self.chunks += 1
+        self.size_bytes += len(data)
+        self.digest.update(data)
+
+    def record(self) -> tuple[Mark, int, bytes]:
+        gap = Gap(
+            self.mark, self.chunks, self.size_bytes, self.digest.hexdigest(), self.from_ns, self.to_ns, self.reason
+        )
+        return Mark.GAP, self.to_ns, msgspec.json.encode(gap)
+
+
+class JournalExchange:
+    """What one exchange writes. No method raises, whatever the disk does."""
+
+    def __init__(self, journal: Writer, number: int) -> None:
+        self.number = number
+        self._journal = journal
+        self._owed: list[_Loss | tuple[Mark, int, bytes]] = []
+
+    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
+        """Append a record of this exchange, or count it as lost. Data over `RECORD_LIMIT` becomes several records."""
+        if len(payload) > RECORD_LIMIT:
+            for start in range(0, len(payload), RECORD_LIMIT):
+                self.write(mark, t_ns, payload[start : start + RECORD_LIMIT])
+            return
+        if self._journal.is_waiting:
+            self._journal.flush()
+        if self._owed and not self.pay():
+            self._owe(mark, t_ns, payload, "the journal is at its bound")
+            return
+        refusal = self._journal.write(self.number, mark, t_ns, payload)
+        if refusal is not None:
+            self._owe(mark, t_ns, payload, refusal)
+
+    def later(self, t_ns: int, payload: bytes, then: Then) -> bool:
+        """Append a chunk, at the latest with the next `Journal.flush`, and hand it to `then`. Returns whether that is
+        to be called.
+
+        Whatever is written before that call is written after it.
+        """
+        return self._journal.wait(self, t_ns, payload, then)
+
+    @property
+    def is_owing(self) -> bool:
+        """Whether there are records that must come first."""
+        return bool(self._owed)
+
+    def end(self, t_ns: int, payload: bytes) -> None:
+        """Append the last record of this exchange; if there is no room now, the journal does so later."""
+        if self._journal.is_waiting:
+            self._journal.flush()
+        self._journal.settle()
+        self._owe(Mark.END, t_ns, payload, "")
+        if not self.pay():
+            self._journal.owes(self)
+
+    def pay(self) -> bool:
+        """Write the records still owed, in order. Returns whether none is left."""
+        while self._owed:
+            first = self._owed[0]
+            if isinstance(first, _Loss) and len(self._owed) == 1 and self._journal.full:
+                return False  # the next chunk will be lost too: one gap, not one a chunk
+            if self._journal.write(self.number, *(first.record() if isinstance(first, _Loss) else first)) is not None:
+                return False
+            del self._owed[0]
+        return True
+
+    def _owe(self, mark: Mark, t_ns: int, payload: bytes, reason: str) -> None:
+        if mark not in DATA_MARKS:
+            self._owed.append((mark, t_ns, payload))
+            return
+        last = self._owed[-1] if self._owed else None
+        if not isinstance(last, _Loss) or last.mark != mark:
+            last = _Loss(mark, t_ns, reason)
+            self._owed.append(last)
+        last.add(t_ns, payload)

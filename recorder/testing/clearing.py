@@ -1,0 +1,187 @@
+"""Exchanges as they are written: without what a project calls private, whoever recorded them, or not at all.
+
+Rules of this file:
+
+* What a request has at a private place is taken out. A response that repeats it as a text of its JSON has `REDACTED`
+  there, too.
+* Then nothing that was taken out of any of the exchanges stands anywhere in what is to be written, in no spelling, nor
+  in the texts that its events come to. Where that cannot be made sure of, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import accumulate, pairwise
+
+import msgspec
+
+from recorder.cassettes.header import header_line
+from recorder.cassettes.steps import Sums, read, told
+from recorder.cassettes.writing import exchange_lines, usual_keys
+from recorder.dialects import by_name
+from recorder.errors import RecorderError
+from recorder.events import BODY_KINDS, Event, Exchange, Session
+from recorder.heads import EndRecord, RequestRecord, ResponseHead
+from recorder.matching import Request
+from recorder.sse import FRAME_LIMIT
+from recorder.testing.bodies import UnreadableError
+from recorder.testing.contents import Contents, Episode
+from recorder.testing.private import Private, Span, replaced
+from recorder.testing.redacting import Redactions
+
+Reads = list[tuple[int, int]]
+
+SEND = "Send JSON or a form, as it is or in one coding, or leave that out of the test"
+RECEIVE = "Ask for a response in no coding, or leave that out of the test"
+
+_COLUMNS = (
+    "client",
+    "client_version",
+    "thread_id",
+    "turn_id",
+    "resumes_response_id",
+)  # of an exchange: from its request
+
+
+def cleared(session: Session, episodes: Sequence[Episode], redactions: Redactions) -> list[Episode]:
+    """The exchanges of a session as they may be written. Raises `RecorderError`."""
+    if redactions.are_none:
+        return list(episodes)
+    private = Private()
+    asked = [_asked(number, *each, redactions, private) for number, each in enumerate(episodes, 1)]
+    if line := private.line_of(header_line(session)):
+        raise RecorderError(
+            f"What recorder_redact takes out by {line} is in the name of the test: give it another one."
+        )
+    made = [_answered(number, *each, private) for number, each in enumerate(asked, 1)]
+    for number, each in enumerate(made, 1):
+        _check(number, *each, private)
+    return made
+
+
+def _asked(number: int, exchange: Exchange, events: list[Event], redactions: Redactions, private: Private) -> Episode:
+    """An exchange with its heads and its request redacted."""
+    of_request = [event for event in events if event.kind == "request"]
+    record = msgspec.json.decode(of_request[0].raw, type=RequestRecord)
+    body = b"".join(event.raw for event in of_request[1:])
+    if record.undecoded and redactions.are_of_bodies:
+        raise _refused(number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND)
+    try:
+        kept, found = redactions.cleared(Request(record.method, record.target, record.upstream, record.headers, body))
+    except UnreadableError as error:
+        raise _refused(number, exchange, f"its request body {error}", SEND) from None
+    rest = [_response_head(each, redactions, private) for each in events if each.kind != "request"]
+    for line, value in found:
+        private.add(line, value)
+    if found:
+        of_request = _request_events(of_request, record, kept, as_sent=kept.body == body)
+    return msgspec.structs.replace(exchange, target=kept.target), [*of_request, *rest]
+
+
+def _request_events(events: list[Event], record: RequestRecord, kept: Request, *, as_sent: bool) -> list[Event]:
+    """A body that is redacted is in one piece, not coded."""
+    record = msgspec.structs.replace(record, target=kept.target, headers=kept.headers)
+    if as_sent:
+        return [_with(events[0], record), *events[1:]]
+    size, digest = len(kept.body), sha256(kept.body).hexdigest()
+    headers = [each for each in kept.headers if each[0].lower() != "content-encoding"]
+    sums = {"wire_bytes": size, "body_bytes": size, "wire_sha256": digest}
+    parts = [kept.body[at : at + FRAME_LIMIT] for at in range(0, size, FRAME_LIMIT)]
+    body = [msgspec.structs.replace(events[1], raw=part) for part in parts]
+    return [_with(events[0], msgspec.structs.replace(record, headers=headers, **sums)), *body]
+
+
+def _response_head(event: Event, redactions: Redactions, private: Private) -> Event:
+    if event.kind != "response":
+        return event
+    head = msgspec.json.decode(event.raw, type=ResponseHead)
+    headers, found = redactions.values(head.headers)
+    for line, value in found:
+        private.add(line, value)
+    return _with(event, msgspec.structs.replace(head, headers=headers)) if found else event
+
+
+def _answered(number: int, exchange: Exchange, events: list[Event], private: Private) -> Episode:
+    """An exchange without echoes in its response; what its row has of private things is left out."""
+    said = {name: getattr(exchange, name) for name in _COLUMNS}
+    exchange = msgspec.structs.replace(
+        exchange, **{name: None for name, text in said.items() if text and private.is_part(text)}
+    )
+    pieces = [event.raw for event in events if event.kind in BODY_KINDS]
+    if spans := private.echoes(b"".join(pieces)):
+        events = _without_echoes(exchange, events, pieces, spans)
+    return exchange, [msgspec.structs.replace(event, pos=pos) for pos, event in enumerate(events)]
+
+
+def _without_echoes(exchange: Exchange, events: list[Event], pieces: list[bytes], spans: list[Span]) -> list[Event]:
+    """The sums at the end, and how much each read was, are those of what is left."""
+    dialect = by_name(exchange.api)
+    left = iter(replaced(pieces, spans))
+    sizes = iter(_sizes(events, b"".join(pieces), spans))
+    before, after = Sums(), Sums()
+    made: list[Event] = []
+    for event in events:
+        changed = event
+        if event.kind in BODY_KINDS:
+            raw = next(left)
+            if raw != event.raw:
+                keys = msgspec.structs.asdict(usual_keys(dialect, event.kind, raw))
+                changed = msgspec.structs.replace(event, raw=raw, **keys)
+        elif event.kind == "reads":
+            reads = [(t_ns, next(sizes)) for t_ns, _ in msgspec.json.decode(event.raw, type=Reads)]
+            changed = msgspec.structs.replace(event, raw=msgspec.json.encode(reads))
+        elif event.kind == "end":
+            raw = read("end", told("end", event.raw, before.usual_end()), after.usual_end())
+            changed = msgspec.structs.replace(event, raw=raw)
+        before.add(event)
+        after.add(changed)
+        made.append(changed)
+    return made
+
+
+def _sizes(events: list[Event], body: bytes, spans: list[Span]) -> list[int]:
+    """Of each read, what is left of it. Reads of a body that came coded are of its coded bytes, and stay."""
+    sizes = [
+        size for event in events if event.kind == "reads" for _, size in msgspec.json.decode(event.raw, type=Reads)
+    ]
+    if sum(sizes) != len(body):
+        return sizes
+    ends = accumulate(sizes, initial=0)
+    return [len(piece) for piece in replaced([body[start:stop] for start, stop in pairwise(ends)], spans)]
+
+
+def _check(number: int, exchange: Exchange, events: list[Event], private: Private) -> None:
+    """Raises `RecorderError` if something private is left, or could be where nobody can look."""
+    if private.is_empty:
+        return
+    request = [event.raw for event in events if event.kind == "request"]
+    response = [event.raw for event in events if event.kind in BODY_KINDS]
+    ends = [msgspec.json.decode(event.raw, type=EndRecord) for event in events if event.kind == "end"]
+    for undecoded in (each.undecoded for each in ends if each.undecoded):
+        raise _refused(number, exchange, f"its response cannot be decoded ({undecoded})", RECEIVE)
+    record = msgspec.json.decode(events[0].raw, type=RequestRecord)
+    if record.undecoded:
+        raise _refused(number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND)
+    items = Contents(Session("", 0, "", "", "{}", "live"), [(exchange, events)]).items
+    said = msgspec.json.encode([[item.text, item.arguments, item.name] for item in items])
+    places = {
+        "its request": (b"".join(request),),
+        "its response": (b"".join(response), said),
+        "what is said about it": tuple(exchange_lines(number, exchange, events)),
+    }
+    for place, texts in places.items():
+        if line := private.line_of(*texts):
+            why = f"{place} still has what {line} takes out elsewhere"
+            raise _refused(
+                number, exchange, why, "Name that place in recorder_redact too, or have something else there"
+            )
+
+
+def _refused(number: int, exchange: Exchange, why: str, what_to_do: str) -> RecorderError:
+    name = f"Exchange {number} ({exchange.method} to {exchange.provider})"
+    return RecorderError(f"{name} cannot be redacted, so nothing was written: {why}. {what_to_do}.")
+
+
+def _with(event: Event, record: msgspec.Struct) -> Event:
+    return msgspec.structs.replace(event, raw=msgspec.json.encode(record))

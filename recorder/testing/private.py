@@ -1,0 +1,131 @@
+"""Values that are to be nowhere in a cassette, and whether they are: however a text spells them.
+
+A value of fewer than four characters, and a number of fewer than six digits, stands anywhere by chance: it is replaced
+where it was named, and looked for nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote_plus
+
+from recorder.redaction import REDACTED
+
+LETTERS = 4
+DIGITS = 6
+
+_COMMON = frozenset({"true", "false", "null"})
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_TEXT = re.compile(rb'("(?:[^"\\\r\n]|\\.)*")(\s*:)?')  # of JSON; the second group says that it is a name
+_IN_PLACE = f'"{REDACTED}"'.encode()
+
+Span = tuple[int, int]
+
+
+class Private:
+    """Values, each with the line of the settings that calls it private."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+        self._numbers: dict[str, re.Pattern[str]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be looked for."""
+        return not self._lines
+
+    def add(self, line: str, value: Any) -> None:
+        """A value, or all that are in it."""
+        for text in _leaves(value):
+            if text.isdecimal():
+                if len(text) >= DIGITS:
+                    self._lines[text] = line
+                    self._numbers[text] = re.compile(rf"(?<![\w.]){text}(?!\w|\.\d)")
+            elif len(text.strip()) >= LETTERS and text not in _COMMON and not text.startswith(REDACTED):
+                self._lines[_paired(text)] = line
+
+    def line_of(self, *texts: bytes) -> str | None:
+        """The line that calls something private which stands in one of these texts, if anything does."""
+        for reading in _readings(texts) if self._lines else ():
+            for value, line in self._lines.items():
+                pattern = self._numbers.get(value)
+                if value in reading and (pattern is None or pattern.search(reading)):
+                    return line
+        return None
+
+    def is_part(self, text: str) -> bool:
+        """Whether a text has something private in it, or is a part of that."""
+        return len(text) >= LETTERS and any(text in value or value in text for value in self._lines)
+
+    def echoes(self, body: bytes) -> list[Span]:
+        """Where a text of JSON is a private value."""
+        if not self._lines:
+            return []
+        return [text.span(1) for text in _TEXT.finditer(body) if not text[2] and _meant(text[1]) in self._lines]
+
+
+def replaced(pieces: list[bytes], spans: list[Span]) -> list[bytes]:
+    """Pieces of a body with `REDACTED` at these places of it, all of it in the piece in which the place ends."""
+    ends: list[int] = []
+    for piece in pieces:
+        ends.append((ends[-1] if ends else 0) + len(piece))
+    whole, made, at = b"".join(pieces), [], 0
+    waiting = iter([*spans, (len(whole) + 1, len(whole) + 1)])
+    start, stop = next(waiting)
+    for end in ends:
+        piece = b""
+        while stop <= end:
+            piece, at = piece + whole[at:start] + _IN_PLACE, stop
+            start, stop = next(waiting)
+        upto = max(at, min(end, start))
+        made.append(piece + whole[at:upto])
+        at = upto
+    return made
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    elif isinstance(value, str):
+        yield value
+    elif value is not None and not isinstance(value, bool):
+        yield json.dumps(value)
+
+
+def _readings(texts: Iterable[bytes]) -> Iterator[str]:
+    """As it stands, without escapes of JSON, of JSON in JSON, of a URL, and in longer characters."""
+    for text in texts:
+        plain = text.decode("utf-8", "replace")
+        yield plain
+        if "\\" in plain:
+            once = _unescaped(plain)
+            yield once
+            yield _unescaped(once)
+        if "%" in plain or "+" in plain:
+            yield unquote_plus(plain)
+        if b"\0" in text:
+            yield text.replace(b"\0", b"").decode("utf-8", "replace")
+
+
+def _unescaped(text: str) -> str:
+    return _paired(
+        _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2]), text)
+    )
+
+
+def _paired(text: str) -> str:
+    """Surrogates as the characters that pairs of them are."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _meant(token: bytes) -> str | None:
+    try:
+        text: str = json.loads(token)
+    except ValueError:
+        return None
+    return _paired(text)

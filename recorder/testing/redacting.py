@@ -1,0 +1,110 @@
+"""What a project keeps out of its cassettes besides what no recorder keeps: `recorder_redact` of the ini file.
+
+    recorder_redact =
+        fields:metadata.email
+        headers:x-request-id
+        parameters:api-version
+
+Rules of this file:
+
+* The same is done to what is recorded (`recorder.testing.clearing`), to what was recorded and to what is asked: what is
+  redacted tells no two requests apart, and stands in no message.
+* What is asked is never refused, whatever a client sent; what cannot be redacted is not written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import unquote, unquote_plus
+
+import msgspec
+
+from recorder.errors import UsageError
+from recorder.heads import Header
+from recorder.matching import Request, request_of
+from recorder.recorded import Recorded
+from recorder.redaction import REDACTED
+from recorder.testing.bodies import UnreadableError, seems_json, without
+
+KINDS = ("fields", "headers", "parameters")  # as in the `[match]` table
+
+Found = list[tuple[str, Any]]  # a line, and a value that it has taken out
+
+
+class Redactions:
+    """Lines of `KIND:WHAT`. Raises `UsageError` for one that is none."""
+
+    def __init__(self, lines: Iterable[str] = ()) -> None:
+        rules = [_rule(line) for line in lines]
+        self.are_none = not rules
+        self._fields = [what for kind, what in rules if kind == "fields"]
+        self._paths = [what.split(".") for what in self._fields]
+        self._headers = [what.lower() for kind, what in rules if kind == "headers"]
+        self._parameters = [what for kind, what in rules if kind == "parameters"]
+
+    @property
+    def are_of_bodies(self) -> bool:
+        """Whether there are fields among them."""
+        return bool(self._fields)
+
+    def request(self, request: Request) -> Request:
+        """A request as it is matched. Nothing is kept of JSON that cannot be read: it could hold fields anywhere."""
+        try:
+            return self.cleared(request)[0]
+        except UnreadableError:
+            body = REDACTED.encode() if seems_json(request.body) else request.body
+            return msgspec.structs.replace(self._cleared_head(request)[0], body=body)
+
+    def recorded(self, recorded: Recorded) -> Recorded:
+        """A recording as it is matched."""
+        asked = self.request(request_of(recorded))
+        head = msgspec.structs.replace(recorded.request, target=asked.target, headers=asked.headers)
+        return msgspec.structs.replace(recorded, request=head, request_body=asked.body)
+
+    def cleared(self, request: Request) -> tuple[Request, Found]:
+        """A request as it is kept, and what was taken out of it. Raises `UnreadableError`."""
+        kept, found = self._cleared_head(request)
+        type_ = next((value for name, value in request.headers if name.lower() == "content-type"), "")
+        body, taken = without(request.body, type_, self._paths)
+        found += [(f"fields:{self._fields[number]}", value) for number, value in taken]
+        return msgspec.structs.replace(kept, body=body), found
+
+    def values(self, headers: list[Header]) -> tuple[list[Header], Found]:
+        """Headers as they are kept, and what was taken out of them."""
+        kept: list[Header] = []
+        found: Found = []
+        for name, value in headers:
+            line = next((what for what in self._headers if fnmatchcase(name.lower(), what)), None)
+            if line is None or value.startswith(REDACTED):
+                kept.append((name, value))
+            else:
+                kept.append((name, f"{REDACTED} ({len(value)} bytes)"))
+                found.append((f"headers:{line}", value))
+        return kept, found
+
+    def _cleared_head(self, request: Request) -> tuple[Request, Found]:
+        headers, found = self.values(request.headers)
+        path, mark, query = request.target.partition("?")
+        parameters = [self._parameter(given, found) for given in re.split("([&;])", query)]
+        return msgspec.structs.replace(request, target=path + mark + "".join(parameters), headers=headers), found
+
+    def _parameter(self, given: str, found: Found) -> str:
+        name, equals, value = given.partition("=")
+        line = next((what for what in self._parameters if fnmatchcase(unquote(name), what)), None)
+        if not equals or line is None or value == REDACTED:
+            return given
+        found.append((f"parameters:{line}", unquote_plus(value)))
+        return f"{name}={REDACTED}"
+
+
+def _rule(line: str) -> tuple[str, str]:
+    kind, _, what = (part.strip() for part in line.partition(":"))
+    if kind not in KINDS or not what or (kind == "fields" and not all(what.split("."))):
+        raise UsageError(
+            f"recorder_redact: {line!r} names nothing: write fields:PATH (as in fields:metadata.user_id), "
+            "headers:NAME or parameters:NAME."
+        )
+    return kind, what

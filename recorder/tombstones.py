@@ -1,0 +1,36 @@
+"""What is left of a session that was purged: when, why, how much it was, and where late records of it may come from."""
+
+from __future__ import annotations
+
+import datetime
+
+import msgspec
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What was purged."""
+
+    exchanges: int = 0
+    events: int = 0
+    bytes: int = 0
+    # Of each recorder whose journal was still there: the ids of the exchanges that it may tell once more.
+    late: dict[str, list[str]] = {}
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """A row of `tombstones`."""
+
+    session_id: str
+    purged_ns: int
+    reason: str
+    counts: str
+    last_hash: bytes | None
+
+    @property
+    def late(self) -> dict[str, list[str]]:
+        """The exchanges that journals may still hold, by recorder."""
+        return msgspec.json.decode(self.counts, type=Counts).late
+
+    def __str__(self) -> str:
+        at = datetime.datetime.fromtimestamp(self.purged_ns / 1e9).astimezone()
+        return f"Session {self.session_id} was purged on {at:%Y-%m-%d at %H:%M %z}: {self.reason}."

@@ -1,0 +1,105 @@
+"""One connection to an upstream: a request goes up, its response comes down, perhaps the next one follows.
+
+A request is sent once. A connection is kept for the next one only if nothing is left over on it, in either direction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from recorder.transports.reply import Reply
+
+
+class Connection(asyncio.Protocol):
+    """A connection, with one exchange at a time."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._reply: Reply | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._lost: Exception | None = None
+        self._early: bytes | None = b""  # of a server that answers before it is asked; `None` from its first request on
+        self.closed = False
+        self.on_idle: Callable[[Connection], None] = Connection.close  # what becomes of it when a response is whole
+
+    def begin(self, head: bytes, body: Any | None, *, chunked: bool, is_head: bool) -> Reply:
+        """Send a request; `body` is an async iterable of bytes, sent in chunked coding or as it is."""
+        self._reply = reply = Reply(self, is_head)
+        self._transport.write(head)
+        if body is not None:
+            reply.upload = self._loop.create_task(self._send(body, chunked, reply))
+        early, self._early = self._early, None
+        if early:
+            reply.feed(early)
+            self.resume()
+        return reply
+
+    def close(self) -> None:
+        """Let go of it at once, whatever is on the way."""
+        if not self.closed:
+            self.closed = True
+            self._transport.abort()
+
+    def pause(self) -> None:
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self.closed:
+            self._transport.resume_reading()
+
+    def release(self, reply: Reply) -> None:
+        """That response is done with: keep the connection if it is clean, else close it."""
+        if self._reply is reply:
+            self._reply = None
+            if reply.is_reusable() and not self.closed:
+                self.on_idle(self)
+            else:
+                self.close()
+
+    async def _send(self, body: Any, chunked: bool, reply: Reply) -> None:
+        try:
+            async for piece in body:
+                if self.closed:
+                    return
+                if piece:
+                    self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+                if self._writable is not None:
+                    await self._writable
+            if chunked:
+                self._transport.write(b"0\r\n\r\n")
+            reply.sent = True
+        except Exception as error:  # of whoever gives the body: the request cannot be finished
+            reply.fail(error)
+            self.close()
+
+    # -- what the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._reply is not None:
+            self._reply.feed(data)
+        elif self._early is not None:
+            self._early += data
+            self.pause()
+        else:  # nobody asked for anything
+            self.close()
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self.resume_writing()
+        if self._reply is not None:
+            self._reply.on_lost(exc)
+        self.on_idle = Connection.close

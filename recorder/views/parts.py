@@ -1,0 +1,89 @@
+"""What several views are made of: expressions, joins, and which of several exchanges with one response stands."""
+
+from __future__ import annotations
+
+from recorder.views.view import Either, Expression
+
+
+def of(table: str, columns: str) -> dict[str, str]:
+    return {name: f"{table}.{name}" for name in columns.split()}
+
+
+def ids(table: str) -> dict[str, str]:
+    return {"session_id": f"{table}.session_id", "session_name": "s.name", "exchange_id": f"{table}.exchange_id"}
+
+
+def same_exchange(one: str, other: str) -> str:
+    return f"{one}.session_id = {other}.session_id AND {one}.exchange_id = {other}.exchange_id"
+
+
+# Tables: s sessions, x exchanges, e events, and of the projections p exchanges, i items, u usage, t timing.
+SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
+
+
+def rank(table: str) -> tuple[str, str, str]:
+    """Of several exchanges with one response, the one that has most of it ranks highest."""
+    is_finished = f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> 'cancelled')"
+    return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"
+
+
+BETTER = f"""FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ({", ".join(rank("o"))}) > ({", ".join(rank("p"))})"""
+STANDS = f"NOT EXISTS (SELECT 1 {BETTER})"
+SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {', '.join(f'{each} DESC' for each in rank('o'))} LIMIT 1)"
+
+ITEMS = f"""
+FROM p_items_v1 AS i
+JOIN p_exchanges_v1 AS p ON {same_exchange("p", "i")}
+JOIN exchanges AS x ON {same_exchange("x", "i")}
+{SESSION("i")}
+"""
+MODEL = "coalesce(p.response_model, p.request_model)"
+
+TOKENS = (
+    "input_tokens cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens total_tokens"
+)
+
+
+def total(value: str) -> Either:
+    """PostgreSQL sums to numbers of any length, which programs read as decimals."""
+    return Either(f"sum({value})", f"CAST(sum({value}) AS BIGINT)")
+
+
+SUMS: dict[str, Expression] = {name: total(name) for name in TOKENS.split()}
+
+
+def share(part: str, whole: str) -> str:
+    both = f"FILTER (WHERE {part} IS NOT NULL AND {whole} IS NOT NULL)"
+    return f"CAST(sum({part}) {both} AS DOUBLE PRECISION) / nullif(sum({whole}) {both}, 0)"
+
+
+USAGE_SUMS: dict[str, Expression] = {
+    "exchanges": "count(*)",
+    "reported": "count(usage_raw)",
+    **SUMS,
+    "reasoning_share": share("reasoning_output_tokens", "output_tokens"),
+    "cached_share": share("cache_read_input_tokens", "input_tokens"),
+}
+
+
+def count_of(kind: str) -> str:
+    return f"(SELECT count(*) FROM p_items_v1 AS i WHERE {same_exchange('i', 'x')} AND i.kind = '{kind}')"
+
+
+def listed(value: str, source: str) -> Either:
+    """The values of a session, each once, in order of their first exchange."""
+    values = f"""(SELECT {value} AS value {source}
+        WHERE x.session_id = s.session_id AND {value} IS NOT NULL
+        GROUP BY {value} ORDER BY min(x.started_ns), {value})"""
+    return Either(
+        f"(SELECT group_concat(value, ', ') FROM {values})", f"(SELECT string_agg(value, ', ') FROM {values} AS listed)"
+    )
+
+
+# Of a response that is retrieved later, its results may have come before that.
+FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN p_exchanges_v1 AS q
+        ON {same_exchange("q", "f")} WHERE q.session_id = p.session_id AND q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)"""
+ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
+FOLDED = f"FROM exchanges AS x JOIN p_exchanges_v1 AS p ON {same_exchange('p', 'x')}"

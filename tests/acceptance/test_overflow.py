@@ -1,0 +1,44 @@
+"""B7, a journal at its bound: clients have all of it, and what is missing is counted, digested and said."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from tests import history
+from tests.acceptance.one_process import judged
+from tests.loops import on_uvloop
+from tests.scripted import Action, Chunk, End, ReadAll, Received, body_of
+from tests.serving import run
+
+STREAMS, CHUNKS = 6, 60
+BOUND_BYTES = 40_000
+
+
+def script_of(id: str) -> list[Action]:
+    """Far more than the bound."""
+    dice = random.Random(id)
+    return [*(Chunk(b"data: %b\n\n" % dice.randbytes(400).hex().encode()) for _ in range(CHUNKS)), End()]
+
+
+async def overflow(folder: Path) -> tuple[list[Received], history.Report]:
+    """Nobody ingests while streams are recorded into a journal that is too small for them."""
+    clients = {f"s{number}": ReadAll() for number in range(STREAMS)}
+    return await judged(folder, script_of, clients, journal_bytes=BOUND_BYTES)
+
+
+def assert_counted(received: list[Received], report: history.Report) -> None:
+    assert [each.ending for each in received] == ["complete"] * STREAMS
+    assert report.findings == []
+    assert report.gap_bytes > 0
+    assert report.stored_bytes + report.gap_bytes == report.received_bytes == STREAMS * len(body_of(script_of("s0")))
+
+
+@on_uvloop
+async def test_what_does_not_fit_into_the_journal_is_counted_and_said(tmp_path: Path) -> None:
+    """B7: stored + gaps = received, the gaps have the bytes and digests of what was sent, and `verify` lists them."""
+    received, report = await overflow(tmp_path)
+    assert_counted(received, report)
+    verified = run(tmp_path / "recorder.db", "verify")
+    assert verified.code == 0
+    assert b"the journal is at its bound" in verified.out + verified.err.encode()

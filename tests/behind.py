@@ -1,0 +1,86 @@
+"""A database as any other program sees it that has all rights: in a file, or as the superuser of a server."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL
+
+from recorder.location import database_path, database_url, is_file
+from recorder.postgres_schema import SCHEMA
+from recorder.schema import SEARCH
+from tests.postgres import conninfo
+
+
+def engine(database: Path | URL) -> str:
+    return "sqlite" if is_file(database_url(database)) else "postgresql"
+
+
+@contextmanager
+def connected(database: Path | URL) -> Iterator[Any]:
+    """A connection of the driver; what it changes is committed at the end."""
+    url = database_url(database)
+    if is_file(url):
+        with closing(sqlite3.connect(database_path(url))) as connection, connection:
+            yield connection
+        return
+    import psycopg
+
+    from recorder.postgres import adapt
+
+    with psycopg.connect(conninfo(url), options=f"-c search_path={SCHEMA}") as server:
+        adapt(server)
+        yield server
+
+
+def execute(connection: Any, sql: str, *values: object) -> Any:
+    """The cursor of a statement with values in order, for each of which it has a `?`."""
+    if not isinstance(connection, sqlite3.Connection):
+        sql = sql.replace("%", "%%").replace("?", "%s")
+    return connection.execute(sql, values)
+
+
+def asked(database: Path | URL, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """The rows of a statement with values in order, for each of which it has a `?`."""
+    with connected(database) as connection:
+        cursor = execute(connection, sql, *values)
+        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+
+def free(database: Path | URL) -> None:
+    """Take the guards of a log away. On a server there are none: the superuser may do everything."""
+    if engine(database) == "sqlite":
+        for (name,) in asked(database, "SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+            asked(database, f"DROP TRIGGER {name}")
+
+
+def matching(database: Path | URL, word: str) -> list[str]:
+    """The kinds of the items in which full-text search finds a word, in order."""
+    found = {
+        "sqlite": f"JOIN {SEARCH} ON {SEARCH}.rowid = i.rowid WHERE {SEARCH} MATCH ?",
+        "postgresql": f"JOIN {SEARCH} AS s USING (session_id, exchange_id, item) "
+        "WHERE s.words @@ plainto_tsquery('simple', ?)",
+    }[engine(database)]
+    sql = f"SELECT i.kind FROM p_items_v1 AS i {found} ORDER BY i.session_id, i.exchange_id, i.item"
+    return [kind for (kind,) in asked(database, sql, word)]
+
+
+def tables(database: Path | URL) -> list[str]:
+    """Those that have rows of sessions; of a partitioned one only the whole."""
+    sql = {
+        "sqlite": "SELECT m.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c "
+        "WHERE m.type = 'table' AND c.name = 'session_id' ORDER BY 1",
+        "postgresql": "SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid "
+        f"WHERE c.relnamespace = '{SCHEMA}'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+        "AND a.attname = 'session_id' ORDER BY 1",
+    }[engine(database)]
+    return [name for (name,) in asked(database, sql)]
+
+
+def dumped(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all these tables."""
+    return {name: sorted(asked(database, f"SELECT * FROM {name}"), key=repr) for name in tables(database)}

@@ -1,0 +1,162 @@
+"""Text that would take over a terminal, everywhere in a log where text can stand; and a terminal to look at."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import sys
+import termios
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from recorder.capture import Capture
+from recorder.commands import main
+from recorder.dialects import by_name
+from recorder.events import Exchange, Session, uuid7
+from recorder.heads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
+from recorder.store import Store
+
+_CODES = (*range(1, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+CONTROLS = frozenset(map(chr, _CODES)) - {"\n", "\t"}
+"""What a terminal obeys, or what turns text around. It stands in all the texts below but as our own line ends."""
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x9b2J\x1bP+q\x1b\\" + "".join(sorted(CONTROLS - set("\r"))) + "\x1b(0"
+NAME = HOSTILE.replace("\n", "")
+FILE_NAME = "\x1b]0;x\x07\x9b2J\u202e\u2066\x08\x7f"  # short: a path has its limits
+
+_OURS = re.compile(r"\r?\x1b\[[\d;?]*[A-Za-z]")  # attributes, progress bars; HOSTILE has no such sequence
+
+START_NS = 1_700_000_000_000_000_000
+
+SENT = {
+    "model": HOSTILE,
+    "instructions": HOSTILE,
+    "input": [{"role": "user", "content": HOSTILE}],
+    "tools": [{"type": "function", "name": HOSTILE}],
+}
+_CALL = {
+    "type": "function_call",
+    "id": "fc",
+    "call_id": HOSTILE,
+    "name": HOSTILE,
+    "arguments": json.dumps({HOSTILE: HOSTILE}),
+}
+_MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": HOSTILE}]}
+_RESPONSE = {
+    "id": HOSTILE,
+    "object": "response",
+    "model": HOSTILE,
+    "status": "failed",
+    "output": [_CALL, _MESSAGE],
+    "error": {"code": HOSTILE, "message": HOSTILE},
+    "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3, HOSTILE: HOSTILE},
+}
+_TOOL = {"index": 0, "id": HOSTILE, "function": {"name": HOSTILE, "arguments": HOSTILE}}
+_CHOICE = {
+    "index": 0,
+    "delta": {"role": HOSTILE, "content": HOSTILE, "tool_calls": [_TOOL]},
+    "finish_reason": HOSTILE,
+}
+_NAMED = {"name": HOSTILE}
+_PARTS = [{"text": HOSTILE}, {"functionCall": {"name": HOSTILE, "args": {HOSTILE: HOSTILE}}}]
+STREAMS: dict[str, list[Any]] = {
+    "openai-responses": [
+        {"type": "response.created", "response": {**_RESPONSE, "status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": _CALL},
+        {"type": "response.output_item.done", "output_index": 0, "item": _CALL},
+        {"type": "response.output_item.added", "output_index": 1, "item": {**_MESSAGE, "content": []}},
+        {"type": "response.output_text.delta", "output_index": 1, "item_id": HOSTILE, "delta": HOSTILE},
+        {"type": HOSTILE, HOSTILE: HOSTILE},
+        {"type": "response.failed", "response": _RESPONSE},
+    ],
+    "openai-chat": [
+        {"id": HOSTILE, "object": "chat.completion.chunk", "model": HOSTILE, "choices": [_CHOICE]},
+        {"error": {"message": HOSTILE, "type": HOSTILE}},
+    ],
+    "anthropic": [
+        {"type": "message_start", "message": {"id": HOSTILE, "model": HOSTILE, "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": HOSTILE, **_NAMED}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": HOSTILE}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": HOSTILE}, "usage": {"output_tokens": 2}},
+        {"type": "error", "error": {"type": HOSTILE, "message": HOSTILE}},
+    ],
+    "gemini": [
+        {"candidates": [{"content": {"parts": _PARTS}, "finishReason": HOSTILE}], "modelVersion": HOSTILE},
+    ],
+    "other": [HOSTILE],
+}  # fmt: skip
+
+
+def body(api: str) -> list[bytes]:
+    """A stream: its events escaped as JSON is, then as they are, and what no JSON is."""
+    events = STREAMS[api]
+    escaped = [b"event: x\ndata: " + json.dumps(event).encode() + b"\n\n" for event in events]
+    raw = [b"data: " + json.dumps(event, ensure_ascii=False).encode() + b"\n\n" for event in events]
+    odd = HOSTILE.replace("\n", "").encode()
+    return [*escaped, *raw, b"event: " + odd + b"\ndata: " + odd + b"\xff\n\n", b": " + odd + b"\n\n"]
+
+
+def record(path: Path, clock: int = START_NS, *, gap: bool = True) -> None:
+    """A session with an exchange of every API, everything in it hostile."""
+    with Store(path) as store, store.transaction():
+        session_id = uuid7(clock, bytes(10))
+        store.add_session(Session(session_id, clock, NAME, NAME, json.dumps({NAME: NAME}), "live"))
+        for place, api in enumerate(STREAMS, 1):
+            _exchange(store, session_id, clock + place * 10**9, api, gap=gap and place == 2)
+
+
+def _exchange(store: Store, session_id: str, began_ns: int, api: str, *, gap: bool) -> None:
+    exchange_id, headers = uuid7(began_ns, bytes(10)), [(NAME, NAME), ("user-agent", NAME)]
+    head = RequestHead(exchange_id, session_id, began_ns, NAME, f"/v1/{NAME}?{NAME}", NAME, headers)
+    store.add_exchange(Exchange(session_id, exchange_id, began_ns, "r", NAME, api, NAME, f"/v1/{NAME}", NAME))
+    capture, sent = Capture(session_id, exchange_id, by_name(api), 0), json.dumps(SENT).encode()
+    events = capture.request(head, sent, wire=sent)
+    events += capture.response(10**6, ResponseHead(200, NAME, [("content-type", "text/event-stream"), (NAME, NAME)]))
+    for number, chunk in enumerate(body(api)):
+        events += capture.chunk((10 + number) * 10**6, chunk)
+    if gap:
+        events += capture.gap(GapRecord("response", 1, 5, NAME, 0, 0, NAME))
+    events += capture.end(5 * 10**8, ExchangeEnd("upstream_reset", NAME))
+    store.append(events)
+    store.projector.project(session_id, exchange_id)
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
+    """What a command writes to a terminal, on stdout and stderr, without what we send it on purpose: attributes."""
+    master, slave = pty.openpty()
+    attributes = termios.tcgetattr(slave)
+    attributes[1] &= ~termios.OPOST  # a line end stays one
+    termios.tcsetattr(slave, termios.TCSANOW, attributes)
+    shown: list[bytes] = []
+    reader = Thread(target=_drain, args=(master, shown))
+    reader.start()
+    with (
+        closing(os.fdopen(slave, "w", encoding="utf-8", errors="strict")) as terminal,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(sys, "stdout", terminal)
+        patched.setattr(sys, "stderr", terminal)
+        with pytest.raises(SystemExit):
+            main(list(map(str, arguments)))
+        terminal.flush()
+    reader.join()
+    os.close(master)
+    return _OURS.sub("", b"".join(shown).decode())
+
+
+def _drain(master: int, shown: list[bytes]) -> None:
+    while True:
+        try:
+            data = os.read(master, 65536)
+        except OSError:  # EIO: the other side is closed
+            return
+        if not data:
+            return
+        shown.append(data)
