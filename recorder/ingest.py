@@ -102,7 +102,7 @@ class Ingester:
         self._reader.damaged.clear()
 
     def run(self) -> None:
-        """Ingest until `pause` says to stop, then once more to the end of what stands there.
+        """Ingest until `pause` says to stop. What stands in the journal then is left to `recover_one`.
 
         Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
         """
@@ -110,7 +110,6 @@ class Ingester:
             self._store.tidy()
             if not size:
                 self._heartbeat.rest()
-        self.drain()
 
     def drain(self) -> None:
         """Ingest to the end of what stands in the journal now."""

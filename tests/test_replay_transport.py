@@ -379,6 +379,7 @@ async def turns_beside(streams: int, late: list[int]) -> int:
     return turns
 
 
+@pytest.mark.timed
 async def test_a_hundred_streams_leave_the_loop_to_others() -> None:
     """If each slept the thread for its last bit, as one alone may, there would be a fiftieth of the turns."""
     late: list[int] = []

@@ -37,7 +37,7 @@ AGENT = [("user-agent", "codex/1"), ("originator", "codex"), ("session-id", "one
 
 @pytest.fixture
 def store(database: URL) -> Iterator[Store]:
-    with Store(database, busy_timeout_s=0.05) as store:
+    with Store(database) as store:
         yield store
 
 

@@ -25,7 +25,7 @@ from tests.log_rows import add, begin, make_end, make_events, make_exchange, mak
 
 @pytest.fixture
 def store(database: URL) -> Iterator[Store]:
-    with Store(database, busy_timeout_s=0.05) as store:
+    with Store(database, busy_timeout_s=0.5) as store:
         yield store
 
 

@@ -26,7 +26,7 @@ from recorder.location import database_name
 from recorder.log import Log
 from recorder.routing import Upstream
 
-DRAIN_S = 5.0  # for the ingester, which has the processor when nobody else wants it; what is left is ingested here
+DRAIN_S = 5.0  # for the ingester; what is left is ingested here
 
 QUESTION = "What is the weather like in Paris and in Zürich?"
 
@@ -79,7 +79,7 @@ async def _record(url: URL, name: str) -> list[bytes]:
     """A session of several exchanges through the real proxy; returns the bodies that the client received, in order."""
     async with await start() as upstream:
         upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
-        async with recording(url, upstreams, drain_s=DRAIN_S) as proxy:
+        async with recording(url, upstreams, drain_s=lambda: DRAIN_S) as proxy:
             front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
             await front.start()
             try:

@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from recorder.commands.output import log_to_stderr
@@ -22,6 +23,7 @@ from recorder.errors import RecorderError, StoreError
 from recorder.ingest import Ingester, recover, recover_one
 from recorder.location import database_url
 from recorder.patience import COMPLAIN_S, RETRY_S, Stopped
+from recorder.redactor import Redactor
 from recorder.segments import claimed
 from recorder.store import Store
 
@@ -52,16 +54,16 @@ class Pause:
 def main(url: str, directory: Path) -> None:
     """Follow one journal to its end."""
     log_to_stderr()
-    _stand_back()
     gc.freeze()
     gc.set_threshold(GARBAGE)
     pause = Pause()
-    store = _open(url, pause)
-    if store is None:
-        return
     try:
-        with store:
-            _ingest(store, directory, pause)
+        secrets = redactor()
+        with ThreadPoolExecutor(1, initializer=_stand_back) as behind:
+            behind.submit(_follow, url, directory, pause, secrets).result()
+        if directory.exists() and (store := _open(url, pause)) is not None:
+            with store:
+                recover_one(store, directory, pause, secrets)
     except Stopped:
         log.warning("stopped while the database refused; %s is ingested at the next start", directory)
     except RecorderError as error:
@@ -70,7 +72,7 @@ def main(url: str, directory: Path) -> None:
 
 
 def _stand_back() -> None:
-    """Take the processor only when nobody else wants it."""
+    """Take the processor only when nobody else wants it. On Linux niceness is a thread's, which none may take back."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     with contextlib.suppress(OSError):
@@ -83,18 +85,20 @@ def _stand_forward() -> None:
         AUTOGROUP.write_text("0")
 
 
-def _ingest(store: Store, directory: Path, pause: Pause) -> None:
-    """Follow the journal while its recorder lives, when nobody else does any more; then bring it to its end."""
-    secrets = redactor()
-    recover(store, directory.parent, pause, secrets)
-    while directory.exists():
-        with claimed(directory) as mine:
-            if mine:
-                Ingester(store, directory, pause, secrets).run()
-                break
-        if pause(RETRY_S):
-            break
-    recover_one(store, directory, pause, secrets)
+def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
+    """Ingest what dead recorders left; then follow the journal while its recorder lives, when nobody else does."""
+    store = _open(url, pause)
+    if store is None:
+        return
+    with store:
+        recover(store, directory.parent, pause, secrets)
+        while directory.exists():
+            with claimed(directory) as mine:
+                if mine:
+                    Ingester(store, directory, pause, secrets).run()
+                    return
+            if pause(RETRY_S):
+                return
 
 
 def _open(url: str, pause: Pause) -> Store | None:

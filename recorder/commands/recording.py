@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -35,7 +35,8 @@ Durability = Literal["journal", "strict"]
 RESTART_S = 1.0  # before an ingester that died is started again: a reason to die lasts at times
 AGAIN_S = 0.1  # the same at the end, when little time is left
 REFUSED = 1  # the exit code of an ingester whose database refuses for good
-DRAIN_S = 2.5  # for the ingester to commit what is left at the end; what it cannot, the next start does
+STOP_S = 7.5  # from the signal to the end: whoever stops processes kills after ten
+DRAIN_S = 1.0  # of it, at least, for the ingester to commit what is left; what it cannot, the next start does
 
 
 @contextlib.asynccontextmanager
@@ -47,10 +48,10 @@ async def recording(
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     durability: Durability = "journal",
     meter: Meter | None = None,
-    drain_s: float = DRAIN_S,
+    drain_s: Callable[[], float] = lambda: STOP_S,
 ) -> AsyncIterator[Proxy]:
     """The ASGI app that records into the database at `url`. What it was told is committed when the block is left, if
-    that takes no longer than `drain_s`.
+    that takes no longer than `drain_s`, which is asked then.
 
     A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
     `[redact]` table that makes no sense; a database that is merely locked will be used later.
@@ -85,7 +86,7 @@ async def recording(
 
 @contextlib.asynccontextmanager
 async def _ingesting(
-    ingester: _Ingester, watches: Iterable[Coroutine[Any, Any, None]], drain_s: float
+    ingester: _Ingester, watches: Iterable[Coroutine[Any, Any, None]], drain_s: Callable[[], float]
 ) -> AsyncIterator[None]:
     """The ingester process, started again whenever it dies, and `watches`; at the end it drains the journal."""
     failure: Exception | None = None  # of the block: it leaves as it is, not as a group of one
@@ -99,7 +100,7 @@ async def _ingesting(
         finally:
             for task in watching:
                 task.cancel()
-            await ingester.close(drain_s)
+            await ingester.close(drain_s())
     if failure is not None:
         raise failure
 

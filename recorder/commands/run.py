@@ -181,7 +181,7 @@ class _Counting:
 
 async def _record(words: Sequence[str], url: URL, name: str, cassette: Path | None, **options: Any) -> int:
     began_ns = time.time_ns()
-    async with recording(url, drain_s=DRAIN_S, **options) as proxy:
+    async with recording(url, drain_s=lambda: DRAIN_S, **options) as proxy:
         counting = _Counting(proxy)
         async with _listening(counting, proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"

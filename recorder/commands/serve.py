@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shlex
 from collections.abc import Callable, Collection
@@ -29,7 +30,7 @@ from recorder.commands.listening import (
 from recorder.commands.meter import Meter
 from recorder.commands.output import echo, log_to_stderr
 from recorder.commands.readyfile import announced, ready_file_option
-from recorder.commands.recording import Durability, describe, durability_option, recording
+from recorder.commands.recording import DRAIN_S, STOP_S, Durability, describe, durability_option, recording
 from recorder.routing import Routes, Upstream
 
 
@@ -98,15 +99,20 @@ async def _serve(
         elsewhere = "" if here == DEFAULT_URL else f" --url {shlex.quote(here)}"
         echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
 
-    options["hosts"] = names(door.hosts, door.token)
+    clock, stopped_s = asyncio.get_running_loop().time, list[float]()
+
+    def stopping(streams: int) -> None:
+        stopped_s.append(clock())
+        if streams:
+            echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
+
+    def left_s() -> float:
+        return max(DRAIN_S, STOP_S - sum(clock() - each for each in stopped_s))
+
+    options |= {"hosts": names(door.hosts, door.token), "drain_s": left_s}
     async with recording(url, upstreams, meter=meter, **options) as proxy, contextlib.AsyncExitStack() as stack:
         if meter is not None and admin_port is not None:
             admin = await stack.enter_async_context(administered(meter, admin_port, door.hosts))
             echo(f"Metrics and health on {admin}")
         app = guarded(proxy, door.token)
-        await server.serve(app, door.host, door.port, on_ready=ready, on_stop=_say_stopping, on_drain=proxy.shutdown)
-
-
-def _say_stopping(streams: int) -> None:
-    if streams:
-        echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
+        await server.serve(app, door.host, door.port, on_ready=ready, on_stop=stopping, on_drain=proxy.shutdown)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 Wait = Callable[[Callable[[], None]], Awaitable[None]]  # how to do what takes a while
 
-DRAIN_S = 10.0  # for the ingester to commit what is left: here, nobody waits for a shell
+DRAIN_S = 60.0  # for the ingester to commit what is left: nothing waits but what comes after the tests
 
 
 def recording_transport(

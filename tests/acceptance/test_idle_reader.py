@@ -82,7 +82,9 @@ def test_the_wal_shrinks_within_a_minute_when_little_is_recorded(
                 exchange.chunk(b"data: 1\n\n")
             return wal_bytes(path) <= BOUND or time.monotonic() - left_s > 5.0
 
-        Ingester(store, journal.directory, pause).run()
+        ingester = Ingester(store, journal.directory, pause)
+        ingester.run()
         assert wal_bytes(path) <= BOUND
+        ingester.drain()
     journal.close()
     assert body(path, exchange.id) == exchange.received
