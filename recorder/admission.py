@@ -42,8 +42,9 @@ def refusal(
     method: str, headers: Mapping[bytes, bytes], host_count: int, names: Collection[str], body_limit_bytes: int
 ) -> Refusal | None:
     """Why this request is not forwarded, or `None`. `names` are the host names that the user allowed, in lower case."""
+    request = Request(method, headers, host_count, names, body_limit_bytes)
     for judge in (_host, _browser, _method, _upgrade, _length):
-        if verdict := judge(Request(method, headers, host_count, names, body_limit_bytes)):
+        if verdict := judge(request):
             return verdict
     return None
 

@@ -88,19 +88,19 @@ class Assembler:
         exchanges whose session was purged since they were told first: they are passed over. `told` gives the body of a
         request that was told before, as it was recorded then: that stands, whatever is a secret now.
         """
-        self._recorder_id = recorder_id
-        self._find_session = find_session
-        self._late = late
+        self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
         self._redactor, self._told = redactor, told
         self._rejected: set[int] = set()
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
     def tell(self, record: Record, start: Position) -> None:
-        """Add a record that begins at or behind `start`. One that makes no sense costs its exchange, not the others."""
-        if record.exchange in self._rejected:
-            return
+        """Add a record that begins at or behind `start`. One that makes no sense costs its exchange, not the others;
+        one of an exchange that began before what is told is passed over, since the log has that whole.
+        """
         exchange = self.open.get(record.exchange)
+        if record.exchange in self._rejected or (exchange is None and record.mark != Mark.REQUEST):
+            return
         try:
             events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
         except (ValueError, KeyError, msgspec.MsgspecError) as error:

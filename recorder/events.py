@@ -130,11 +130,9 @@ def link(
 
 def uuid7(now_ns: int, entropy: bytes) -> str:
     """A UUIDv7 (RFC 9562 section 5.7) of a wall time and ten random bytes, both given by the caller."""
-    value = (now_ns // 1_000_000 & (1 << 48) - 1) << 80 | int.from_bytes(entropy[:10], "big")
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    time, random = f"{now_ns // 1_000_000 & (1 << 48) - 1:012x}", entropy.hex()
+    variant = "89ab"[entropy[2] >> 4 & 0x3]
+    return f"{time[:8]}-{time[8:]}-7{random[1:4]}-{variant}{random[5:8]}-{random[8:20]}"
 
 
 class Ids(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from recorder.messages import Request
 from recorder.routing import SESSION_HEADER, Origin, Route
 
 URL_LENGTH = 300  # what is longer is parsed each time, and not kept
@@ -25,7 +26,7 @@ Headers = list[tuple[bytes, bytes]]
 _usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few, again and again
 
 
-def onward(scope: Mapping[str, Any], route: Route, body: httpx.AsyncByteStream) -> httpx.Request:
+def onward(scope: Mapping[str, Any], route: Route, body: Any) -> Request:
     """The request as it goes to the upstream."""
     came: Headers = scope["headers"]
     url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
@@ -34,7 +35,7 @@ def onward(scope: Mapping[str, Any], route: Route, body: httpx.AsyncByteStream) 
         headers.append((b"transfer-encoding", b"chunked"))
     origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
     extensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
-    return httpx.Request(scope["method"], url, headers=headers, stream=body, extensions=extensions)
+    return Request(scope["method"], url, headers, body, extensions)
 
 
 def target_of(scope: Mapping[str, Any]) -> str:

@@ -23,11 +23,11 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from recorder.errors import RecorderError
-from recorder.records import DATA_MARKS, HEADER, MAGIC, RECORD_LIMIT, Mark, record_bytes, segment_record
+from recorder.records import DATA_MARKS, HEADER, MAGIC, RECORD_LIMIT, Mark, record_bytes, record_header, segment_record
 from recorder.segments import PARTIAL, SUFFIX, segment_name, try_lock
 from recorder.tape import JournalExchange, Then
 
@@ -44,6 +44,7 @@ OWING_LIMIT = 10_000  # ended exchanges whose last records still wait for room o
 TOGETHER = 400  # chunks of one write: a system call takes 1,024 buffers, and a chunk is two of them
 TURN_NS = 30_000  # chunks of one turn of the loop are a third of that apart, or less
 TOGETHER_BYTES = 64 * 2**10  # beyond that the call costs little, and what waits is not yet sent
+_CHUNK = int(Mark.CHUNK)
 REMEASURE_NS = 100_000_000  # how often a writer at its bound looks whether the ingester has made room
 
 
@@ -84,7 +85,7 @@ class Journal:
         self._measured_ns = 0
         self._torn = False
         self._owing: deque[JournalExchange] = deque()
-        self._waiting: list[tuple[JournalExchange, int, bytes, Then]] = []
+        self._waiting: list[tuple[JournalExchange, int, int, bytes, Then]] = []
         self._waiting_bytes = self._last_ns = 0
         self._rotate()
 
@@ -140,7 +141,7 @@ class Journal:
             finally:
                 then(payload)
             return False
-        self._waiting.append((exchange, t_ns, payload, then))
+        self._waiting.append((exchange, _CHUNK, t_ns, payload, then))
         self._waiting_bytes += len(payload)
         if len(self._waiting) < TOGETHER and self._waiting_bytes < TOGETHER_BYTES:
             return len(self._waiting) == 1
@@ -151,22 +152,25 @@ class Journal:
         """Append the chunks that wait, with one call if nothing is in the way, then hand them on."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         try:
-            if len(waiting) == 1 or not self._write_together(waiting):
-                for exchange, t_ns, payload, _ in waiting:
+            if len(waiting) == 1 or not self.write_together(waiting):
+                for exchange, _, t_ns, payload, _ in waiting:
                     exchange.write(Mark.CHUNK, t_ns, payload)
         finally:  # whatever becomes of the record, the client gets its bytes
-            for _, _, payload, then in waiting:
+            for _, _, _, payload, then in waiting:
                 then(payload)
 
-    def _write_together(self, waiting: list[tuple[JournalExchange, int, bytes, Then]]) -> bool:
-        """What goes wrong leaves nothing behind, and is for those to deal with whose chunks they are."""
+    def write_together(self, records: Sequence[tuple[JournalExchange, int, int, bytes, Then | None]]) -> bool:
+        """Append records with one call. Returns whether that worked: what goes wrong leaves nothing behind, and is for
+        those to deal with whose records they are.
+        """
         buffers: list[bytes] = []
         size = 0
-        for exchange, t_ns, payload, _ in waiting:
-            if exchange.is_owing or len(payload) > RECORD_LIMIT:
+        for exchange, mark, t_ns, payload, _ in records:
+            if exchange.owed or len(payload) > RECORD_LIMIT:
                 return False
-            buffers += record_bytes(exchange.number, Mark.CHUNK, t_ns, payload)
-            size += HEADER.size + len(payload)
+            header = record_header(exchange.number, mark, t_ns, payload)
+            buffers += (header, payload)
+            size += len(header) + len(payload)
         if self._torn or self._size >= self._segment_bytes or self._used + size > self._limit:
             return False
         try:

@@ -13,27 +13,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, Protocol
 
-import httpx
 import msgspec
 
 from recorder.admission import Refusal, refusal, too_large
 from recorder.errors import UpstreamError, UsageError
 from recorder.forwarding import HOP_BY_HOP, Headers, end_to_end, onward, target_of
+from recorder.messages import Request, Response
 from recorder.routing import Route, Routes
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, Anthropic and Gemini 32 and 20 MB)
-UPLOAD_CHUNKS = 2  # waiting between client and upstream; the server makes them of 64 KiB, then stops reading
 
 HEALTH = "/_recorder/healthz"
 OWN_PREFIX = "/_recorder/"
 
-DIRECT = "recorder.direct"  # an extension of ASGI: a `Direct`
+DIRECT = "recorder.direct"  # an extension of ASGI, which `recorder.server` has: a `Direct`
 
 _BODILESS = frozenset({204, 304})
 
@@ -60,20 +58,18 @@ class Transport(Protocol):
 
 
 class Direct(Protocol):
-    """The way of a response body to the client without a task, between its start and its end."""
+    """What a server has to offer that takes no task."""
 
     flow: Any  # `write_paused`, and `drain` to wait until it is not
 
+    def whole_body(self, limit_bytes: int) -> bytes | None:
+        """The request body, if all of it has come, nobody was given any of it, and it is no longer than that."""
+
+    def when_gone(self, callback: Callable[[], None] | None) -> None:
+        """Call that when the client closes its connection, at once if it has; or nothing any more."""
+
     def write(self, data: bytes) -> None:
-        """Send a piece. Does not raise."""
-
-
-class ClientGoneError(Exception):
-    """The client has closed its connection."""
-
-
-class BodyTooLargeError(Exception):
-    """The request body went over its limit while it was sent."""
+        """Send a piece of the response body, between its start and its end. Does not raise."""
 
 
 class Proxy:
@@ -91,7 +87,7 @@ class Proxy:
         self._transport, self._routes = transport, routes
         self._hosts = frozenset(host.lower() for host in hosts)
         self._body_limit_bytes = body_limit_bytes
-        self._open: dict[asyncio.Task[Any], httpx.Request] = {}
+        self._open: dict[asyncio.Task[Any], Request] = {}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -105,17 +101,32 @@ class Proxy:
         except UsageError as error:
             await _respond(send, *_error(Refusal(400, "bad_request", str(error))))
             return
-        client = _Client(receive, self._body_limit_bytes)
-        request = onward(scope, route, client)
         task = asyncio.current_task()
         assert task is not None
-        self._open[task] = request
+        direct: Direct = scope["extensions"][DIRECT]
+        body = _Body(receive, direct, self._body_limit_bytes, task.cancel)
+        request = self._open[task] = onward(scope, route, body)
+        is_gone = False
+
+        def gone() -> None:
+            nonlocal is_gone
+            is_gone = True
+            task.cancel()
+
+        direct.when_gone(gone)
+        response = _Response(scope, send, direct)
         try:
-            await self._exchange(request, route, client, _Response(scope, send))
+            await self._forward(request, route, response)
         except asyncio.CancelledError:
-            if request.extensions.get("outcome") != "recorder_shutdown":
+            if body.is_too_large:
+                if not response.started:
+                    await _respond(send, *_error(too_large(self._body_limit_bytes)))
+            elif is_gone:
+                log.debug("%s %s: the client left", request.method, route.upstream.name)
+            elif request.extensions.get("outcome") != "recorder_shutdown":
                 raise
         finally:
+            direct.when_gone(None)
             del self._open[task]
 
     def shutdown(self) -> None:
@@ -124,27 +135,7 @@ class Proxy:
             request.extensions["outcome"] = "recorder_shutdown"
             task.cancel()
 
-    async def _exchange(self, request: httpx.Request, route: Route, client: _Client, response: _Response) -> None:
-        """Forward, and listen to the client meanwhile: whichever ends first ends the other."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                listener = tasks.create_task(self._listen(request, client))
-                await self._forward(request, route, response)
-                listener.cancel()
-        except* ClientGoneError:  # client leaves: `_forward` was cancelled and has closed the upstream
-            log.debug("%s %s: the client left", request.method, route.upstream.name)
-        except* BodyTooLargeError:
-            if not response.started:
-                await _respond(response.send, *_error(too_large(self._body_limit_bytes)))
-
-    async def _listen(self, request: httpx.Request, client: _Client) -> None:
-        try:
-            await client.listen()
-        except BodyTooLargeError:  # the record says why, before `_forward` is cancelled
-            request.extensions["error"] = too_large(self._body_limit_bytes).message
-            raise
-
-    async def _forward(self, request: httpx.Request, route: Route, response: _Response) -> None:
+    async def _forward(self, request: Request, route: Route, response: _Response) -> None:
         """The way of a request up and of each chunk down.
 
         * client leaves: this is cancelled wherever it waits, and closes the upstream;
@@ -172,7 +163,7 @@ class Proxy:
     def _own_answer(self, scope: Message) -> tuple[int, bytes, Headers] | None:
         """What we answer ourselves: refusals, and our own pages."""
         headers = dict(scope["headers"])
-        hosts = Counter(name for name, _ in scope["headers"])[b"host"]
+        hosts = [name for name, _ in scope["headers"]].count(b"host")
         refused = refusal(scope["method"], headers, hosts, self._hosts, self._body_limit_bytes)
         if refused is not None:
             return _error(refused)
@@ -183,59 +174,58 @@ class Proxy:
         return None
 
 
-class _Client(httpx.AsyncByteStream):
-    """The client's side of an exchange: its request body, and whether it is still there."""
+class _Body:
+    """The request body, taken from the client as fast as the upstream takes it. Iterated once."""
 
-    def __init__(self, receive: Receive, limit_bytes: int) -> None:
-        self._receive, self._limit_bytes = receive, limit_bytes
-        self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue(UPLOAD_CHUNKS)
+    def __init__(self, receive: Receive, direct: Direct, limit_bytes: int, cancel: Callable[[], object]) -> None:
+        """`cancel` ends the exchange."""
+        self._receive, self._direct, self._cancel = receive, direct, cancel
+        self._left_bytes = limit_bytes
+        self._more = True
+        self.is_too_large = False
 
-    async def listen(self) -> None:
-        """Take in what the client sends, as fast as the upstream takes it, until the client leaves."""
-        size, more = 0, True
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGoneError
-            size += len(message["body"])
-            if size > self._limit_bytes:
-                raise BodyTooLargeError
-            if message["body"]:
-                await self._chunks.put(message["body"])
-            if more and not message["more_body"]:
-                more = False
-                await self._chunks.put(None)
+    def take(self) -> bytes | None:
+        """All of it, if it has come."""
+        return self._direct.whole_body(self._left_bytes) if self._more else None
 
-    def __aiter__(self) -> _Client:
+    def __aiter__(self) -> _Body:
         return self
 
     async def __anext__(self) -> bytes:
-        chunk = await self._chunks.get()
-        if chunk is None:
-            self._chunks.put_nowait(None)
+        """The next piece. Over the limit, or without a client, there is none: whoever waits for it is cancelled."""
+        if not self._more:
             raise StopAsyncIteration
-        return chunk
+        message = await self._receive()
+        if message["type"] == "http.request":
+            body: bytes = message["body"]
+            self._more = message["more_body"]
+            self._left_bytes -= len(body)
+            if self._left_bytes >= 0:
+                return body
+            self.is_too_large = True
+            self._cancel()
+        never: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        return await never
 
 
 class _Response:
     """The response on its way to the client."""
 
-    def __init__(self, scope: Message, send: Send) -> None:
-        self._scope = scope
+    def __init__(self, scope: Message, send: Send, direct: Direct) -> None:
+        self._scope, self._direct = scope, direct
         self.send = send
         self.started = False
 
     async def pass_on(self, stream: Any) -> None:
-        """Each chunk as it comes: in the moment of its arrival, where transport and server both can do that."""
-        direct: Direct | None = self._scope.get("extensions", {}).get(DIRECT)
+        """Each chunk as it comes: in the moment of its arrival, where the transport can do that."""
         pump = getattr(stream, "pump", None)
-        if direct is not None and pump is not None:
-            await pump(direct.write, direct.flow)
+        if pump is not None:
+            await pump(self._direct.write, self._direct.flow)
             return
         async for chunk in stream:
             await self.send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def start(self, upstream: httpx.Response) -> None:
+    async def start(self, upstream: Response) -> None:
         self.started = True
         if upstream.status_code in _BODILESS:
             self._scope["method"] = "HEAD"  # else uvicorn waits for the body that Content-Length speaks of

@@ -17,6 +17,7 @@ import msgspec
 MAGIC = b"rec-jnl\x01"  # the last byte is the version of the format
 HEADER = Struct("<IIIBq")  # payload length, CRC-32 of all that follows it, exchange, mark, t_ns
 _CHECKED = Struct("<IBq")
+_pack_header, _pack_checked = HEADER.pack, _CHECKED.pack  # for each chunk that passes
 
 RECORD_LIMIT = 16 * 2**20  # no read from a socket is near it: longer data is cut, a longer length is damage
 
@@ -79,7 +80,7 @@ def parse(data: bytes, start: Position) -> Iterator[Record]:
         if length > RECORD_LIMIT or body + length > end:
             return
         payload = data[body : body + length]
-        if _checksum(exchange, mark, t_ns, payload) != checksum:
+        if crc32(payload, crc32(_pack_checked(exchange, mark, t_ns))) != checksum:
             return
         offset = body + length
         yield Record(exchange, mark, t_ns, payload, Position(segment, base + offset))
@@ -92,9 +93,15 @@ def encode(records: Iterable[Record]) -> Iterator[bytes]:
         yield from record_bytes(exchange, mark, t_ns, payload)
 
 
+def record_header(exchange: int, mark: int, t_ns: int, payload: bytes) -> bytes:
+    """What a record has before its payload."""
+    checksum = crc32(payload, crc32(_pack_checked(exchange, mark, t_ns)))
+    return _pack_header(len(payload), checksum, exchange, mark, t_ns)
+
+
 def record_bytes(exchange: int, mark: int, t_ns: int, payload: bytes) -> list[bytes]:
     """A record as its header and its payload, not yet joined."""
-    return [HEADER.pack(len(payload), _checksum(exchange, mark, t_ns, payload), exchange, mark, t_ns), payload]
+    return [record_header(exchange, mark, t_ns, payload), payload]
 
 
 def segment_record(before_bytes: int) -> bytes:
@@ -108,7 +115,3 @@ def told_before(data: bytes) -> int | None:
         for record in parse(data[len(MAGIC) :], START):
             return int.from_bytes(record.payload, "little") if record.mark == Mark.SEGMENT else None
     return None
-
-
-def _checksum(exchange: int, mark: int, t_ns: int, payload: bytes) -> int:
-    return crc32(payload, crc32(_CHECKED.pack(exchange, mark, t_ns)))

@@ -67,10 +67,18 @@ def headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
     """Every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
     kept: list[tuple[str, str]] = []
     for name_bytes, value_bytes in raw:
-        name, value = name_bytes.decode("latin-1"), value_bytes.decode("latin-1")
-        harmless = _PARTS.get(name.lower(), _all if keeps(name) else _nothing)(value)
+        name, part = _named(name_bytes)
+        value = value_bytes.decode("latin-1")
+        harmless = part(value)
         kept.append((name, _counted(value) if harmless is None else harmless))
     return kept
+
+
+@lru_cache(maxsize=1024)
+def _named(name: bytes) -> tuple[str, Callable[[str], str | None]]:
+    """A header's name, and what gives the harmless part of its value, if there is one."""
+    text = name.decode("latin-1")
+    return text, _PARTS.get(text.lower(), _all if keeps(text) else _nothing)
 
 
 @lru_cache(maxsize=1024)

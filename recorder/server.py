@@ -18,9 +18,11 @@ from typing import Any, TypeVar
 
 import uvicorn
 from uvicorn.protocols.http import httptools_impl
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from recorder.direct import Direct
 from recorder.errors import RecorderError
 from recorder.proxy import DIRECT
 
@@ -159,27 +161,6 @@ def _bind(host: str, port: int) -> socket.socket:
         raise RecorderError(sentence.format(host=host, port=port, reason=error.strerror)) from None
 
 
-class _Direct:
-    """A `recorder.proxy.Direct`."""
-
-    def __init__(self, cycle: httptools_impl.RequestResponseCycle) -> None:
-        self._cycle = cycle
-        self.flow = cycle.flow
-
-    def write(self, data: bytes) -> None:
-        """A response that is longer than its Content-Length is cut off."""
-        cycle = self._cycle
-        if cycle.disconnected:
-            return
-        if cycle.chunked_encoding:
-            cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-        elif len(data) <= cycle.expected_content_length:
-            cycle.expected_content_length -= len(data)
-            cycle.transport.write(data)
-        else:
-            cycle.transport.abort()
-
-
 class _Protocol(HttpToolsProtocol):
     """uvicorn's protocol with limits to the head of a request: to its size, its headers, its time. It has none itself.
 
@@ -188,14 +169,19 @@ class _Protocol(HttpToolsProtocol):
 
     _head_bytes = _headers = 0
     _waiting: asyncio.TimerHandle | None = None
+    on_gone: Callable[[], None] | None = None  # of the request that is being answered
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        """Instead of uvicorn's, which asks the kernel for both addresses: nobody here wants to know them."""
+        self.connections.add(self)
+        self.transport, self.flow, self.scheme = transport, FlowControl(transport), "http"
         self._wait(KEEP_ALIVE_S)  # for a first request as long as for the next one
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait(None)
         super().connection_lost(exc)
+        if self.on_gone is not None:
+            self.on_gone()
 
     def on_message_begin(self) -> None:
         self._head_bytes = self._headers = 0
@@ -218,8 +204,7 @@ class _Protocol(HttpToolsProtocol):
         if not _is_framed(self.headers, self.parser.get_http_version()):
             raise ValueError("where the request ends cannot be told for certain")
         super().on_headers_complete()
-
-        self._extensions[DIRECT] = _Direct(self.cycle)
+        self._extensions[DIRECT] = Direct(self, self.cycle)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse. In the middle of a response there is no place for another one: it is cut off."""

@@ -5,7 +5,8 @@ No file is known here: `recorder.journal` has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
@@ -27,6 +28,8 @@ class Writer(Protocol):
     def is_waiting(self) -> bool: ...
 
     def write(self, exchange: int, mark: Mark, t_ns: int, payload: bytes) -> str | None: ...
+
+    def write_together(self, records: Sequence[tuple[JournalExchange, int, int, bytes, Then | None]]) -> bool: ...
 
     def wait(self, exchange: JournalExchange, t_ns: int, payload: bytes, then: Then) -> bool: ...
 
@@ -60,12 +63,17 @@ class _Loss:
 
 
 class JournalExchange:
-    """What one exchange writes. No method raises, whatever the disk does."""
+    """What one exchange writes. No method raises, whatever the disk does.
+
+    `later(t_ns, payload, then)` appends a chunk, at the latest with the next `Journal.flush`, and hands it to `then`.
+    It returns whether that is to be called. Whatever is written before that call is written after the chunk.
+    """
 
     def __init__(self, journal: Writer, number: int) -> None:
         self.number = number
+        self.owed: list[_Loss | tuple[Mark, int, bytes]] = []  # what must come first
+        self.later = partial(journal.wait, self)
         self._journal = journal
-        self._owed: list[_Loss | tuple[Mark, int, bytes]] = []
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
         """Append a record of this exchange, or count it as lost. Data over `RECORD_LIMIT` becomes several records."""
@@ -75,25 +83,21 @@ class JournalExchange:
             return
         if self._journal.is_waiting:
             self._journal.flush()
-        if self._owed and not self.pay():
+        if self.owed and not self.pay():
             self._owe(mark, t_ns, payload, "the journal is at its bound")
             return
         refusal = self._journal.write(self.number, mark, t_ns, payload)
         if refusal is not None:
             self._owe(mark, t_ns, payload, refusal)
 
-    def later(self, t_ns: int, payload: bytes, then: Then) -> bool:
-        """Append a chunk, at the latest with the next `Journal.flush`, and hand it to `then`. Returns whether that is
-        to be called.
-
-        Whatever is written before that call is written after it.
-        """
-        return self._journal.wait(self, t_ns, payload, then)
-
-    @property
-    def is_owing(self) -> bool:
-        """Whether there are records that must come first."""
-        return bool(self._owed)
+    def write_all(self, t_ns: int, records: Iterable[tuple[Mark, bytes]]) -> None:
+        """Append several, with one call if nothing is in the way."""
+        if self._journal.is_waiting:
+            self._journal.flush()
+        told = [(self, mark, t_ns, payload, None) for mark, payload in records]
+        if not self._journal.write_together(told):
+            for _, mark, _, payload, _ in told:
+                self.write(mark, t_ns, payload)
 
     def end(self, t_ns: int, payload: bytes) -> None:
         """Append the last record of this exchange; if there is no room now, the journal does so later."""
@@ -106,21 +110,21 @@ class JournalExchange:
 
     def pay(self) -> bool:
         """Write the records still owed, in order. Returns whether none is left."""
-        while self._owed:
-            first = self._owed[0]
-            if isinstance(first, _Loss) and len(self._owed) == 1 and self._journal.full:
+        while self.owed:
+            first = self.owed[0]
+            if isinstance(first, _Loss) and len(self.owed) == 1 and self._journal.full:
                 return False  # the next chunk will be lost too: one gap, not one a chunk
             if self._journal.write(self.number, *(first.record() if isinstance(first, _Loss) else first)) is not None:
                 return False
-            del self._owed[0]
+            del self.owed[0]
         return True
 
     def _owe(self, mark: Mark, t_ns: int, payload: bytes, reason: str) -> None:
         if mark not in DATA_MARKS:
-            self._owed.append((mark, t_ns, payload))
+            self.owed.append((mark, t_ns, payload))
             return
-        last = self._owed[-1] if self._owed else None
+        last = self.owed[-1] if self.owed else None
         if not isinstance(last, _Loss) or last.mark != mark:
             last = _Loss(mark, t_ns, reason)
-            self._owed.append(last)
+            self.owed.append(last)
         last.add(t_ns, payload)

@@ -37,6 +37,8 @@ POLL_S = 0.01
 
 PROGRAM = (sys.executable, "-m", "recorder")
 
+NOT_ALL = "not all of the journal is in the log yet"
+
 _LISTENING = re.compile(r"^Listening on http://127\.0\.0\.1:(\d+)(?:/t/\S+)?$", re.MULTILINE)
 
 
@@ -166,6 +168,12 @@ class Serving:
         self._last_words = self.said
 
 
+def bring_in(db: Path, serve: Serving) -> None:
+    """What a busy machine has not left the time for in a stop, as the next start would."""
+    if NOT_ALL in serve.said:
+        assert run_apart(db, "db", "recover").code == 0
+
+
 @contextlib.contextmanager
 def serving(db: Path, *options: str, umask: int = -1) -> Iterator[Serving]:
     """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help."""
@@ -181,6 +189,7 @@ def serving(db: Path, *options: str, umask: int = -1) -> Iterator[Serving]:
             yield serve
             if process.poll() is None:
                 serve.stop()
+                bring_in(db, serve)
         finally:
             serve.close()
 

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "recorder"
 
 # Top to bottom: a module imports only from those above its own.
 PURE = (
-    *("errors", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
+    *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
     *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late"),
     *("grouping", "redaction", "secrets", "plain", "redactor", "routing", "assembly"),
     *("matching", "linting", "diffing", "verifying", "manifest"),
@@ -33,7 +33,7 @@ ADAPTERS = {
         *("sides", "copied", "copying"),
     ),
     "transports": ("playback", "transports"),
-    "proxy": ("admission", "forwarding", "proxy", "server"),
+    "proxy": ("admission", "forwarding", "proxy", "direct", "server"),
     "cassettes": ("cassettes",),
 }
 WIRING = ("ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")

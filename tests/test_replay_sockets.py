@@ -115,6 +115,7 @@ async def test_a_miss_says_so() -> None:
     assert json.loads(missed.body)["error"]["type"] == "not_found_error"
 
 
+@pytest.mark.timed
 @both_loops
 async def test_at_speed_one_events_arrive_when_they_did() -> None:
     """A loose bound, for a busy machine; the benchmark has the real one."""

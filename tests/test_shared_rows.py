@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -58,6 +59,7 @@ class Recorder:
         self.ingester = Ingester(store, root / "recorder-1", never)
 
     def tell(self, body: bytes, target: str = "/v1/responses") -> test_ingest.Exchange:
+        time.sleep(0.002)  # the ids of one millisecond are in any order
         exchange = test_ingest.Exchange(self.journal, body, target=target, headers=AGENT)
         return exchange.chunk(COMPLETED).end()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.assembly import Batch
@@ -124,6 +124,7 @@ def test_a_stream_comes_back_byte_for_byte_and_to_the_microsecond(
     assert in_microseconds(again) == in_microseconds(batch)
 
 
+@settings(max_examples=50)
 @given(exchanges(2), exchanges(3))
 def test_whatever_a_recorder_journals_comes_back(first: list[Entry], second: list[Entry]) -> None:
     batch = told([*first, *second])

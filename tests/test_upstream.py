@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from recorder.errors import UpstreamError, UsageError
+from recorder.messages import Response
 from recorder.transports.reply import HEAD_BYTES
 from recorder.transports.upstream import UpstreamTransport
 from tests.loops import both_loops, eventually
@@ -49,9 +50,8 @@ async def transport() -> AsyncIterator[UpstreamTransport]:
         await transport.aclose()
 
 
-async def body_of(response: httpx.Response) -> tuple[bytes, str]:
+async def body_of(response: Response) -> tuple[bytes, str]:
     """The body as far as it came, and how it ended."""
-    assert isinstance(response.stream, httpx.AsyncByteStream)
     body = b""
     try:
         async for chunk in response.stream:
@@ -63,7 +63,7 @@ async def body_of(response: httpx.Response) -> tuple[bytes, str]:
     return body, "eof"
 
 
-async def get(script: list[Action], method: str = "GET") -> tuple[httpx.Response, bytes, str]:
+async def get(script: list[Action], method: str = "GET") -> tuple[Response, bytes, str]:
     async with ScriptedUpstream(script) as upstream, transport() as client:
         response = await client.handle_async_request(httpx.Request(method, upstream.base + "/x"))
         return response, *await body_of(response)
@@ -179,7 +179,7 @@ async def test_a_redirect_is_not_followed() -> None:
 @both_loops
 async def test_a_header_of_60_kib_is_read() -> None:
     response, _, _ = await get(answer(b"", b"X-Long: " + b"x" * 60_000))
-    assert len(response.headers["x-long"]) == 60_000
+    assert len(response.headers.get("x-long") or "") == 60_000
 
 
 def head_of(size_bytes: int, body_bytes: int = 0) -> bytes:
@@ -264,7 +264,6 @@ async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
     proceed = asyncio.Event()
     async with ScriptedUpstream([*script[:-1], Wait(proceed), script[-1]]) as upstream, transport() as client:
         response = await client.handle_async_request(httpx.Request("GET", upstream.base))
-        assert isinstance(response.stream, httpx.AsyncByteStream)
         chunks = aiter(response.stream)
         assert await anext(chunks) == b"data: 1\n\n"
         proceed.set()
@@ -321,7 +320,6 @@ async def test_an_upstream_that_is_not_there_is_unreachable() -> None:
 async def test_closing_a_response_early_closes_its_connection() -> None:
     async with ScriptedUpstream([Send(STREAM_HEAD + chunked(b"x")), Stall()]) as upstream, transport() as client:
         response = await client.handle_async_request(httpx.Request("GET", upstream.base))
-        assert isinstance(response.stream, httpx.AsyncByteStream)
         assert await anext(aiter(response.stream)) == b"x"
         await response.stream.aclose()
         await asyncio.wait_for(upstream.gone.wait(), 1)
@@ -330,7 +328,7 @@ async def test_closing_a_response_early_closes_its_connection() -> None:
 @both_loops
 async def test_a_head_response_has_no_body_and_keeps_its_length() -> None:
     response, body, outcome = await get([Send(head(b"Content-Length: 1000"))], method="HEAD")
-    assert (response.headers["content-length"], body, outcome) == ("1000", b"", "eof")
+    assert (response.headers.get("content-length"), body, outcome) == ("1000", b"", "eof")
 
 
 LEFT_OVER: dict[str, list[Action]] = {

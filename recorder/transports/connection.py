@@ -11,6 +11,8 @@ from typing import Any
 
 from recorder.transports.reply import Reply
 
+LAST_CHUNK = b"0\r\n\r\n"
+
 
 class Connection(asyncio.Protocol):
     """A connection, with one exchange at a time."""
@@ -26,11 +28,22 @@ class Connection(asyncio.Protocol):
         self.on_idle: Callable[[Connection], None] = Connection.close  # what becomes of it when a response is whole
 
     def begin(self, head: bytes, body: Any | None, *, chunked: bool, is_head: bool) -> Reply:
-        """Send a request; `body` is an async iterable of bytes, sent in chunked coding or as it is."""
+        """Send a request; `body` is an async iterable of bytes, sent in chunked coding or as it is.
+
+        One that can be had whole goes up with its head.
+        """
         self._reply = reply = Reply(self, is_head)
+        take: Callable[[], bytes | None] | None = getattr(body, "take", None)
+        whole = take() if take is not None else None
+        if whole is not None:
+            self._transport.write(head + (_chunk(whole) + LAST_CHUNK if chunked else whole))
+            return self._begun(reply)
         self._transport.write(head)
         if body is not None:
             reply.upload = self._loop.create_task(self._send(body, chunked, reply))
+        return self._begun(reply)
+
+    def _begun(self, reply: Reply) -> Reply:
         early, self._early = self._early, None
         if early:
             reply.feed(early)
@@ -65,11 +78,11 @@ class Connection(asyncio.Protocol):
                 if self.closed:
                     return
                 if piece:
-                    self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+                    self._transport.write(_chunk(piece) if chunked else piece)
                 if self._writable is not None:
                     await self._writable
             if chunked:
-                self._transport.write(b"0\r\n\r\n")
+                self._transport.write(LAST_CHUNK)
             reply.sent = True
         except Exception as error:  # of whoever gives the body: the request cannot be finished
             reply.fail(error)
@@ -103,3 +116,7 @@ class Connection(asyncio.Protocol):
         if self._reply is not None:
             self._reply.on_lost(exc)
         self.on_idle = Connection.close
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""

@@ -15,11 +15,12 @@ import msgspec
 
 from recorder.errors import UpstreamError
 from recorder.heads import Header
+from recorder.messages import Response
 from recorder.transports.blocks import Block, Chunks, blocks
 from recorder.transports.faults import Fault, Run
 from recorder.transports.pace import FOREVER_S
 from recorder.transports.refusals import error_body
-from recorder.transports.replay import Response, origin_of, whole
+from recorder.transports.replay import origin_of, whole
 
 SLICE_BYTES = 64  # the longest slice, if no other is asked for
 DRIPS = 20  # a second: few enough to cost nothing, many enough to be a flow

@@ -23,10 +23,11 @@ from typing import Any
 import msgspec
 
 from recorder.dialects import framing
+from recorder.messages import Response
 from recorder.playback import Clock
 from recorder.transports.blocks import Chunks
 from recorder.transports.pace import LOOP, Waiting
-from recorder.transports.replay import ReplayTransport, Response, Transport
+from recorder.transports.replay import ReplayTransport, Transport
 
 
 class Run:

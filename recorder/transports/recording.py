@@ -3,48 +3,26 @@
 Rules of this file:
 
 * A chunk is in the journal before it is handed on.
-* Whatever goes wrong in here stays in here: no exception of ours reaches the request or the response that passes. The
-  journal itself counts what it has no room for; should it ever raise, the rest of the response is counted here.
+* What it keeps (`recorder.transports.kept`) raises nothing: no exception of ours reaches what passes.
 * It knows no HTTP library. Requests, responses and streams are whatever has the attributes that httpx gives them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from typing import Any, Protocol, cast
-
-import msgspec
 
 from recorder import redaction
 from recorder.errors import UpstreamError
 from recorder.events import Outcome, uuid7
-from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.records import Gap, Mark
+from recorder.heads import RequestHead, ResponseHead
+from recorder.messages import Whole
+from recorder.records import Mark
 from recorder.routing import Origin
-
-log = logging.getLogger(__name__)
-
-
-class Tape(Protocol):
-    """Where the records of one exchange go: `recorder.journal.JournalExchange`, which has a `later` too."""
-
-    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None: ...
-
-    def end(self, t_ns: int, payload: bytes) -> None: ...
-
-
-class Journal(Protocol):
-    """What makes a tape for each exchange: `recorder.journal.Journal`, which has a `flush` for what is for later."""
-
-    def exchange(self) -> Tape: ...
-
-
-Sink = Callable[[bytes], None]
+from recorder.transports.kept import Journal, Kept, Sink
 
 
 class Transport(Protocol):
@@ -75,12 +53,17 @@ class RecordingTransport:
         self._wall_ns, self._clock_ns, self._make_id = wall_ns, clock_ns, make_id
 
     async def handle_async_request(self, request: Any) -> Any:
-        recording = _Recording(self._journal, self._clock_ns)
-        recording.head(Mark.REQUEST, lambda: self._request_head(request))
-        length = _declared_length(request)
-        request.stream = _RequestBody(request.stream, recording, length)
-        if length == 0:
-            recording.request_end(complete=True)
+        recording = Kept(self._journal, self._clock_ns)
+        body = request.stream.take() if hasattr(request.stream, "take") else None
+        if body is not None:
+            request.stream = Whole(body)
+            recording.request(lambda: self._request_head(request), body)
+        else:
+            recording.head(Mark.REQUEST, lambda: self._request_head(request))
+            length = _declared_length(request)
+            request.stream = _RequestBody(request.stream, recording, length)
+            if length == 0:
+                recording.request_end(complete=True)
         try:
             response = await self._inner.handle_async_request(request)
         except BaseException as error:
@@ -113,7 +96,7 @@ class RecordingTransport:
 class _RequestBody:
     """A request body on its way up."""
 
-    def __init__(self, inner: Any, recording: _Recording, length: int | None) -> None:
+    def __init__(self, inner: Any, recording: Kept, length: int | None) -> None:
         self._inner, self._recording = inner, recording
         self._left = length
         self._chunks: AsyncIterator[bytes] | None = None
@@ -143,7 +126,7 @@ class _RequestBody:
 class _ResponseBody:
     """A response body on its way down."""
 
-    def __init__(self, inner: Any, recording: _Recording, request: Any) -> None:
+    def __init__(self, inner: Any, recording: Kept, request: Any) -> None:
         self._inner, self._recording, self._request = inner, recording, request
         self._chunks: AsyncIterator[bytes] | None = None
 
@@ -176,89 +159,11 @@ class _PumpedBody(_ResponseBody):
     async def pump(self, sink: Sink, flow: Any) -> None:
         """Have each chunk handed to `sink` when it is in the journal, those of one turn of the loop together."""
         try:
-            await self._inner.pump(partial(self._recording.pass_on, sink), flow)
+            await self._inner.pump(self._recording.passing(sink), flow)
         except Exception as error:
             self._recording.end(*_ending(error, self._request))
             raise
         self._recording.end("eof")
-
-
-class _Recording:
-    """What is kept of one exchange. None of its methods raises."""
-
-    def __init__(self, journal: Journal, clock_ns: Callable[[], int]) -> None:
-        self._clock_ns = clock_ns
-        self._tape: Tape | None = None
-        self._lost_chunks = self._lost_bytes = 0
-        self._failure: str | None = None
-        self._request_ended = self._ended = False
-        self._later: Callable[[int, bytes, Sink], bool] | None = None
-        self._flush: Callable[[], None] | None = None
-        try:
-            self._tape = journal.exchange()
-            self._later = getattr(self._tape, "later", None)
-            self._flush = getattr(journal, "flush", None)
-        except Exception as error:
-            self._fail(error)
-
-    def head(self, mark: Mark, build: Callable[[], msgspec.Struct]) -> None:
-        """Keep a record of which there is one."""
-        self._write(mark, lambda: msgspec.json.encode(build()))
-
-    def keep_request(self, data: bytes) -> None:
-        """Keep a chunk of the request body. If that fails, the body counts as incomplete."""
-        if not self._request_ended:
-            self._write(Mark.REQUEST_BODY, lambda: data)
-
-    def keep_response(self, data: bytes) -> None:
-        """Keep a chunk of the response body. After the first that was lost, the others are counted only."""
-        if self._lost_chunks or not self._write(Mark.CHUNK, lambda: data):
-            self._lost_chunks += 1
-            self._lost_bytes += len(data)
-
-    def pass_on(self, sink: Sink, data: bytes) -> None:
-        """Keep a chunk of the response body, and hand it on then."""
-        if self._later is None or self._flush is None or self._lost_chunks:
-            self.keep_response(data)
-            sink(data)
-        elif self._later(self._clock_ns(), data, sink):
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def request_end(self, *, complete: bool) -> None:
-        """The request body is over; whatever comes of it later, after the response began, is not part of the record."""
-        if not self._request_ended:
-            self._request_ended = True
-            self.head(Mark.REQUEST_END, lambda: RequestEnd(complete and self._failure is None))
-
-    def end(self, outcome: Outcome, error: str | None = None) -> None:
-        """The exchange is over. Only the first call counts."""
-        if self._ended:
-            return
-        self._ended = True
-        self.request_end(complete=False)
-        try:
-            assert self._tape is not None
-            now_ns = self._clock_ns()
-            if self._lost_chunks:
-                gap = Gap(Mark.CHUNK, self._lost_chunks, self._lost_bytes, "", now_ns, now_ns, self._failure or "")
-                self._tape.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
-            self._tape.end(now_ns, msgspec.json.encode(ExchangeEnd(outcome, error or self._failure)))
-        except Exception as error_here:
-            self._fail(error_here)
-
-    def _write(self, mark: Mark, payload: Callable[[], bytes]) -> bool:
-        try:
-            assert self._tape is not None
-            self._tape.write(mark, self._clock_ns(), payload())
-        except Exception as error:
-            self._fail(error)
-            return False
-        return True
-
-    def _fail(self, error: Exception) -> None:
-        if self._failure is None:
-            log.error("recording of an exchange failed: %s", type(error).__name__)
-            self._failure = f"The recording of this exchange failed: {type(error).__name__}."
 
 
 def _ending(error: BaseException, request: Any) -> tuple[Outcome, str | None]:

@@ -27,6 +27,7 @@ from recorder.decoding import UndecodableError, decode
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.heads import Header, ResponseHead
 from recorder.matching import Elsewhere, Match, Matcher, Miss, Request
+from recorder.messages import Response
 from recorder.playback import Clock
 from recorder.recorded import BODY_LIMIT, Piece, Recorded
 from recorder.routing import UPSTREAMS, Origin, Routes
@@ -132,27 +133,9 @@ def _failure(recorded: Recorded) -> tuple[str, str] | None:
     return recorded.end.error or f"the recorded exchange ended here: {recorded.end.outcome}", recorded.end.outcome
 
 
-class Headers(NamedTuple):
-    """As much of `httpx.Headers` as a transport's user reads."""
-
-    raw: list[tuple[bytes, bytes]]
-
-    def get(self, name: str, default: str | None = None) -> str | None:
-        wanted = name.lower().encode()
-        return next((value.decode("latin-1") for key, value in self.raw if key.lower() == wanted), default)
-
-
-class Response:
-    """As much of an `httpx.Response` as a transport's user reads. `stream` is iterated once, and has `aclose`."""
-
-    def __init__(self, head: ResponseHead, stream: Any) -> None:
-        self.status_code = head.status
-        self.headers = Headers([(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers])
-        self.stream = stream
-        self.extensions: dict[str, Any] = {
-            "http_version": f"HTTP/{head.http_version}".encode(),
-            "reason_phrase": head.reason.encode("latin-1"),
-        }
+def _response(head: ResponseHead, stream: Any) -> Response:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
+    return Response(head.status, head.reason.encode("latin-1"), headers, stream, head.http_version)
 
 
 def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
@@ -162,7 +145,7 @@ def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
         yield body
 
     fields = [("content-type", "application/json"), ("content-length", str(len(body))), *headers]
-    return Response(ResponseHead(status, _PHRASES.get(status, ""), fields), stream())
+    return _response(ResponseHead(status, _PHRASES.get(status, ""), fields), stream())
 
 
 class Transport(Protocol):
@@ -225,7 +208,7 @@ class ReplayTransport:
             answer.fail()
             raise UpstreamError("there was no response", "truncated")
         await pace.until(answer.head_ns)
-        return Response(answer.head, _body(answer, pace))
+        return _response(answer.head, _body(answer, pace))
 
     async def _missed(self, request: Any, miss: Miss) -> Any:
         if self._otherwise is None:

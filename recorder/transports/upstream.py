@@ -1,4 +1,4 @@
-"""The real upstream: an httpx transport over connections of our own (`recorder.transports.connection`).
+"""The real upstream: a transport over connections of our own (`recorder.transports.connection`).
 
 Nothing is added, followed, decoded or tried again, no cookie is kept, and nothing times out but connecting. Headers go
 out and come back as bytes in the order they had; the target goes out as it is. What ends a body other than HTTP's own
@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import httpx
 from aiohappyeyeballs import start_connection
 
 from recorder.errors import UpstreamError, UsageError
+from recorder.messages import Response
 from recorder.transports.connection import Connection
 from recorder.transports.reply import Flow, Headers, Reply, Sink
 
@@ -40,7 +40,7 @@ class _Origin(NamedTuple):
     port: int
 
 
-class UpstreamTransport(httpx.AsyncBaseTransport):
+class UpstreamTransport:
     """Sends requests to where their URL says. Raises `UpstreamError`; `UsageError` if a request cannot be sent at all.
 
     A request has a body if it has a Content-Length or Transfer-Encoding header. `extensions["target"]`, if present, is
@@ -50,7 +50,7 @@ class UpstreamTransport(httpx.AsyncBaseTransport):
     def __init__(self) -> None:
         self._pool = _Pool()
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: Any) -> Response:
         url = request.url
         origin = _Origin(url.scheme, url.host, url.port or PORTS[url.scheme])
         chunked = "transfer-encoding" in request.headers
@@ -63,18 +63,13 @@ class UpstreamTransport(httpx.AsyncBaseTransport):
         except BaseException:
             reply.close()
             raise
-        return httpx.Response(
-            reply.status,
-            headers=reply.headers,
-            stream=_Body(reply),
-            extensions={"http_version": f"HTTP/{reply.version}".encode(), "reason_phrase": reply.reason},
-        )
+        return Response(reply.status, reply.reason, reply.headers, _Body(reply), reply.version)
 
     async def aclose(self) -> None:
         self._pool.close()
 
 
-class _Body(httpx.AsyncByteStream):
+class _Body:
     """A response body, read by read. Iterated once, by one task."""
 
     def __init__(self, reply: Reply) -> None:
@@ -188,7 +183,7 @@ def _unreachable(error: Exception) -> UpstreamError:
     return UpstreamError(message, "upstream_unreachable")
 
 
-def _head(request: httpx.Request, *, chunked: bool) -> bytes:
+def _head(request: Any, *, chunked: bool) -> bytes:
     """The head of the request as it goes out. Raises `UsageError` if it would not be read as it is meant."""
     target: bytes = request.extensions.get("target", request.url.raw_path)
     headers: Headers = [header for header in request.headers.raw if header[0].lower() not in _NOT_SENT]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recorder import proxy
+from recorder import direct
 from recorder.errors import UpstreamError
 from recorder.journal import JournalExchange
 from recorder.transports.recording import RecordingTransport
@@ -73,7 +73,6 @@ kept = []
 async def keep(self):
     kept.append(self)
 upstream._Body.aclose = keep
-upstream._Response.close = lambda self: kept.append(self)
 """
 
 
@@ -89,15 +88,7 @@ def drop_on_full(patch: Patch) -> None:
 
 def deaf(patch: Patch) -> None:
     """Nobody notices that a client has left."""
-    listen = proxy._Client.listen
-
-    async def hear_nothing(client: proxy._Client) -> None:
-        try:
-            await listen(client)
-        except proxy.ClientGoneError:
-            await asyncio.Event().wait()
-
-    patch.setattr(proxy._Client, "listen", hear_nothing)
+    patch.setattr(direct.Direct, "when_gone", lambda *_: None)
 
 
 class _Polite:
