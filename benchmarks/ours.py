@@ -15,7 +15,7 @@ from recorder.commands.recording import recording
 from recorder.location import database_url
 from recorder.proxy import Proxy
 from recorder.routing import Routes, Upstream
-from recorder.server import Server, run
+from recorder.server import Server, run, settle
 from recorder.transports.upstream import UpstreamTransport
 
 
@@ -37,6 +37,7 @@ async def main(upstream_port: int, database: str = "", durability: str = "journa
     async with records or forwarding(upstreams) as proxy:
         server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
         await server.start()
+        settle()
         print(server.port, flush=True)
         await until_stdin_ends()
         await server.stop(0)

@@ -11,14 +11,15 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 class Connection(Protocol):
     """A client's."""
 
-    on_gone: Callable[[], None] | None
+    answering: Direct | None  # what is told when the client has gone
 
 
 class Direct:
     """A `recorder.proxy.Direct`: the ways around a request of uvicorn's that take no task."""
 
-    def __init__(self, protocol: Connection, cycle: RequestResponseCycle) -> None:
-        self._protocol, self._cycle = protocol, cycle
+    def __init__(self, connection: Connection, cycle: RequestResponseCycle) -> None:
+        self._connection, self._cycle = connection, cycle
+        self._on_gone: Callable[[], None] | None = None
         self.flow = cycle.flow
 
     def whole_body(self, limit_bytes: int) -> bytes | None:
@@ -26,17 +27,33 @@ class Direct:
         if cycle.more_body or cycle.disconnected or len(cycle.body) > limit_bytes:
             return None
         body, cycle.body = bytes(cycle.body), bytearray()
+        self.listen()
         return body
 
+    def listen(self) -> None:
+        """uvicorn does not read on while it holds a large body: nobody would know of a client that leaves."""
+        self.flow.resume_reading()
+
     def when_gone(self, callback: Callable[[], None] | None) -> None:
-        self._protocol.on_gone = callback
-        if self._cycle.disconnected and callback is not None:
-            callback()
+        self._on_gone = callback
+        if callback is not None:
+            self._connection.answering = self
+            if self._cycle.disconnected:
+                callback()
+        elif self._connection.answering is self:
+            self._connection.answering = None
+
+    def lost(self) -> None:
+        """The client has gone. uvicorn says so to the request that came last, which may be waiting for this one."""
+        self._cycle.disconnected = True
+        self._cycle.message_event.set()
+        if self._on_gone is not None:
+            self._on_gone()
 
     def write(self, data: bytes) -> None:
         """A response that is longer than its Content-Length is cut off."""
         cycle = self._cycle
-        if cycle.disconnected:
+        if cycle.disconnected or cycle.transport.is_closing():
             return
         if cycle.chunked_encoding:
             cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))

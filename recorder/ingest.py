@@ -261,15 +261,15 @@ class Ingester:
         drop_carried(self._directory, but=place)
 
 
-def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> int:
-    """Ingest what recorders that are dead left in their journals. Returns how many there were.
+def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAPE, *, but: Path | None = None) -> int:
+    """Ingest what recorders that are dead left in their journals, `but` one. Returns how many there were.
 
     A journal that cannot be read is named in the log and left as it is.
     """
     found = 0
     for directory in sorted(root.iterdir()) if root.exists() else []:
         try:
-            found += recover_one(store, directory, pause, redactor)
+            found += directory != but and recover_one(store, directory, pause, redactor)
         except (StoreError, Stopped):
             raise
         except Exception as error:  # one journal that cannot be read must not keep others from being recorded

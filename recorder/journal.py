@@ -83,7 +83,7 @@ class Journal:
         self._segment = self._size = self._empty_bytes = self._used = self._exchanges = 0
         self._limit, self._segment_bytes = limit_bytes, segment_bytes
         self._measured_ns = 0
-        self._torn = False
+        self._torn = self._closed = False
         self._owing: deque[JournalExchange] = deque()
         self._waiting: list[tuple[JournalExchange, int, int, bytes, Then]] = []
         self._waiting_bytes = self._last_ns = 0
@@ -157,7 +157,10 @@ class Journal:
                     exchange.write(Mark.CHUNK, t_ns, payload)
         finally:  # whatever becomes of the record, the client gets its bytes
             for _, _, _, payload, then in waiting:
-                then(payload)
+                try:
+                    then(payload)
+                except Exception:  # which it does not: but one client's trouble must never be another one's
+                    log.exception("a chunk could not be handed on")
 
     def write_together(self, records: Sequence[tuple[JournalExchange, int, int, bytes, Then | None]]) -> bool:
         """Append records with one call. Returns whether that worked: what goes wrong leaves nothing behind, and is for
@@ -215,13 +218,15 @@ class Journal:
             log.error("%d exchanges end without a record: the journal has no room", len(self._owing))
         for descriptor in (*self._finished, self._fd):
             os.close(descriptor)
-        self._fd = -1  # a late record is refused, and does not land in whatever gets this number next
+        self._fd, self._closed = -1, True  # a late record is refused, and does not land in what gets this number next
         os.close(self._lock)
 
     def _rotate(self) -> bool:
         """Go on in a new segment; returns whether that worked. It gets its name when it can be read: a reader that sees
         it takes the one before for finished.
         """
+        if self._closed:
+            return False
         path = self.directory / segment_name(self._segment + 1)
         partial = path.with_suffix(PARTIAL)
         beginning = MAGIC + segment_record(self._size) if self._segment else MAGIC

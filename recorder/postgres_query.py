@@ -30,7 +30,7 @@ from recorder.schema import REBUILD_IS_DUE
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
 STOP_S = 5.0  # for the server to hear of a cancel
-AGAIN_S = 0.05  # between two of them: one that comes before its statement has begun does nothing
+AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
 
 _SETTINGS = {
     "search_path": SCHEMA,
@@ -119,8 +119,10 @@ class PostgresQuery:
             self._until_s = time.monotonic() + timeout_s
 
         def watch() -> None:
-            while not stopped.wait(max(AGAIN_S, self._until_s - time.monotonic())):
+            again_s = AGAIN_S
+            while not stopped.wait(max(again_s, self._until_s - time.monotonic())):
                 if time.monotonic() >= self._until_s:
+                    again_s = min(2 * again_s, STOP_S)
                     with suppress(psycopg.Error):
                         self._connection.cancel_safe(timeout=STOP_S)
 

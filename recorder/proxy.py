@@ -65,6 +65,9 @@ class Direct(Protocol):
     def whole_body(self, limit_bytes: int) -> bytes | None:
         """The request body, if all of it has come, nobody was given any of it, and it is no longer than that."""
 
+    def listen(self) -> None:
+        """The request body is taken: go on reading, so that `when_gone` is known."""
+
     def when_gone(self, callback: Callable[[], None] | None) -> None:
         """Call that when the client closes its connection, at once if it has; or nothing any more."""
 
@@ -101,10 +104,19 @@ class Proxy:
         except UsageError as error:
             await _respond(send, *_error(Refusal(400, "bad_request", str(error))))
             return
+        await self._exchange(scope, route, receive, send)
+
+    async def _exchange(self, scope: Message, route: Route, receive: Receive, send: Send) -> None:
+        """Forward, unless the client leaves, sends too much, or the recorder is shut down."""
         task = asyncio.current_task()
         assert task is not None
         direct: Direct = scope["extensions"][DIRECT]
-        body = _Body(receive, direct, self._body_limit_bytes, task.cancel)
+
+        def refuse() -> None:
+            request.extensions["error"] = too_large(self._body_limit_bytes).message  # for the record, before its end
+            task.cancel()
+
+        body = _Body(receive, direct, self._body_limit_bytes, refuse)
         request = self._open[task] = onward(scope, route, body)
         is_gone = False
 
@@ -177,9 +189,9 @@ class Proxy:
 class _Body:
     """The request body, taken from the client as fast as the upstream takes it. Iterated once."""
 
-    def __init__(self, receive: Receive, direct: Direct, limit_bytes: int, cancel: Callable[[], object]) -> None:
-        """`cancel` ends the exchange."""
-        self._receive, self._direct, self._cancel = receive, direct, cancel
+    def __init__(self, receive: Receive, direct: Direct, limit_bytes: int, refuse: Callable[[], None]) -> None:
+        """`refuse` ends the exchange."""
+        self._receive, self._direct, self._refuse = receive, direct, refuse
         self._left_bytes = limit_bytes
         self._more = True
         self.is_too_large = False
@@ -200,10 +212,12 @@ class _Body:
             body: bytes = message["body"]
             self._more = message["more_body"]
             self._left_bytes -= len(body)
+            if not self._more:
+                self._direct.listen()
             if self._left_bytes >= 0:
                 return body
             self.is_too_large = True
-            self._cancel()
+            self._refuse()
         never: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         return await never
 

@@ -153,8 +153,10 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close with a RST."""
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    """Close with a RST, unless the other side was first."""
+    connection = writer.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     writer.transport.abort()
 
 

@@ -201,6 +201,19 @@ def test_what_was_committed_but_not_acknowledged_is_told_again_without_a_trace(
     assert rows(path) == before
 
 
+def test_the_rest_of_what_the_log_has_whole_is_passed_over_in_silence(
+    store: Store, journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The place is where the first open exchange began: behind it stands the end of one that began before."""
+    first, second = Exchange(journal).chunk(b"data: 1\n\n"), Exchange(journal).chunk(b"data: 2\n\n")
+    first.chunk(COMPLETED).end()
+    Ingester(store, journal.directory, never).drain()
+    second.chunk(COMPLETED).end()
+    Ingester(store, journal.directory, never).drain()
+    assert [body(path, each.id) for each in (first, second)] == [first.received, second.received]
+    assert caplog.records == []
+
+
 def test_segments_are_deleted_once_they_are_in_the_log(store: Store, journal: Journal) -> None:
     exchange = Exchange(journal)
     for chunk in stream(1):

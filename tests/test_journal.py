@@ -383,8 +383,10 @@ def test_a_late_record_goes_nowhere(tmp_path: Path) -> None:
     journal.close()
     with open(tmp_path / "other", "wb") as other:
         exchange.write(Mark.CHUNK, 1, b"late")
+        exchange.write_all(2, [(Mark.REQUEST_BODY, b"later"), (Mark.REQUEST_END, b"{}")])
         other.flush()
     assert (tmp_path / "other").read_bytes() == b""
+    assert segment_numbers(tmp_path / "r") == [1]
 
 
 def test_a_dead_segment_of_zeros_is_a_torn_one(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import resource
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,48 @@ async def test_client_leaves(tmp_path: Path, upstream_is: str, how: str) -> None
         (tape,) = proxy.tapes()
         assert tape.outcome == "client_disconnect"
         assert tape.body.startswith(EVENT) or upstream_is == "silent"
+
+
+@pytest.mark.parametrize("size", [0, 60_000, 70_000, 3_000_000])
+@pytest.mark.parametrize("coding", ["length", "chunked"])
+@on_uvloop
+async def test_client_leaves_after_a_request_of_any_size(tmp_path: Path, size: int, coding: str) -> None:
+    """The server stops reading at 64 KiB, and would not know."""
+    body, head = b"x" * size, b"Content-Length: %d" % size
+    if coding == "chunked":
+        body, head = chunked(body) * bool(size) + LAST_CHUNK, b"Transfer-Encoding: chunked"
+    async with ScriptedUpstream([Stall()]) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get("/v1/x", head, method="POST") + body)
+            await eventually(lambda: len(upstream.requests) == 1)
+        await asyncio.wait_for(upstream.gone.wait(), 1)
+        await eventually(lambda: proxy.tapes()[0].outcome is not None)
+        (tape,) = proxy.tapes()
+        assert (tape.outcome, len(tape.request_body)) == ("client_disconnect", size)
+
+
+@on_uvloop
+async def test_a_client_that_leaves_with_requests_waiting_harms_nobody_else(tmp_path: Path) -> None:
+    """Its connection knows the request that came last; the one that is being answered is to hear of it."""
+    tick: list[Action] = [Send(chunked(EVENT)), Sleep(0.001)]
+    script: list[Action] = [Send(STREAM_HEAD), *tick * 50, Send(LAST_CHUNK)]
+    async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
+
+        async def leave(after_s: float) -> None:
+            async with await proxy.connect() as client:
+                await client.send(get() * 3)
+                await client.read_until(EVENT)
+                await asyncio.sleep(after_s)
+                reset(client.socket)
+
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(proxy.ask(get())) for _ in range(5)]
+            for number in range(30):
+                tasks.create_task(leave(number / 1000))
+        assert [task.result().body for task in asked] == [EVENT * 50] * 5
+        await eventually(lambda: all(tape.outcome is not None for tape in proxy.tapes()))
+        outcomes = Counter(tape.outcome for tape in proxy.tapes())
+        assert outcomes == {"client_disconnect": 30, "eof": 5}
 
 
 @on_uvloop

@@ -18,7 +18,7 @@ from recorder import server
 from recorder.commands import recorder
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import echo
-from recorder.commands.recording import recording
+from recorder.commands.recording import Ending, recording
 from recorder.commands.recover import recover_left
 from recorder.demo.server import start
 from recorder.events import BODY_KINDS
@@ -79,7 +79,7 @@ async def _record(url: URL, name: str) -> list[bytes]:
     """A session of several exchanges through the real proxy; returns the bodies that the client received, in order."""
     async with await start() as upstream:
         upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
-        async with recording(url, upstreams, drain_s=lambda: DRAIN_S) as proxy:
+        async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy:
             front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
             await front.start()
             try:

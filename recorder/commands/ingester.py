@@ -59,11 +59,17 @@ def main(url: str, directory: Path) -> None:
     pause = Pause()
     try:
         secrets = redactor()
-        with ThreadPoolExecutor(1, initializer=_stand_back) as behind:
-            behind.submit(_follow, url, directory, pause, secrets).result()
-        if directory.exists() and (store := _open(url, pause)) is not None:
+        if (store := _open(url, pause)) is not None:
+            store.close()  # what is imported for it, and its migrations, are not to wait for an idle processor
+        is_over = pause(0)
+        if not is_over:
+            with ThreadPoolExecutor(1, initializer=_stand_back) as behind:
+                behind.submit(_follow, url, directory, pause, secrets).result()
+        if (store := _open(url, pause)) is not None:
             with store:
                 recover_one(store, directory, pause, secrets)
+                if is_over:  # before anything else was looked at
+                    recover(store, directory.parent, pause, secrets)
     except Stopped:
         log.warning("stopped while the database refused; %s is ingested at the next start", directory)
     except RecorderError as error:
@@ -91,7 +97,7 @@ def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
     if store is None:
         return
     with store:
-        recover(store, directory.parent, pause, secrets)
+        recover(store, directory.parent, pause, secrets, but=directory)
         while directory.exists():
             with claimed(directory) as mine:
                 if mine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -126,7 +125,7 @@ def command(
             seed=seed,
             body_limit_bytes=max_body * 2**20,
         )
-        gc.freeze()  # what is held is not garbage: a look at all of it stops every stream for 50 ms, and more
+        server.settle()
         try:
             await server.serve(
                 guarded(Mock(answering, names(allow_host, token)), token),

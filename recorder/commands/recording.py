@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
+import time
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -39,6 +40,34 @@ STOP_S = 7.5  # from the signal to the end: whoever stops processes kills after 
 DRAIN_S = 1.0  # of it, at least, for the ingester to commit what is left; what it cannot, the next start does
 
 
+class Ending:
+    """How long the end of a recorder may take: `limit_s` from `begin` on, or `DRAIN_S` more if it is to hurry."""
+
+    def __init__(self, limit_s: float = STOP_S) -> None:
+        self._limit_s = limit_s
+        self._began_s: float | None = None
+        self._hurry = asyncio.Event()
+
+    def begin(self) -> None:
+        self._began_s = time.monotonic()
+
+    def hurry(self) -> None:
+        self._hurry.set()
+
+    async def wait(self, done: asyncio.Event) -> None:
+        """Until `done`, or there is no time left."""
+        passed_s = 0 if self._began_s is None else time.monotonic() - self._began_s
+        doing, hurrying = (asyncio.ensure_future(event.wait()) for event in (done, self._hurry))
+        try:
+            left_s = max(DRAIN_S, self._limit_s - passed_s)
+            await asyncio.wait((doing, hurrying), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            if hurrying.done():
+                await asyncio.wait((doing,), timeout=DRAIN_S)
+        finally:
+            doing.cancel()
+            hurrying.cancel()
+
+
 @contextlib.asynccontextmanager
 async def recording(
     url: URL,
@@ -48,10 +77,10 @@ async def recording(
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     durability: Durability = "journal",
     meter: Meter | None = None,
-    drain_s: Callable[[], float] = lambda: STOP_S,
+    ending: Ending | None = None,
 ) -> AsyncIterator[Proxy]:
     """The ASGI app that records into the database at `url`. What it was told is committed when the block is left, if
-    that takes no longer than `drain_s`, which is asked then.
+    that takes no longer than `ending` allows.
 
     A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
     `[redact]` table that makes no sense; a database that is merely locked will be used later.
@@ -76,7 +105,7 @@ async def recording(
         body_limit_bytes=body_limit_bytes,
     )
     watches = [watch_disk(journal.directory), *([meter.run()] if meter else [])]
-    async with _ingesting(ingester, watches, drain_s):
+    async with _ingesting(ingester, watches, ending or Ending()):
         try:
             yield proxy
         finally:
@@ -86,7 +115,7 @@ async def recording(
 
 @contextlib.asynccontextmanager
 async def _ingesting(
-    ingester: _Ingester, watches: Iterable[Coroutine[Any, Any, None]], drain_s: Callable[[], float]
+    ingester: _Ingester, watches: Iterable[Coroutine[Any, Any, None]], ending: Ending
 ) -> AsyncIterator[None]:
     """The ingester process, started again whenever it dies, and `watches`; at the end it drains the journal."""
     failure: Exception | None = None  # of the block: it leaves as it is, not as a group of one
@@ -100,7 +129,7 @@ async def _ingesting(
         finally:
             for task in watching:
                 task.cancel()
-            await ingester.close(drain_s())
+            await ingester.close(ending)
     if failure is not None:
         raise failure
 
@@ -135,16 +164,19 @@ class _Ingester:
                 await asyncio.wait_for(self._closing.wait(), RESTART_S)
         self._ended.set()
 
-    async def close(self, drain_s: float) -> None:
+    async def close(self, ending: Ending) -> None:
         """The journal is complete: let the ingester read it to its end, one more if this one is dead."""
         self._closing.set()
         self._tell()
         try:
-            await asyncio.wait_for(self._ended.wait(), drain_s)
-        except TimeoutError:
-            log.warning("not all of the journal is in the log yet: the next start of recorder ingests the rest")
-            self._given_up = True
-            self._tell()
+            await ending.wait(self._ended)
+        finally:
+            if not self._ended.is_set():
+                log.warning("not all of the journal is in the log yet: the next start of recorder ingests the rest")
+                self._given_up = True
+                self._tell()
+                if self._process is not None:
+                    await self._process.wait()  # nothing runs on behind the user's back
 
     async def _run(self) -> str:
         """Run an ingester to its end; returns how that was."""

@@ -25,7 +25,7 @@ from recorder.commands.clients import BASES, KEYS, arguments, environment
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.listening import upstream_option
 from recorder.commands.output import echo, log_to_stderr, safe_text
-from recorder.commands.recording import Durability, durability_option, recording
+from recorder.commands.recording import Durability, Ending, durability_option, recording
 from recorder.commands.recordings import recordings
 from recorder.commands.replay import Speed
 from recorder.commands.selection import new_name
@@ -181,7 +181,7 @@ class _Counting:
 
 async def _record(words: Sequence[str], url: URL, name: str, cassette: Path | None, **options: Any) -> int:
     began_ns = time.time_ns()
-    async with recording(url, drain_s=lambda: DRAIN_S, **options) as proxy:
+    async with recording(url, ending=Ending(DRAIN_S), **options) as proxy:
         counting = _Counting(proxy)
         async with _listening(counting, proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shlex
 from collections.abc import Callable, Collection
@@ -30,7 +29,7 @@ from recorder.commands.listening import (
 from recorder.commands.meter import Meter
 from recorder.commands.output import echo, log_to_stderr
 from recorder.commands.readyfile import announced, ready_file_option
-from recorder.commands.recording import DRAIN_S, STOP_S, Durability, describe, durability_option, recording
+from recorder.commands.recording import Durability, Ending, describe, durability_option, recording
 from recorder.routing import Routes, Upstream
 
 
@@ -92,6 +91,7 @@ async def _serve(
     meter = None if admin_port is None else Meter(url)
 
     def ready(bound_port: int) -> None:
+        server.settle()
         door.announce(entrance(address(door.host, bound_port), door.token))
         here = entrance(address(door.host, bound_port), door.token and door.token.as_said())
         for line in describe(url, here, Routes(upstreams).upstreams):
@@ -99,20 +99,24 @@ async def _serve(
         elsewhere = "" if here == DEFAULT_URL else f" --url {shlex.quote(here)}"
         echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
 
-    clock, stopped_s = asyncio.get_running_loop().time, list[float]()
+    ending = Ending()
 
     def stopping(streams: int) -> None:
-        stopped_s.append(clock())
+        ending.begin()
         if streams:
             echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
 
-    def left_s() -> float:
-        return max(DRAIN_S, STOP_S - sum(clock() - each for each in stopped_s))
-
-    options |= {"hosts": names(door.hosts, door.token), "drain_s": left_s}
+    options |= {"hosts": names(door.hosts, door.token), "ending": ending}
     async with recording(url, upstreams, meter=meter, **options) as proxy, contextlib.AsyncExitStack() as stack:
         if meter is not None and admin_port is not None:
             admin = await stack.enter_async_context(administered(meter, admin_port, door.hosts))
             echo(f"Metrics and health on {admin}")
         app = guarded(proxy, door.token)
-        await server.serve(app, door.host, door.port, on_ready=ready, on_stop=stopping, on_drain=proxy.shutdown)
+        await server.serve(
+            app,
+            *(door.host, door.port),
+            on_ready=ready,
+            on_stop=stopping,
+            on_drain=proxy.shutdown,
+            on_hurry=ending.hurry,
+        )

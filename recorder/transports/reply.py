@@ -28,6 +28,8 @@ _LENIENCIES = dict.fromkeys(
 )
 """What upstreams get wrong and clients read all the same. Dangerous would it be for requests."""
 
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+
 Headers = list[tuple[bytes, bytes]]
 Sink = Callable[[bytes], None]
 """Takes a piece of a body, and does not raise."""
@@ -65,7 +67,7 @@ class Reply:
         self._parser.set_dangerous_leniencies(**_LENIENCIES)
         self._reading: list[bytes] = []  # of the body, from one read of the socket
         self._held: list[bytes] = []
-        self._held_bytes = self._head_lines = 0
+        self._held_bytes = self._head_lines = self._head_bytes = 0
         self._bodiless_bytes = 0  # read since there was a piece of the body: of heads, of trailers
         self._sink: Sink | None = None
         self._flow: Flow | None = None
@@ -227,6 +229,7 @@ class Reply:
         if self._started:
             return  # trailers are no part of the body
         self._head_lines += 1
+        self._head_bytes += len(name) + len(value)
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -234,16 +237,13 @@ class Reply:
             return
         status = self._parser.get_status_code()
         if status < 200:
-            self.headers, self.reason = [], b""
+            self.headers, self.reason, self._head_bytes = [], b"", 0
             return
-        size = sum(len(name) + len(value) for name, value in self.headers)
-        if size > HEAD_BYTES or self._head_lines > HEAD_LINES:
+        if self._head_bytes > HEAD_BYTES or self._head_lines > HEAD_LINES:
             raise _HeadTooLong
         self.status, self.version = status, self._parser.get_http_version()
         self._keeps_alive = self._parser.should_keep_alive()
-        self._ends_with_connection = not any(
-            name.lower() in (b"content-length", b"transfer-encoding") for name, _ in self.headers
-        )
+        self._ends_with_connection = _FRAMING.isdisjoint([name.lower() for name, _ in self.headers])
         self._started = True
         if self._is_head:
             self._ended = True

@@ -19,11 +19,11 @@ from tests.serving import environment, run
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-# What does not end by itself, asks the network, or is tried elsewhere: the quick start, the demo and replays at their
-# original speed have tests.
+# What does not end by itself, asks the network, a server or somebody at a terminal, or is tried elsewhere: the quick
+# start, the demo and replays at their original speed have tests.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|mock|demo|tail\b(?!.*--limit)|events .*--follow|replay (?!.*--speed))|"
-    r"curl |codex|make |pip |pytest "
+    r"recorder (?:serve|mock|demo|tail\b|events .*--follow|replay (?!.*--speed)|db purge (?!.*--(?:yes|dry-run)))|"
+    r"curl |codex|make |pip |pytest |postgresql://|--gone-after"
 )
 FINE = {0, 3, 4}  # an example may look for what this recording does not have, or find what is different
 
@@ -57,6 +57,7 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "report.sql").write_text("select * from usage_by_day")
     payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
     (folder / "chunks.jsonl").write_bytes(payloads)
+    (folder / "app.py").write_text("print('nothing is asked')")
     (folder / "fixtures").mkdir()
     (folder / "fixtures" / "one.chunks.txt").write_bytes(payloads)
     return folder
