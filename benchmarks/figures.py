@@ -75,7 +75,7 @@ def lines(found: Table) -> Iterator[str]:
     yield f"{found.name}: {found.title}"
     cells = [["", *(column.title for column in found.columns)]]
     for subject, row in found.rows.items():
-        cells.append([subject, *(_cell(row.get(column.key)) for column in found.columns)])
+        cells.append([subject, *(cell(row.get(column.key)) for column in found.columns)])
     widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
     for first, *others in cells:
         padded = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
@@ -88,7 +88,7 @@ def _summary(values: list[float]) -> Summary | None:
     return Summary(median(values), min(values), max(values), values)
 
 
-def _cell(summary: Summary | None) -> str:
+def cell(summary: Summary | None) -> str:
     if summary is None:
         return "–"
     return f"{_number(summary.median)} ({_number(summary.min)} – {_number(summary.max)})"

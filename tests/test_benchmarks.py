@@ -68,7 +68,7 @@ def test_a_run_becomes_a_picture() -> None:
     rounds = [{"relay": {"cpu_us": 8.0}, "<recording>": {"cpu_us": figure}} for figure in (12.0, 14.0, 16.0)]
     picture = ElementTree.fromstring("".join(drawn({"closed100": table("closed100", "", [column], rounds)})))
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts[3:] == ["<recording>", "1.75 (1.5 – 2)"]
+    assert texts[3:] == ["<recording>", "1.75 (1.50 – 2.00)"]
     bars = [float(element.attrib["width"]) for element in picture.iter("{http://www.w3.org/2000/svg}rect")][1:]
     assert bars[1] / bars[0] == pytest.approx(1.75, rel=0.01)
 
