@@ -6,6 +6,8 @@ import json
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +24,7 @@ from recorder.events import BODY_KINDS, Event, uuid7
 from recorder.heads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal, JournalExchange
+from recorder.location import database_url
 from recorder.patience import Stopped
 from recorder.records import START, Mark, Position, Record
 from recorder.segments import claimed, segment_numbers
@@ -328,6 +331,21 @@ def test_a_database_that_refuses_at_the_very_end_loses_nothing(store: Store, roo
     assert recover(store, root, never) == 1
     assert body(path, exchange.id) == exchange.received
     assert ending(path, exchange.id).lossless
+
+
+def test_a_recorder_that_lets_go_of_its_pipe_first_is_ingested(root: Path, path: Path) -> None:
+    """A process that is killed closes what it has open in any order."""
+    journal = Journal(root, "r")
+    exchange = Exchange(journal).chunk(COMPLETED).end()
+    arguments = (database_url(path).render_as_string(), str(journal.directory))
+    command = [sys.executable, "-m", "recorder.commands.ingester", *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    assert process.stdin
+    process.stdin.close()
+    time.sleep(1.5)
+    journal.close()
+    assert process.wait(60) == 0
+    assert body(path, exchange.id) == exchange.received
 
 
 def test_one_journal_is_ingested_by_one(store: Store, root: Path, path: Path) -> None:

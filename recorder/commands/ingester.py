@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 NICENESS = 19  # the proxy comes first: what waits here waits on disk
 AUTOGROUP = Path("/proc/self/autogroup")  # on Linux a process with a session of its own is nice through this only
+DYING_S = 2.0  # for the kernel to end a process of any size
 GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
 
 
@@ -67,7 +68,7 @@ def main(url: str, directory: Path) -> None:
                 behind.submit(_follow, url, directory, pause, secrets).result()
         if (store := _open(url, pause)) is not None:
             with store:
-                recover_one(store, directory, pause, secrets)
+                _finish(store, directory, pause, secrets)
                 if is_over:  # before anything else was looked at
                     recover(store, directory.parent, pause, secrets)
     except Stopped:
@@ -105,6 +106,13 @@ def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
                     return
             if pause(RETRY_S):
                 return
+
+
+def _finish(store: Store, directory: Path, pause: Pause, secrets: Redactor) -> None:
+    """Ingest what is left. A recorder that was killed lets go of its pipe and of its journal in any order."""
+    until_s = time.monotonic() + DYING_S
+    while not recover_one(store, directory, pause, secrets) and directory.exists() and time.monotonic() < until_s:
+        time.sleep(RETRY_S)
 
 
 def _open(url: str, pause: Pause) -> Store | None:
