@@ -342,7 +342,7 @@ def test_a_recorder_that_lets_go_of_its_pipe_first_is_ingested(root: Path, path:
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
     assert process.stdin
     process.stdin.close()
-    time.sleep(1.5)
+    time.sleep(1.5)  # for it to look, in vain; if it is later, there is nothing to wait for
     journal.close()
     assert process.wait(60) == 0
     assert body(path, exchange.id) == exchange.received

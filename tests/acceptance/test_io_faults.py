@@ -113,7 +113,7 @@ class Recording:
         journal = self._until_it_works(
             lambda: Journal(self._base / "journal", new_id(), segment_bytes=1500, writev=os.writev)
         )
-        journal.exchange = lambda: self._tape(journal)  # type: ignore[method-assign]
+        journal.exchange = lambda: self._tape(journal)  # type: ignore[method-assign]  # perhaps broken
         ingester = self._kind.ingester(store, journal.directory, self._pause)
         asyncio.run(self._clients(journal, ingester))
         journal.close()
@@ -284,7 +284,7 @@ class Impatient(Ingester):
             with self._store.transaction():
                 return work()
         except StoreError:
-            return None  # type: ignore[return-value]
+            return None  # type: ignore[return-value]  # that is what is broken
 
 
 @pytest.mark.slow
