@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-_LIBRARIES = ("uvloop", "httptools", "uvicorn", "sqlalchemy", "msgspec")
+_LIBRARIES = ("uvloop", "httptools", "sqlalchemy", "msgspec")
 
 
 def _cores() -> list[int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import httpx
 
+from recorder.incoming import Headers, Incoming
 from recorder.messages import Request
 from recorder.routing import SESSION_HEADER, Origin, Route
 
@@ -21,28 +23,31 @@ HOP_BY_HOP = frozenset(
 )
 _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 
-Headers = list[tuple[bytes, bytes]]
-
 _usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few, again and again
 
 
-def onward(scope: Mapping[str, Any], route: Route, body: Any) -> Request:
+def onward(incoming: Incoming, route: Route, body: Any) -> Request:
     """The request as it goes to the upstream."""
-    came: Headers = scope["headers"]
+    came = incoming.headers
     url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
     headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
     if any(name == b"transfer-encoding" for name, _ in came):
         headers.append((b"transfer-encoding", b"chunked"))
     origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
     extensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
-    return Request(scope["method"], url, headers, body, extensions)
+    return Request(incoming.method, url, headers, body, extensions)
 
 
-def target_of(scope: Mapping[str, Any]) -> str:
+def target_of(incoming: Incoming) -> str:
     """Path and query as the client sent them."""
-    path: bytes = scope["raw_path"]
-    query: bytes = scope["query_string"]
+    path, query = incoming.path, incoming.query
     return (path + b"?" + query if query else path).decode("latin-1")
+
+
+def path_of(incoming: Incoming) -> str:
+    """The path, as it is meant."""
+    path = incoming.path
+    return (unquote_to_bytes(path) if b"%" in path else path).decode("utf-8", "replace")
 
 
 def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:

@@ -99,11 +99,16 @@ class JournalExchange:
             for _, mark, _, payload, _ in told:
                 self.write(mark, t_ns, payload)
 
-    def end(self, t_ns: int, payload: bytes) -> None:
-        """Append the last record of this exchange; if there is no room now, the journal does so later."""
+    def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
+        """Append the last chunk, if there is one, and the last record; if there is no room, the journal does later."""
         if self._journal.is_waiting:
             self._journal.flush()
         self._journal.settle()
+        chunks = [(self, Mark.CHUNK, t_ns, last, None)] if last else []
+        if self._journal.write_together([*chunks, (self, Mark.END, t_ns, payload, None)]):
+            return
+        if last:
+            self.write(Mark.CHUNK, t_ns, last)
         self._owe(Mark.END, t_ns, payload, "")
         if not self.pay():
             self._journal.owes(self)

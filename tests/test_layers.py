@@ -33,7 +33,7 @@ ADAPTERS = {
         *("sides", "copied", "copying"),
     ),
     "transports": ("playback", "transports"),
-    "proxy": ("admission", "forwarding", "proxy", "direct", "server"),
+    "proxy": ("admission", "incoming", "forwarding", "proxy", "clients", "server"),
     "cassettes": ("cassettes",),
 }
 WIRING = ("ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")
@@ -98,18 +98,18 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "click", "uvicorn", "asyncio", "msgspec"}
+    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "click", "httptools", "asyncio", "msgspec"}
     assert not heavy & loaded_by("import recorder")
 
 
 def test_the_pytest_plugin_loads_nothing_heavy() -> None:
-    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "httpx2", "click", "uvicorn", "msgspec"}
+    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "httpx2", "click", "httptools", "msgspec"}
     assert not heavy & loaded_by("import recorder.pytest_plugin")
 
 
 def test_the_command_line_loads_a_verb_when_it_is_called() -> None:
     loaded = loaded_by("import recorder.commands")
-    assert not {"sqlalchemy", "alembic", "httpx", "uvicorn"} & loaded
+    assert not {"sqlalchemy", "alembic", "httpx", "httptools"} & loaded
 
 
 def test_no_module_has_grown_past_its_noun() -> None:

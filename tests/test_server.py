@@ -8,22 +8,26 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
 
 import pytest
 
 from recorder.errors import RecorderError
-from recorder.proxy import Status
+from recorder.incoming import Incoming
 from recorder.server import Server, run, serve
 from tests.loops import eventually, on_uvloop
 from tests.proxied import get
 from tests.sockets import RawClient
 
 
-async def hello(scope: Any, receive: Any, send: Any) -> None:
-    status = {"/odd": Status(299, b"Fine, I Guess"), "/none": Status(200, b""), "/beyond": Status(799, b"What")}
-    await send({"type": "http.response.start", "status": status.get(scope["path"], 200), "headers": []})
-    await send({"type": "http.response.body", "body": b"hello", "more_body": False})
+async def hello(incoming: Incoming) -> None:
+    said: dict[bytes, tuple[int, bytes | None]] = {
+        b"/odd": (299, b"Fine, I Guess"),
+        b"/none": (200, b""),
+        b"/beyond": (799, b"What"),
+    }
+    status, reason = said.get(incoming.path, (200, None))
+    incoming.start(status, [], reason=reason)
+    incoming.finish(b"hello")
 
 
 class Streams:
@@ -34,13 +38,12 @@ class Streams:
         self.end = asyncio.Event()
         self.drained = False
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+    async def __call__(self, incoming: Incoming) -> None:
+        incoming.start(200, [], first=b"begun")
         self.open += 1
         await self.end.wait()
         if not self.drained:
-            await send({"type": "http.response.body", "body": b"done", "more_body": False})
+            incoming.finish(b"done")
 
     def drain(self) -> None:
         self.drained = True
@@ -156,5 +159,5 @@ def test_the_first_signal_waits_for_streams_and_the_second_does_not(number: sign
 
 
 def test_importing_the_package_loads_none_of_this() -> None:
-    code = "import recorder, sys; assert not {'uvicorn', 'httpx'} & set(sys.modules)"
+    code = "import recorder, sys; assert not {'httptools', 'httpx'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,7 +6,6 @@ Who may ask is decided as for the proxy (`recorder.admission`), and nothing that
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import NamedTuple
 
@@ -20,7 +19,8 @@ from recorder.commands.meter import Meter
 from recorder.commands.metrics import CONTENT_TYPE, exposition
 from recorder.commands.vitals import Vitals, reasons
 from recorder.errors import RecorderError
-from recorder.proxy import Message, Receive, Send
+from recorder.forwarding import path_of
+from recorder.incoming import Incoming
 
 HOST = "127.0.0.1"  # wherever the proxy listens: who sees these pages knows who talks to whom, and how much
 METRICS, HEALTH = "/metrics", "/healthz"
@@ -43,31 +43,27 @@ class Answer(NamedTuple):
 
 
 class Admin:
-    """The ASGI app."""
+    """The app."""
 
     def __init__(self, vitals: Callable[[], Awaitable[Vitals]], hosts: Collection[str] = ()) -> None:
         """`hosts` are further names of this machine, as for the proxy."""
         self._vitals = vitals
         self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        refused = self._refusal(scope)
-        answer = _refused(refused) if refused else PAGES[scope["path"]](await self._vitals())
-        length = str(len(answer.body)).encode()
-        headers = [(b"content-type", answer.content_type), (b"content-length", length), (b"cache-control", b"no-store")]
+    async def __call__(self, incoming: Incoming) -> None:
+        refused = self._refusal(incoming)
+        answer = _refused(refused) if refused else PAGES[path_of(incoming)](await self._vitals())
+        headers = [(b"content-type", answer.content_type), (b"cache-control", b"no-store")]
         if refused:
             headers.append((b"connection", b"close"))  # the rest of the request is not read
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+        incoming.respond(answer.status, headers, answer.body)
 
-    def _refusal(self, scope: Message) -> Refusal | None:
-        hosts = Counter(name for name, _ in scope["headers"])[b"host"]
-        refused = refusal(scope["method"], dict(scope["headers"]), hosts, self._hosts, body_limit_bytes=0)
-        if refused is None and scope["path"] not in PAGES:
+    def _refusal(self, incoming: Incoming) -> Refusal | None:
+        hosts = [name for name, _ in incoming.headers].count(b"host")
+        refused = refusal(incoming.method, dict(incoming.headers), hosts, self._hosts, body_limit_bytes=0)
+        if refused is None and path_of(incoming) not in PAGES:
             return Refusal(404, "not_found", f"There is {METRICS} and {HEALTH} here, and nothing else.")
-        if refused is None and scope["method"] not in METHODS:
+        if refused is None and incoming.method not in METHODS:
             return Refusal(405, "method_not_allowed", "This page is for reading: use GET or HEAD.")
         return refused
 

@@ -36,7 +36,7 @@ PORT = 8787  # of `recorder serve`
 FIXED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))  # the WAL-reset bug, in the releases of a branch and all later ones
 LEAST = (3, 37, 0)  # STRICT tables
 NEEDED = ("ENABLE_FTS5",)
-LIBRARIES = ("sqlalchemy", "aiosqlite", "alembic", "uvicorn", "httptools", "uvloop")
+LIBRARIES = ("sqlalchemy", "aiosqlite", "alembic", "httptools", "uvloop")
 
 NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs"),

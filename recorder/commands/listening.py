@@ -7,14 +7,15 @@ import secrets
 from collections.abc import Callable, Collection, Iterable
 from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 from recorder.admission import ANY_HOST, Refusal, is_local, without_token
 from recorder.errors import RecorderError, UsageError
-from recorder.proxy import BODY_LIMIT_BYTES, Message, Receive, Send
+from recorder.incoming import App, Incoming
+from recorder.proxy import BODY_LIMIT_BYTES
 from recorder.routing import Upstream, parse_upstream
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -149,34 +150,30 @@ def entrance(url: str, token: Token | None) -> str:
     return url if token is None else f"{url}/t/{token.text}"
 
 
-def guarded(app: Any, token: Token | None) -> Any:
-    """The ASGI app for those who show the token; for everybody, if there is none."""
+def guarded(app: App, token: Token | None) -> App:
+    """The app for those who show the token; for everybody, if there is none."""
     return app if token is None else _Guarded(app, token.text.encode())
 
 
 class _Guarded:
     """Judges when a request begins, takes the token from it, and is not there when its bytes pass."""
 
-    def __init__(self, app: Any, token: bytes) -> None:
+    def __init__(self, app: App, token: bytes) -> None:
         self._app, self._token = app, token
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        shown = without_token(self._token, scope["raw_path"], scope["headers"])
+    async def __call__(self, incoming: Incoming) -> None:
+        shown = without_token(self._token, incoming.path, incoming.headers)
         if isinstance(shown, Refusal):
-            await _refuse(send, shown)
+            _refuse(incoming, shown)
             return
-        # In place: the server looks at its own scope again.
-        scope["raw_path"], scope["headers"] = shown
-        scope["path"] = unquote_to_bytes(shown.path).decode("utf-8", "replace")
-        await self._app(scope, receive, send)
+        incoming.path, incoming.headers = shown
+        await self._app(incoming)
 
 
-async def _refuse(send: Send, refusal: Refusal) -> None:
+def _refuse(incoming: Incoming, refusal: Refusal) -> None:
     error = {"message": refusal.message, "type": refusal.type, "code": refusal.type}
-    body = msgspec.json.encode({"error": error})
-    fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": fields})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    incoming.respond(refusal.status, headers, msgspec.json.encode({"error": error}))
 
 
 def refuse_itself(upstreams: Iterable[Upstream], port: int, hosts: Collection[str]) -> None:

@@ -215,12 +215,19 @@ class Tape:
     def _write_first(self, mark: Mark, t_ns: int, payload: bytes) -> None:
         self.write = self._inner.write
         self._inner.write(mark, t_ns, payload)
+        self._look(mark, payload)
+
+    def write_all(self, t_ns: int, records: list[tuple[Mark, bytes]]) -> None:
+        self._inner.write_all(t_ns, records)
+        self._look(*records[0])
+
+    def _look(self, mark: Mark, payload: bytes) -> None:
         if mark is Mark.REQUEST:
             self._head = msgspec.json.decode(payload, type=RequestHead)
             self._traffic.begin(self._head)
 
-    def end(self, t_ns: int, payload: bytes) -> None:
-        self._inner.end(t_ns, payload)
+    def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
+        self._inner.end(t_ns, payload, last)
         if self._head is not None:
             self._traffic.end(self._head, msgspec.json.decode(payload, type=ExchangeEnd).outcome)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -34,7 +33,9 @@ from recorder.commands.recordings import recordings
 from recorder.commands.replay import Speed
 from recorder.commands.settings import match_rules
 from recorder.errors import UsageError
-from recorder.proxy import BODY_LIMIT_BYTES, Message, Receive, Send
+from recorder.forwarding import path_of
+from recorder.incoming import Incoming
+from recorder.proxy import BODY_LIMIT_BYTES
 from recorder.recorded import Recorded
 from recorder.routing import Routes, Upstream
 from recorder.transports.fault_forms import FORMS, RANGES, parse_fault
@@ -142,27 +143,24 @@ def command(
 
 
 class Mock:
-    """The ASGI app: the proxy, and a page that says what was asked of it."""
+    """The app: the proxy, and a page that says what was asked of it."""
 
     def __init__(self, answering: Answering, hosts: Collection[str]) -> None:
         self._proxy, self._answering = answering.proxy, answering
         self._hosts = frozenset(host.lower() for host in hosts)
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if not self._is_own(scope):
-            await self._proxy(scope, receive, send)
+    async def __call__(self, incoming: Incoming) -> None:
+        if not self._is_own(incoming):
+            await self._proxy(incoming)
             return
-        body = msgspec.json.encode(self._page())
-        fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": fields})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        incoming.respond(200, [(b"content-type", b"application/json")], msgspec.json.encode(self._page()))
 
-    def _is_own(self, scope: Message) -> bool:
+    def _is_own(self, incoming: Incoming) -> bool:
         """Whether this is a question for the page, from somebody who may ask: what else there is, the proxy refuses."""
-        if scope["type"] != "http" or scope["path"] != REQUESTS or scope["method"] not in ("GET", "HEAD"):
+        if path_of(incoming) != REQUESTS or incoming.method not in ("GET", "HEAD"):
             return False
-        hosts = Counter(name for name, _ in scope["headers"])[b"host"]
-        return refusal(scope["method"], dict(scope["headers"]), hosts, self._hosts, BODY_LIMIT_BYTES) is None
+        hosts = [name for name, _ in incoming.headers].count(b"host")
+        return refusal(incoming.method, dict(incoming.headers), hosts, self._hosts, BODY_LIMIT_BYTES) is None
 
     def _page(self) -> Mapping[str, Any]:
         return {

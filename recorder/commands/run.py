@@ -35,8 +35,9 @@ from recorder.errors import NotFoundError, UsageError
 from recorder.events import Exchange, Session
 from recorder.facts import Ended
 from recorder.grouping import cleaned
+from recorder.incoming import Incoming
 from recorder.log import Log
-from recorder.proxy import Message, Proxy, Receive, Send
+from recorder.proxy import Proxy
 from recorder.recorded import Recorded
 from recorder.routing import Upstream, parse_upstream
 from recorder.tally import Tally
@@ -174,9 +175,9 @@ class _Counting:
         self._app = app
         self.requests = 0
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, incoming: Incoming) -> None:
         self.requests += 1
-        await self._app(scope, receive, send)
+        await self._app(incoming)
 
 
 async def _record(words: Sequence[str], url: URL, name: str, cassette: Path | None, **options: Any) -> int:

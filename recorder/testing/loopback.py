@@ -10,9 +10,10 @@ from threading import Thread
 from typing import Any
 
 from recorder.errors import RecorderError, UpstreamError
+from recorder.incoming import Incoming
 from recorder.proxy import Proxy
 from recorder.routing import Routes
-from recorder.server import RESET, Server, run
+from recorder.server import Server, run
 
 HOST = "127.0.0.1"
 SENT_S = 0.05  # for what was sent to be read: a reset takes away what a client has not taken yet
@@ -54,9 +55,9 @@ class Loopback:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         proxy = Proxy(_Resetting(self._transport), self._routes)
 
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            _reset.set(scope["extensions"][RESET]["reset"])
-            await proxy(scope, receive, send)
+        async def app(incoming: Incoming) -> None:
+            _reset.set(incoming.reset)
+            await proxy(incoming)
 
         server = Server(app, HOST, 0, on_drain=proxy.shutdown)
         await server.start()

@@ -15,14 +15,17 @@ from typing import Protocol
 import msgspec
 
 from recorder.events import Outcome
-from recorder.heads import ExchangeEnd, RequestEnd, RequestHead
+from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.records import Gap, Mark
 
 log = logging.getLogger(__name__)
 
 
 class Tape(Protocol):
-    """Where the records of one exchange go: `recorder.journal.JournalExchange`, with `later` and `write_all` too."""
+    """Where the records of one exchange go: `recorder.journal.JournalExchange`.
+
+    That has more: `later`, `write_all`, and an `end` that takes the last chunk with it.
+    """
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None: ...
 
@@ -50,10 +53,12 @@ class Kept:
         self._lost_chunks = self._lost_bytes = 0
         self._failure: str | None = None
         self._request_ended = self._ended = False
+        self._write_all: Callable[[int, list[tuple[Mark, bytes]]], None] | None = None
         self._later: Callable[[int, bytes, Sink], bool] | None = None
         self._flush: Callable[[], None] | None = None
         try:
             self._tape = journal.exchange()
+            self._write_all = getattr(self._tape, "write_all", None)
             self._later = getattr(self._tape, "later", None)
             self._flush = getattr(journal, "flush", None)
         except Exception as error:
@@ -61,8 +66,7 @@ class Kept:
 
     def request(self, build: Callable[[], RequestHead], body: bytes) -> None:
         """Keep a request that has come whole."""
-        write_all = getattr(self._tape, "write_all", None)
-        if write_all is None:
+        if self._write_all is None:
             self.head(Mark.REQUEST, build)
             if body:
                 self.keep_request(body)
@@ -71,9 +75,22 @@ class Kept:
         self._request_ended = True
         try:
             bodies = [(Mark.REQUEST_BODY, body)] if body else []
-            write_all(self._clock_ns(), [(Mark.REQUEST, msgspec.json.encode(build())), *bodies, _COMPLETE])
+            self._write_all(self._clock_ns(), [(Mark.REQUEST, msgspec.json.encode(build())), *bodies, _COMPLETE])
         except Exception as error:
             self._fail(error)
+
+    def response(self, build: Callable[[], ResponseHead], begun: bytes) -> None:
+        """Keep the head of a response, and what of its body came with it."""
+        if self._write_all is None or not begun:
+            self.head(Mark.RESPONSE, build)
+            if begun:
+                self.keep_response(begun)
+            return
+        try:
+            self._write_all(self._clock_ns(), [(Mark.RESPONSE, msgspec.json.encode(build())), (Mark.CHUNK, begun)])
+        except Exception as error:
+            self._fail(error)
+            self._lose(begun)
 
     def head(self, mark: Mark, build: Callable[[], msgspec.Struct]) -> None:
         """Keep a record of which there is one."""
@@ -87,8 +104,7 @@ class Kept:
     def keep_response(self, data: bytes) -> None:
         """Keep a chunk of the response body. After the first that was lost, the others are counted only."""
         if self._lost_chunks or not self._write(Mark.CHUNK, lambda: data):
-            self._lost_chunks += 1
-            self._lost_bytes += len(data)
+            self._lose(data)
 
     def passing(self, sink: Sink) -> Sink:
         """What keeps a chunk of the response body, and hands it to `sink` then."""
@@ -113,21 +129,29 @@ class Kept:
             self._request_ended = True
             self.head(Mark.REQUEST_END, lambda: RequestEnd(complete and self._failure is None))
 
-    def end(self, outcome: Outcome, error: str | None = None) -> None:
-        """The exchange is over. Only the first call counts."""
+    def end(self, outcome: Outcome, error: str | None = None, last: bytes = b"") -> None:
+        """The exchange is over, with `last` of the response body. Only the first call counts."""
         if self._ended:
             return
         self._ended = True
         self.request_end(complete=False)
+        if last and (self._write_all is None or self._lost_chunks):
+            self.keep_response(last)
+            last = b""
         try:
             assert self._tape is not None
             now_ns = self._clock_ns()
             if self._lost_chunks:
                 gap = Gap(Mark.CHUNK, self._lost_chunks, self._lost_bytes, "", now_ns, now_ns, self._failure or "")
                 self._tape.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
-            self._tape.end(now_ns, msgspec.json.encode(ExchangeEnd(outcome, error or self._failure)))
+            said = msgspec.json.encode(ExchangeEnd(outcome, error or self._failure))
+            self._tape.end(now_ns, said, *([last] if last else []))
         except Exception as error_here:
             self._fail(error_here)
+
+    def _lose(self, data: bytes) -> None:
+        self._lost_chunks += 1
+        self._lost_bytes += len(data)
 
     def _write(self, mark: Mark, payload: Callable[[], bytes]) -> bool:
         try:

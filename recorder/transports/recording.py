@@ -70,9 +70,13 @@ class RecordingTransport:
             recording.end(*_ending(error, request))
             raise
         recording.request_end(complete=False)
-        recording.head(Mark.RESPONSE, lambda: _response_head(response))
-        kept = _PumpedBody if hasattr(response.stream, "pump") else _ResponseBody
-        response.stream = kept(response.stream, recording, request)
+        if hasattr(response.stream, "pump"):
+            begun = response.stream.begun()
+            recording.response(lambda: _response_head(response), begun)
+            response.stream = _PumpedBody(response.stream, recording, request, begun)
+        else:
+            recording.head(Mark.RESPONSE, lambda: _response_head(response))
+            response.stream = _ResponseBody(response.stream, recording, request)
         return response
 
     async def aclose(self) -> None:
@@ -154,16 +158,34 @@ class _ResponseBody:
 
 
 class _PumpedBody(_ResponseBody):
-    """One that comes by itself."""
+    """One that comes by itself, and has begun to."""
 
-    async def pump(self, sink: Sink, flow: Any) -> None:
-        """Have each chunk handed to `sink` when it is in the journal, those of one turn of the loop together."""
+    def __init__(self, inner: Any, recording: Kept, request: Any, begun: bytes) -> None:
+        super().__init__(inner, recording, request)
+        self._begun = begun
+
+    def begun(self) -> bytes:
+        """What came with the head, and is in the journal."""
+        begun, self._begun = self._begun, b""
+        return begun
+
+    async def __anext__(self) -> bytes:
+        return self.begun() or await super().__anext__()
+
+    async def pump(self, sink: Sink, flow: Any) -> bytes:
+        """Have each chunk handed to `sink` when it is in the journal, those of one turn of the loop together.
+
+        Returns what came with the end.
+        """
+        if self._begun:
+            sink(self.begun())
         try:
-            await self._inner.pump(self._recording.passing(sink), flow)
+            last: bytes = await self._inner.pump(self._recording.passing(sink), flow)
         except Exception as error:
             self._recording.end(*_ending(error, self._request))
             raise
-        self._recording.end("eof")
+        self._recording.end("eof", last=last)
+        return last
 
 
 def _ending(error: BaseException, request: Any) -> tuple[Outcome, str | None]:

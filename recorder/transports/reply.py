@@ -13,7 +13,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import httptools
 
@@ -63,7 +63,7 @@ class Reply:
 
     def __init__(self, connection: Carrier, is_head: bool) -> None:
         self._connection, self._is_head = connection, is_head
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENCIES)
         self._reading: list[bytes] = []  # of the body, from one read of the socket
         self._held: list[bytes] = []
@@ -98,20 +98,28 @@ class Reply:
             if self._ended:
                 return b""
             await self._wait()
+        return self._taken()
+
+    def _taken(self) -> bytes:
         data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
         self._held.clear()
         self._held_bytes = 0
         self._resume()
         return data
 
-    async def pump(self, sink: Sink, flow: Flow) -> None:
-        """Have each piece of the body handed to `sink` as it is read from the socket, to its end. Raises like `read`.
+    def begun(self) -> bytes:
+        """What of the body has come already; may be empty."""
+        return self._taken() if self._held else b""
 
-        While `flow` is paused nothing more is read; what one read brings is handed on whole.
+    async def pump(self, sink: Sink, flow: Flow) -> bytes:
+        """Have each piece of the body handed to `sink` as it is read from the socket. Raises like `read`.
+
+        Returns the piece that came together with the end, which may be empty. While `flow` is paused nothing more is
+        read; what one read brings is handed on whole.
         """
+        if self._held and not self._ended:
+            sink(self._taken())
         self._sink, self._flow = sink, flow
-        if self._held:
-            sink(await self.read())
         while self._ending is None and not self._ended:
             if flow.write_paused:
                 await flow.drain()
@@ -120,6 +128,7 @@ class Reply:
                 await self._wait()
         if self._ending is not None:
             raise self._ending
+        return self.begun()
 
     def is_reusable(self) -> bool:
         """Whether the connection has nothing left of this exchange, in either direction."""
@@ -131,6 +140,7 @@ class Reply:
         if self.upload is not None and not self.upload.done():
             self.upload.cancel()
         self._connection.release(self)
+        self._sink = self._flow = self._parser = None  # each of which knows this reply: no garbage for the collector
 
     # -- from the connection
 
@@ -184,7 +194,7 @@ class Reply:
             return False
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
-        if self._sink is not None and self._flow is not None:
+        if self._sink is not None and self._flow is not None and not self._ended:
             self._sink(data)
             if self._flow.write_paused:
                 self._pause()

@@ -84,9 +84,16 @@ class _Body:
             raise StopAsyncIteration
         return data
 
-    async def pump(self, sink: Sink, flow: Flow) -> None:
-        """Instead of iterating: each read is handed to `sink` at once, without a task in between."""
-        await self._reply.pump(sink, flow)
+    def begun(self) -> bytes:
+        """What has come already, with the head."""
+        return self._reply.begun()
+
+    async def pump(self, sink: Sink, flow: Flow) -> bytes:
+        """Instead of iterating: each read is handed to `sink` at once, without a task in between.
+
+        Returns the last one, if it came with the end.
+        """
+        return await self._reply.pump(sink, flow)
 
     async def aclose(self) -> None:
         """Let go of the connection: kept for the next request if the body was read to its end, else closed."""

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recorder import direct
 from recorder.errors import UpstreamError
+from recorder.incoming import Incoming
 from recorder.journal import JournalExchange
 from recorder.transports.recording import RecordingTransport
 from tests import proxied, serving, test_proxy_endings, test_schema, test_verify
@@ -88,7 +88,7 @@ def drop_on_full(patch: Patch) -> None:
 
 def deaf(patch: Patch) -> None:
     """Nobody notices that a client has left."""
-    patch.setattr(direct.Direct, "when_gone", lambda *_: None)
+    patch.setattr(Incoming, "lost", lambda _: None)
 
 
 class _Polite:

@@ -12,6 +12,7 @@ from recorder import admission, redaction
 from recorder.assembly import Assembler
 from recorder.capture import Capture
 from recorder.cassettes import Entry, Names
+from recorder.clients import _is_framed
 from recorder.commands.files import cassette_in
 from recorder.dialects import DIALECTS
 from recorder.errors import RecorderError, UsageError
@@ -21,7 +22,6 @@ from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.records import MAGIC, START, Mark, Record, encode
 from recorder.routing import Routes, parse_upstream
 from recorder.segments import JournalReader, segment_name
-from recorder.server import _is_framed
 from recorder.sse import FRAME_LIMIT, Piece, Splitter, parse
 from recorder.verifying import Verifier
 from tests.log_rows import START_NS, make_id

@@ -1,0 +1,255 @@
+"""The clients of a server: their connections, and on each of them requests, one after another.
+
+HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this file:
+
+* A request is somebody's only if everybody who reads its head finds the same end of it; what is not, is a 400.
+* The head of a request is bounded: its size, its headers, its time. What comes after it costs no timer.
+* A body that nobody takes is held back in the kernel, and so are requests behind those that wait already.
+* That a client has gone is seen at once, whatever it has sent: to see it, a connection is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import httptools
+
+from recorder.incoming import App, Headers, Incoming
+
+HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
+HEADERS = 100  # of a request: SDKs send about 25
+HEAD_S = 10.0  # from the first byte of a request to the last one of its head, which clients send in one piece
+KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
+HELD_BYTES = 64 * 2**10  # of a body that nobody takes: then the socket is not read, and TCP holds the client back
+PIPELINED = 16  # requests behind the one that is being answered: more than any client sends at once
+
+_DISGUISED = frozenset({b"transfer_encoding", b"content_length"})
+_BAD_REQUEST = b"Invalid HTTP request received."
+_REFUSAL = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+    b"connection: close\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST)
+)
+
+
+class Clients:
+    """Who is connected, and what is being answered."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.connections: set[Connection] = set()
+        self.answering: set[Incoming] = set()
+
+    async def answer(self, incoming: Incoming) -> None:
+        try:
+            await incoming.answer(self.app)
+        finally:
+            self.answering.discard(incoming)
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection."""
+
+    def __init__(self, clients: Clients, loop: asyncio.AbstractEventLoop) -> None:
+        self._clients, self._loop = clients, loop
+        self._parser = httptools.HttpRequestParser(self)
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # whoever closes may have pipelined before
+        self._answering: Incoming | None = None
+        self._waiting: deque[Incoming] = deque()
+        self._coming: Incoming | None = None  # whose body is being read, or was read last
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_in_head = self._is_held = self._is_deaf = False
+        self._head_bytes = 0
+        self._url = b""
+        self._headers: Headers = []
+        self._drained: asyncio.Future[None] | None = None
+        self.transport: Any = None
+        self.write_paused = False
+
+    def shut_down(self) -> None:
+        """Let go of it when the request that is being answered is."""
+        if self._answering is None:
+            self.transport.close()
+        else:
+            self._answering.closes = True
+
+    # -- what the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self._clients.connections.add(self)
+        self._wait(KEEP_ALIVE_S)  # for a first request as long as for the next one
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        was_in_head = self._is_in_head
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._is_deaf = True  # whatever comes now, it is not for us: that request is answered, and the last one
+        except httptools.HttpParserError:
+            self._refuse()
+        else:
+            if self._is_in_head and not (was_in_head and self._timer):
+                self._wait(HEAD_S)
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clients.connections.discard(self)
+        self._wait(None)
+        self._is_deaf = True
+        del self._parser  # which has this connection, and would keep it until the next collection
+        self._waiting.clear()
+        self._coming = None
+        self.resume_writing()
+        if self._answering is not None:
+            self._answering.lost()
+
+    # -- what a request calls
+
+    async def drain(self) -> None:
+        if self.write_paused:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await self._drained
+
+    def taken(self) -> None:
+        if self._is_held:
+            self._hold()
+
+    def answered(self, *, closes: bool) -> None:
+        self._answering = None
+        if closes or self._is_deaf:
+            self.transport.close()
+        elif self._waiting:
+            self._begin(self._waiting.popleft())
+        elif not self._is_in_head:  # of a next one, which has its time
+            self._wait(KEEP_ALIVE_S)
+        self._hold()
+
+    def reset(self) -> None:
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    # -- what the parser calls
+
+    def on_message_begin(self) -> None:
+        self._is_in_head = True
+        self._head_bytes, self._url, self._headers = 0, b"", []
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+        self._count(len(name) + len(value) + len(b": \r\n"))
+
+    def on_headers_complete(self) -> None:
+        parser, headers = self._parser, self._headers
+        version = parser.get_http_version()
+        if not _is_framed(headers, version):
+            raise ValueError("where the request ends cannot be told for certain")
+        url = httptools.parse_url(self._url)
+        url.path.decode("ascii")  # raises ValueError
+        self._is_in_head = False
+        self._wait(None)
+        incoming = Incoming(
+            self, parser.get_method().decode("ascii"), url.path, url.query or b"", headers, version=version
+        )
+        incoming.closes = version == "1.0" or not parser.should_keep_alive() or parser.should_upgrade()
+        incoming.expects = (b"expect", b"100-continue") in headers
+        self._coming = incoming
+        if self._answering is None:
+            self._begin(incoming)
+        else:
+            self._waiting.append(incoming)
+            self._hold()
+
+    def on_body(self, body: bytes) -> None:
+        if self._coming is not None:
+            self._coming.feed(body)
+            if self._coming.held_bytes > HELD_BYTES:
+                self._hold()
+
+    def on_message_complete(self) -> None:
+        if self._coming is not None:
+            self._coming.end()
+
+    # -- its own
+
+    def _begin(self, incoming: Incoming) -> None:
+        self._answering = incoming
+        self._clients.answering.add(incoming)
+        self._loop.create_task(self._clients.answer(incoming))
+
+    def _hold(self) -> None:
+        """Read on, or not."""
+        coming = self._coming
+        held = len(self._waiting) >= PIPELINED or (coming is not None and coming.held_bytes > HELD_BYTES)
+        if held != self._is_held and not self.transport.is_closing():
+            self._is_held = held
+            if held:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def _refuse(self) -> None:
+        """It is no HTTP. Where another request is being answered there is no place for a response: it is cut off."""
+        self._is_deaf = True
+        answering = self._answering
+        if answering is None or (answering.more and not answering.started):
+            self.transport.write(_REFUSAL)
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES or len(self._headers) > HEADERS:
+            raise ValueError("the head of the request is too large")  # which httptools makes a 400 of
+
+    def _wait(self, seconds: float | None) -> None:
+        """For a head, no longer than that; `None`: for nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self._loop.call_later(seconds, self._late)
+
+    def _late(self) -> None:
+        """No whole head has come. Of a request behind one that is being answered, it may take that much longer."""
+        self._timer = None
+        if self._answering is not None:
+            self._wait(HEAD_S)
+        else:
+            self.transport.close()
+
+
+def _is_framed(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether everybody who reads these headers finds the same end of the request (RFC 9112 section 6.3).
+
+    What httptools lets through: versions that have no headers, codings that not every server undoes or that HTTP/1.0
+    has not, and names that a server with variables for headers takes for others.
+    """
+    codings = []
+    for name, value in headers:
+        if name == b"transfer-encoding":
+            codings.append(value.lower())
+        elif name in _DISGUISED:
+            return False
+    if version not in ("1.0", "1.1"):
+        return False
+    return not codings or (codings == [b"chunked"] and version == "1.1")

@@ -1,0 +1,221 @@
+"""A request that has come from a client, and the way to answer it: what an app of ours is called with.
+
+Rules of this file:
+
+* A response that its app does not finish is never ended properly: the client must see that it is not whole.
+* What is sent goes to the connection at once, the head together with what there is of the body, the end with the last.
+* The app is cancelled when its client has gone. Nothing is raised for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+Headers = list[tuple[bytes, bytes]]
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110 section 5.6.2
+_NOT_IN_VALUES = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_BODILESS = frozenset({204, 304})
+_PHRASES = {int(status): status.phrase.encode() for status in http.HTTPStatus}
+
+
+class Connection(Protocol):
+    """Whom it came from. `write_paused` and `drain`: whether more can be sent, and to wait until it can."""
+
+    transport: Any
+    write_paused: bool
+
+    async def drain(self) -> None: ...
+
+    def taken(self) -> None:
+        """The app has taken what there was of a body."""
+
+    def answered(self, *, closes: bool) -> None:
+        """The response is whole; `closes`: it was the last of this connection."""
+
+    def reset(self) -> None:
+        """End with a RST."""
+
+
+class Incoming:
+    """One request, from its head on, and its response.
+
+    `path` and `query` are those of the target, in bytes, as they came; names in `headers` are in lower case.
+    """
+
+    __slots__ = (
+        *("_body", "_complete", "_connection", "_is_bodiless", "_is_chunked", "_is_old", "_left", "_task", "_waiter"),
+        *("closes", "expects", "flow", "gone", "headers", "held_bytes", "method", "more", "path", "query", "started"),
+    )
+
+    def __init__(
+        self, connection: Connection, method: str, path: bytes, query: bytes, headers: Headers, *, version: str
+    ) -> None:
+        self.method, self.path, self.query, self.headers = method, path, query, headers
+        self.flow = self._connection = connection
+        self.more = True  # of the request body is to come
+        self.expects = False  # a word before it sends the body (100 Continue)
+        self.closes = False  # the connection, once it is answered
+        self.started = self.gone = False
+        self.held_bytes = 0
+        self._body: list[bytes] = []
+        self._is_old = version == "1.0"
+        self._is_bodiless = self._is_chunked = self._complete = False
+        self._left: int | None = None  # of the response body, where its length is said
+        self._task: asyncio.Task[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    # -- for the app: the request
+
+    def take(self, limit_bytes: int) -> bytes | None:
+        """What was not read yet of the request body, if all of it has come, and it is no longer than that."""
+        return None if self.more or self.held_bytes > limit_bytes else self._taken()
+
+    async def read(self) -> bytes:
+        """The next piece of the request body; empty at its end. From a client that has gone nothing comes, ever."""
+        if self.expects and not self.started:
+            self.expects = False
+            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while self.more and not self._body:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        pieces, self._body, self.held_bytes = self._body, [], 0
+        self._connection.taken()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    # -- for the app: the response
+
+    def start(self, status: int, headers: Headers, *, reason: bytes | None = None, first: bytes = b"") -> None:
+        """Send the head, and `first` of the body with it. Without a reason phrase it is that of the standard.
+
+        Raises `ValueError`, and sends nothing, if a header has what none can have.
+        """
+        head = self._head(status, headers, _PHRASES.get(status, b"") if reason is None else reason)
+        self.started = True
+        self._send(head + self._framed(first) if first else head)
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body. Does not raise. A body that is longer than its Content-Length is cut off."""
+        if data:
+            self._send(self._framed(data))
+
+    def finish(self, last: bytes = b"") -> None:
+        """Send the last piece, and the end. A body that is shorter than its Content-Length has none."""
+        data = self._framed(last) if last else b""
+        if self._is_chunked:
+            data += b"0\r\n\r\n"
+        if data:
+            self._send(data)
+        if not self._left:
+            self._complete = True
+            self._body, self.held_bytes = [], 0
+            self._connection.answered(closes=self.closes)
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """A whole response of our own, with its length."""
+        self.start(status, [*headers, (b"content-length", b"%d" % len(body))], first=body)
+        self.finish()
+
+    def reset(self) -> None:
+        """Break off as an upstream does that breaks down: what was sent is all that there is."""
+        self._connection.reset()
+
+    def _head(self, status: int, headers: Headers, reason: bytes) -> bytes:
+        for name, value in headers:
+            if not _NAME.fullmatch(name) or _NOT_IN_VALUES.search(value):
+                raise ValueError("a header of the response has a character that none can have")
+        known = {name.lower(): value for name, value in headers}
+        lines = [b"HTTP/1.1 %d %b\r\n" % (status, reason), *[b"%b: %b\r\n" % header for header in headers]]
+        if self.method == "HEAD" or status in _BODILESS:
+            self._is_bodiless = True
+        elif b"content-length" in known:
+            self._left = int(known[b"content-length"])
+        elif self._is_old:
+            self.closes = True  # which is the end of the body
+        else:
+            self._is_chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if b"close" in known.get(b"connection", b"").lower():
+            self.closes = True
+        elif self.closes or self.expects:  # who waits for that word, and hears another, sends the body or does not
+            self.closes = True
+            lines.append(b"connection: close\r\n")
+        return b"".join([*lines, b"\r\n"])
+
+    def _framed(self, data: bytes) -> bytes:
+        if self._is_chunked:
+            return b"%x\r\n%b\r\n" % (len(data), data)
+        if self._is_bodiless:
+            return b""
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self._connection.transport.abort()
+                return b""
+        return data
+
+    def _send(self, data: bytes) -> None:
+        transport = self._connection.transport
+        if not transport.is_closing():
+            transport.write(data)
+
+    # -- for the connection
+
+    def feed(self, data: bytes) -> None:
+        """A piece of the request body; after the response nobody wants it."""
+        if not self._complete:
+            self._body.append(data)
+            self.held_bytes += len(data)
+            self._wake()
+
+    def end(self) -> None:
+        """The request body is whole."""
+        self.more = self.expects = False
+        self._wake()
+
+    def lost(self) -> None:
+        """The client has gone."""
+        self.gone = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def answer(self, app: App) -> None:
+        """Have it answered. In a task of its own."""
+        self._task = asyncio.current_task()
+        if self.gone and self._task is not None:  # before its turn came: what was asked for is seen all the same
+            self._task.cancel()
+        try:
+            await app(self)
+        except Exception as error:
+            log.error("a request could not be answered: %s", type(error).__name__, exc_info=error)
+            if not self.started:
+                self.respond(500, [(b"connection", b"close")], b"Internal Server Error")
+        finally:
+            self._task = None
+            if not self._complete and not self.gone:
+                self._break_off()
+
+    def _break_off(self) -> None:
+        if self.started and self._left is None and not self._is_chunked and not self._is_bodiless:
+            self._connection.reset()  # closing would be the end of that body
+        else:
+            self._connection.transport.close()
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+App = Callable[[Incoming], Awaitable[None]]
+"""Answers a request. One that returns, or raises, without having finished breaks the response off."""
