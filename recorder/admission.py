@@ -24,6 +24,8 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 ANY_HOST = "*"
 """A name that stands for every one: for a server whose clients show a token, which no web page has."""
 
+_DISGUISED = frozenset({b"transfer_encoding", b"content_length"})
+
 TOKEN_HEADER = b"x-recorder-token"
 _TOKEN_PATH = re.compile(rb"/t/([^/?]*)(?=/|$)")
 
@@ -85,6 +87,23 @@ def without_token(token: bytes, path: bytes, headers: Headers) -> Shown | Refusa
 def too_large(limit_bytes: int) -> Refusal:
     size = f"{limit_bytes / 2**20:g} MiB"
     return Refusal(413, "request_too_large", f"The request body is over the limit of {size}; see --max-body.")
+
+
+def is_framed(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether everybody who reads these headers finds the same end of the request (RFC 9112 section 6.3).
+
+    What httptools lets through: versions that have no headers, codings that not every server undoes or that HTTP/1.0
+    has not, and names that a server with variables for headers takes for others.
+    """
+    codings = []
+    for name, value in headers:
+        if name == b"transfer-encoding":
+            codings.append(value.lower())
+        elif name in _DISGUISED:
+            return False
+    if version not in ("1.0", "1.1"):
+        return False
+    return not codings or (codings == [b"chunked"] and version == "1.1")
 
 
 def _host(request: Request) -> Refusal | None:

@@ -5,20 +5,21 @@ HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this fil
 * A request is somebody's only if everybody who reads its head finds the same end of it; what is not, is a 400.
 * The head of a request is bounded: its size, its headers, its time. What comes after it costs no timer.
 * A body that nobody takes is held back in the kernel, and so are requests behind those that wait already.
-* That a client has gone is seen at once, whatever it has sent: to see it, a connection is read.
+* A client that has gone is seen to, at once where its connection is read, soon where it is not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
 import httptools
 
+from recorder.admission import is_framed
 from recorder.incoming import App, Headers, Incoming
 
 HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
@@ -26,9 +27,11 @@ HEADERS = 100  # of a request: SDKs send about 25
 HEAD_S = 10.0  # from the first byte of a request to the last one of its head, which clients send in one piece
 KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
 HELD_BYTES = 64 * 2**10  # of a body that nobody takes: then the socket is not read, and TCP holds the client back
+LOOK_S = 1.0  # between looks whether a client has gone that is not read, and so would not be seen to
 PIPELINED = 16  # requests behind the one that is being answered: more than any client sends at once
 
-_DISGUISED = frozenset({b"transfer_encoding", b"content_length"})
+_GONE = getattr(select, "POLLRDHUP", 0)  # besides what is always told: a broken connection
+_FRAMING = frozenset({b"transfer-encoding", b"content-length"})
 _BAD_REQUEST = b"Invalid HTTP request received."
 _REFUSAL = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
@@ -56,14 +59,13 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, clients: Clients, loop: asyncio.AbstractEventLoop) -> None:
         self._clients, self._loop = clients, loop
-        self._parser = httptools.HttpRequestParser(self)
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # whoever closes may have pipelined before
+        self._parser = self._new_parser()
         self._answering: Incoming | None = None
         self._waiting: deque[Incoming] = deque()
         self._coming: Incoming | None = None  # whose body is being read, or was read last
         self._timer: asyncio.TimerHandle | None = None
-        self._is_in_head = self._is_held = self._is_deaf = False
-        self._head_bytes = 0
+        self._is_in_head = self._is_held = self._is_deaf = self._is_offered = self._is_declining = False
+        self._head_bytes = self._bodiless_bytes = 0
         self._url = b""
         self._headers: Headers = []
         self._drained: asyncio.Future[None] | None = None
@@ -88,15 +90,16 @@ class Connection(asyncio.Protocol):
         if self._is_deaf:
             return
         was_in_head = self._is_in_head
+        self._bodiless_bytes += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._is_deaf = True  # whatever comes now, it is not for us: that request is answered, and the last one
+            self._parse(data)
         except httptools.HttpParserError:
             self._refuse()
-        else:
-            if self._is_in_head and not (was_in_head and self._timer):
-                self._wait(HEAD_S)
+            return
+        if self._bodiless_bytes > 2 * HEAD_BYTES:  # of one header, or trailers, or what is said of chunks
+            self._refuse()
+        elif self._is_in_head and not (was_in_head and self._timer):
+            self._wait(HEAD_S)
 
     def pause_writing(self) -> None:
         self.write_paused = True
@@ -132,7 +135,7 @@ class Connection(asyncio.Protocol):
 
     def answered(self, *, closes: bool) -> None:
         self._answering = None
-        if closes or self._is_deaf:
+        if closes:
             self.transport.close()
         elif self._waiting:
             self._begin(self._waiting.popleft())
@@ -148,31 +151,41 @@ class Connection(asyncio.Protocol):
     # -- what the parser calls
 
     def on_message_begin(self) -> None:
+        if self._is_declining:
+            return
         self._is_in_head = True
         self._head_bytes, self._url, self._headers = 0, b"", []
 
     def on_url(self, url: bytes) -> None:
-        self._url += url
-        self._count(len(url))
+        if self._is_in_head:
+            self._url += url
+            self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_in_head:
+            return  # trailers are no part of the head
         self._headers.append((name.lower(), value))
         self._count(len(name) + len(value) + len(b": \r\n"))
 
     def on_headers_complete(self) -> None:
+        if not self._is_in_head:
+            return
         parser, headers = self._parser, self._headers
         version = parser.get_http_version()
-        if not _is_framed(headers, version):
+        if not is_framed(headers, version):
             raise ValueError("where the request ends cannot be told for certain")
         url = httptools.parse_url(self._url)
         url.path.decode("ascii")  # raises ValueError
         self._is_in_head = False
+        self._bodiless_bytes = 0
         self._wait(None)
         incoming = Incoming(
             self, parser.get_method().decode("ascii"), url.path, url.query or b"", headers, version=version
         )
-        incoming.closes = version == "1.0" or not parser.should_keep_alive() or parser.should_upgrade()
-        incoming.expects = (b"expect", b"100-continue") in headers
+        incoming.closes = version == "1.0" or not parser.should_keep_alive()
+        if version == "1.1":
+            incoming.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
+        self._is_offered = parser.should_upgrade()
         self._coming = incoming
         if self._answering is None:
             self._begin(incoming)
@@ -181,16 +194,41 @@ class Connection(asyncio.Protocol):
             self._hold()
 
     def on_body(self, body: bytes) -> None:
+        self._bodiless_bytes = 0
         if self._coming is not None:
             self._coming.feed(body)
             if self._coming.held_bytes > HELD_BYTES:
                 self._hold()
+            elif self._answering is None:  # what is left of one that is answered
+                self._wait(KEEP_ALIVE_S)
 
     def on_message_complete(self) -> None:
-        if self._coming is not None:
+        if self._coming is not None and not self._is_offered:
             self._coming.end()
 
     # -- its own
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # whoever closes may have pipelined before
+        return parser
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._decline()
+            self._parse(data[offer.args[0] :])
+
+    def _decline(self) -> None:
+        """Go on in HTTP/1.1, as whoever offers another protocol expects of those who do not know it: Java's client does
+        with each first request. The parser takes what follows for that protocol; it is the body of the request, as
+        another parser is told.
+        """
+        framing = [b"%b: %b\r\n" % header for header in self._headers if header[0] in _FRAMING]
+        self._parser, self._is_offered, self._is_declining = self._new_parser(), False, True
+        self._parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *framing, b"\r\n"]))
+        self._is_declining = False
 
     def _begin(self, incoming: Incoming) -> None:
         self._answering = incoming
@@ -205,14 +243,24 @@ class Connection(asyncio.Protocol):
             self._is_held = held
             if held:
                 self.transport.pause_reading()
+                self._loop.call_later(LOOK_S, self._look)
             else:
                 self.transport.resume_reading()
 
+    def _look(self) -> None:
+        """While it is not read: whether the client has gone."""
+        if self._is_held and not self.transport.is_closing():
+            poll = select.poll()
+            poll.register(self.transport.get_extra_info("socket").fileno(), _GONE)
+            if poll.poll(0):
+                self.transport.abort()
+            else:
+                self._loop.call_later(LOOK_S, self._look)
+
     def _refuse(self) -> None:
-        """It is no HTTP. Where another request is being answered there is no place for a response: it is cut off."""
+        """It is no HTTP. In the middle of a response there is no place for another one: it is cut off."""
         self._is_deaf = True
-        answering = self._answering
-        if answering is None or (answering.more and not answering.started):
+        if self._answering is None or not self._answering.started:
             self.transport.write(_REFUSAL)
             self.transport.close()
         else:
@@ -236,20 +284,3 @@ class Connection(asyncio.Protocol):
             self._wait(HEAD_S)
         else:
             self.transport.close()
-
-
-def _is_framed(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
-    """Whether everybody who reads these headers finds the same end of the request (RFC 9112 section 6.3).
-
-    What httptools lets through: versions that have no headers, codings that not every server undoes or that HTTP/1.0
-    has not, and names that a server with variables for headers takes for others.
-    """
-    codings = []
-    for name, value in headers:
-        if name == b"transfer-encoding":
-            codings.append(value.lower())
-        elif name in _DISGUISED:
-            return False
-    if version not in ("1.0", "1.1"):
-        return False
-    return not codings or (codings == [b"chunked"] and version == "1.1")

@@ -82,7 +82,7 @@ class Incoming:
         """The next piece of the request body; empty at its end. From a client that has gone nothing comes, ever."""
         if self.expects and not self.started:
             self.expects = False
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
         while self.more and not self._body:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -134,6 +134,8 @@ class Incoming:
         for name, value in headers:
             if not _NAME.fullmatch(name) or _NOT_IN_VALUES.search(value):
                 raise ValueError("a header of the response has a character that none can have")
+        if _NOT_IN_VALUES.search(reason):
+            raise ValueError("the reason phrase of the response has a character that none can have")
         known = {name.lower(): value for name, value in headers}
         lines = [b"HTTP/1.1 %d %b\r\n" % (status, reason), *[b"%b: %b\r\n" % header for header in headers]]
         if self.method == "HEAD" or status in _BODILESS:

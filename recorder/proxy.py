@@ -118,6 +118,9 @@ class Proxy:
             await _pass_on(upstream, incoming)
         except UpstreamError as error:  # upstream breaks
             log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
+            request.extensions.setdefault("outcome", error.outcome)  # for the record, if it has no end yet
+            if not incoming.started:
+                _respond(incoming, *_unreachable(route, error))
         finally:
             await upstream.stream.aclose()
 
@@ -173,11 +176,15 @@ async def _pass_on(upstream: Any, incoming: Incoming) -> None:
     stream = upstream.stream
     headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
     reason = upstream.extensions.get("reason_phrase", b"")
-    if hasattr(stream, "pump"):
-        incoming.start(upstream.status_code, headers, reason=reason, first=stream.begun())
+    is_pumped = hasattr(stream, "pump")
+    try:
+        first = stream.begun() if is_pumped else b""
+        incoming.start(upstream.status_code, headers, reason=reason, first=first)
+    except ValueError as error:
+        raise UpstreamError(str(error), "upstream_reset") from None
+    if is_pumped:
         incoming.finish(await stream.pump(incoming.write, incoming.flow))
         return
-    incoming.start(upstream.status_code, headers, reason=reason)
     async for chunk in stream:
         incoming.write(chunk)
         await incoming.flow.drain()

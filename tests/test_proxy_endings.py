@@ -26,6 +26,7 @@ from tests.sockets import (
     Send,
     Sleep,
     Stall,
+    answer,
     chunked,
     head,
     reset,
@@ -191,6 +192,17 @@ async def test_an_upstream_that_answers_nonsense_is_a_502(tmp_path: Path) -> Non
         response = await proxy.ask(get())
     assert response.status == b"502 Bad Gateway"
     assert b"did not answer in HTTP" in response.body
+
+
+@pytest.mark.parametrize("bad", [b"X-A: a\x01b", b"X-A: a\x7fb"])
+@on_uvloop
+async def test_a_header_that_cannot_be_passed_on_is_a_502(tmp_path: Path, bad: bytes) -> None:
+    async with ScriptedUpstream(answer(b"body", bad)) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        response = await proxy.ask(get())
+        (tape,) = proxy.tapes()
+    assert (response.status[:3], response.ending) == (b"502", "complete")
+    assert b"has a character that none can have" in response.body
+    assert (tape.body, tape.outcome) == (b"body", "upstream_reset")
 
 
 @on_uvloop

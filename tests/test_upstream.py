@@ -352,6 +352,34 @@ async def test_a_connection_with_anything_left_over_is_not_used_again(case: str)
 
 
 @both_loops
+async def test_a_client_that_has_taken_all_before_the_pump_has_its_turn_does_not_hold_it_up() -> None:
+    class Flow:
+        write_paused = False
+
+        async def drain(self) -> None:
+            raise AssertionError("it is not paused any more")
+
+        def resume(self) -> None:
+            self.write_paused = False
+
+    flow, loop, received = Flow(), asyncio.get_running_loop(), []
+
+    def sink(data: bytes) -> None:
+        received.append(data)
+        flow.write_paused = True
+        loop.call_soon(flow.resume)  # which is before the turn of the task that this chunk wakes
+
+    piece: list[Action] = [Send(chunked(b"x")), Sleep(0.01)]
+    script: list[Action] = [Send(STREAM_HEAD), *piece, *piece, *piece, Send(LAST_CHUNK)]
+    async with ScriptedUpstream(script) as upstream, transport() as client:
+        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        received.append(response.stream.begun())
+        received.append(await asyncio.wait_for(response.stream.pump(sink, flow), 5))
+        await response.stream.aclose()
+    assert b"".join(received) == b"xxx"
+
+
+@both_loops
 async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() -> None:
     """A server that answers before it has read the body would take its rest for the next request."""
 

@@ -106,9 +106,9 @@ class Connection(asyncio.Protocol):
         self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        if self._writable is not None:
-            self._writable.set_result(None)
-            self._writable = None
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():  # whoever waited for it may have been cancelled
+            writable.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True

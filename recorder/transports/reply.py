@@ -123,8 +123,8 @@ class Reply:
         while self._ending is None and not self._ended:
             if flow.write_paused:
                 await flow.drain()
-                self._resume()
             else:
+                self._resume()  # also where the client took it all before this task had its turn
                 await self._wait()
         if self._ending is not None:
             raise self._ending

@@ -12,7 +12,6 @@ from recorder import admission, redaction
 from recorder.assembly import Assembler
 from recorder.capture import Capture
 from recorder.cassettes import Entry, Names
-from recorder.clients import _is_framed
 from recorder.commands.files import cassette_in
 from recorder.dialects import DIALECTS
 from recorder.errors import RecorderError, UsageError
@@ -133,7 +132,7 @@ def heads(data: bytes) -> None:
     hosts = sum(name == b"host" for name, _ in headers)
     admission.refusal(method.decode("latin-1"), by_name, hosts, {"name.example"}, 2**20)
     admission.without_token(b"token", target, headers)
-    _is_framed(headers, "1.1")
+    admission.is_framed(headers, "1.1")
     redaction.target(target.decode("latin-1"))
     with suppress(UsageError):
         route = Routes().route(target.decode("latin-1"), headers)
