@@ -19,6 +19,7 @@ from recorder.schema import SEARCH, events, exchanges, sessions, tables_of
 
 AnySelect = Select[*tuple[Any, ...]]
 
+NAMED = 1_000  # sessions at most that a question names: each is a value, of which SQLite takes 32,766
 OPEN = "open"
 UNKNOWN = "unknown"  # the status of an end that cannot be read
 
@@ -82,7 +83,7 @@ _PROJECTED = SessionRow.__struct_fields__[SessionRow.__struct_fields__.index("ti
 _LISTS = ("models", "tools")  # of which the view makes one text
 
 _SEPARATOR = ", "
-_summary = table("session_summary", column("session_id"), *map(column, _PROJECTED))
+_summary = table("session_summary", column("session_id", sessions.c.session_id.type), *map(column, _PROJECTED))
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -137,17 +138,28 @@ let SQLite begin with the events: all of the session's.)
 
 
 class Listing:
-    """The newest sessions of those that are wanted: what to ask the database, and the rows of what it says."""
+    """The newest sessions of those that are wanted: what to ask the database, and the rows of what it says.
+
+    Ask `newest`, then what `about` gives, in one transaction.
+    """
 
     def __init__(self, wanted: Wanted, limit: int | None, engine: str = "sqlite") -> None:
-        newest = select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
-        chosen = newest.with_only_columns(sessions.c.session_id)
-        is_all = limit is None and wanted == Wanted()
-        self.statements: tuple[AnySelect, ...] = (
-            newest,
-            _LINES if is_all else _LINES.where(exchanges.c.session_id.in_(chosen)),
-            select(_summary) if is_all else select(_summary).where(_summary.c.session_id.in_(chosen)),
+        self.newest: AnySelect = (
+            select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
         )
+        self._is_all = limit is None and wanted == Wanted()
+
+    def about(self, found: Sequence[Any]) -> tuple[AnySelect, AnySelect]:
+        """The exchanges of the sessions that `newest` found, and what their projections come to.
+
+        A view is summed up for all sessions, unless the question itself names those that it is about.
+        """
+        chosen = self.newest.with_only_columns(sessions.c.session_id)
+        named: Any = [row.session_id for row in found] if len(found) <= NAMED else chosen
+        lines = _LINES if self._is_all else _LINES.where(exchanges.c.session_id.in_(chosen))
+        if self._is_all and len(found) > NAMED:
+            return lines, select(_summary)
+        return lines, select(_summary).where(_summary.c.session_id.in_(named))
 
     @staticmethod
     def rows(found: Iterable[Any], lines: Iterable[Any], told: Iterable[Any]) -> list[SessionRow]:

@@ -100,7 +100,8 @@ class Log:
         listing = Listing(wanted or Wanted(), limit, self._engine.dialect.name)
         with engines.translated(self.url):
             async with self._engine.connect() as connection:
-                rows, lines, told = [(await connection.execute(each)).all() for each in listing.statements]
+                rows = (await connection.execute(listing.newest)).all()
+                lines, told = [(await connection.execute(each)).all() for each in listing.about(rows)]
         return listing.rows(rows, lines, told)
 
     async def session(self, ref: str) -> Session:

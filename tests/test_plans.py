@@ -207,15 +207,25 @@ SEEKS = {
 }
 
 
-@pytest.mark.parametrize("question", SEEKS)
-def test_a_question_seeks_by_its_index(file: Path, question: str) -> None:
+def steps_in_file(file: Path, question: str) -> list[str]:
     with behind.connected(file) as connection:
-        steps = [
+        return [
             step[3]
             for statement, values in asked(file, question)
             for step in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)
         ]
+
+
+@pytest.mark.parametrize("question", SEEKS)
+def test_a_question_seeks_by_its_index(file: Path, question: str) -> None:
+    steps = steps_in_file(file, question)
     assert any(SEEKS[question] in step for step in steps), steps
+
+
+def test_a_list_of_sessions_sums_up_those_that_it_shows_and_no_others(file: Path) -> None:
+    of_summary = [step for step in steps_in_file(file, "sessions") if step.split()[1] == "s"]
+    assert "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (session_id=?)" in of_summary
+    assert [step for step in of_summary if step.startswith("SCAN")] == []
 
 
 def test_what_a_recorder_asks_while_it_writes_reads_no_events_of_others(file: Path) -> None:
