@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import shutil
 import socket
 import sqlite3
@@ -20,6 +21,7 @@ from recorder.segments import segment_name, segment_numbers
 
 START_S, SETTLE_S, STOP_S = 15.0, 60.0, 15.0
 POLL_S = 0.02
+PEERS = Path(__file__).parent / "peers"
 
 _NGINX = """
 worker_processes 1; daemon off; master_process off; error_log stderr error; pid {folder}/nginx.pid;
@@ -76,6 +78,7 @@ class _Program(NamedTuple):
     arguments: list[str]
     port: int | None = None  # else it prints its port
     database: Path | None = None
+    environment: dict[str, str] | None = None  # besides that of this process
 
 
 def _relay(upstream_port: int, folder: Path) -> _Program:
@@ -97,15 +100,30 @@ def _strict(upstream_port: int, folder: Path) -> _Program:
 
 
 def _nginx(upstream_port: int, folder: Path) -> _Program:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    port = _free_port()
     configuration = folder / "nginx.conf"
     configuration.write_text(_NGINX.format(folder=folder, upstream_port=upstream_port, port=port))
     return _Program([shutil.which("nginx") or "nginx", "-p", str(folder), "-c", str(configuration)], port)
 
 
+def _mitmproxy(upstream_port: int, folder: Path) -> _Program:
+    """As it is set up to pass streams on, with the addon that keeps their events."""
+    port = _free_port()
+    arguments = [shutil.which("mitmdump") or "mitmdump", "--quiet", "--set", f"confdir={folder}"]
+    arguments += ["--mode", f"reverse:http://127.0.0.1:{upstream_port}", "--listen-port", str(port)]
+    arguments += ["--listen-host", "127.0.0.1", "--scripts", str(PEERS / "mitmproxy_sqlite.py")]
+    return _Program(arguments, port, environment={"PEER_DATABASE": str(folder / "events.db")})
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
 _PROGRAMS: dict[str, Callable[[int, Path], _Program]] = {
     "nginx": _nginx,
+    "mitmproxy": _mitmproxy,
     "relay": _relay,
     "proxy": _proxy,
     "recording": _recording,
@@ -113,11 +131,12 @@ _PROGRAMS: dict[str, Callable[[int, Path], _Program]] = {
 }
 
 DIRECT = "direct"
+_IF_INSTALLED = {"nginx": "nginx", "mitmproxy": "mitmdump"}  # by the name of their programs
 
 
 def names() -> list[str]:
     """What can be measured here, in the order of the table."""
-    return [DIRECT, *(name for name in _PROGRAMS if name != "nginx" or shutil.which("nginx"))]
+    return [DIRECT, *(name for name in _PROGRAMS if shutil.which(_IF_INSTALLED.get(name, sys.executable)))]
 
 
 @contextlib.asynccontextmanager
@@ -128,7 +147,7 @@ async def running(name: str, upstream_port: int, folder: Path) -> AsyncIterator[
         return
     folder.mkdir()
     program = _PROGRAMS[name](upstream_port, folder)
-    process = _start(program.arguments)
+    process = _start(program)
     assert process.stdin is not None
     assert process.stdout is not None
     with process:
@@ -147,9 +166,10 @@ async def running(name: str, upstream_port: int, folder: Path) -> AsyncIterator[
     shutil.rmtree(folder)
 
 
-def _start(arguments: list[str]) -> subprocess.Popen[bytes]:
+def _start(program: _Program) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, **(program.environment or {})}
     with machine.on_core(machine.MEASURED_CORE):
-        return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return subprocess.Popen(program.arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
 async def _listens(port: int) -> None:
