@@ -10,7 +10,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     rounds: int = 5
     warm_up_s: float = 0.3  # of streams, and for how long they are measured then
-    window_s: float = 1.2
+    window_s: float = 0.9
     flat_events: int = 10_000  # in each of 16 streams
     rows: int = 50_000  # appended, and ingested
     replay_s: float = 2.0

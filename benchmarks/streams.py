@@ -60,22 +60,28 @@ class Scenario(NamedTuple):
 
 
 SCENARIOS = {
+    "paced1": Scenario(
+        title="1 stream, 50 events/s",
+        streams=1,
+        pace=lambda _: Paced(50, 1),
+        columns=(*_CPU, *_LATENCY, *_MEMORY),
+    ),
+    "paced10": Scenario(
+        title="10 streams, 50 events/s each",
+        streams=10,
+        pace=lambda _: Paced(50, 10),
+        columns=(*_CPU, *_LATENCY, *_MEMORY),
+    ),
     "paced100": Scenario(
         title="100 streams, 50 events/s each",
         streams=100,
         pace=lambda _: Paced(50, 100),
-        columns=(*_CPU, *_LATENCY),
+        columns=(*_CPU, *_LATENCY, *_MEMORY),
     ),
     "paced500": Scenario(
         title="500 streams, 50 events/s each",
         streams=500,
         pace=lambda _: Paced(50, 500),
-        columns=(*_CPU, *_LATENCY),
-    ),
-    "paced1": Scenario(
-        title="1 stream, 50 events/s",
-        streams=1,
-        pace=lambda _: Paced(50, 1),
         columns=(*_CPU, *_LATENCY),
     ),
     "paced1000": Scenario(
