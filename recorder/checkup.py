@@ -25,7 +25,7 @@ from recorder.readers import Reader
 from recorder.refolding import MADE, Refolding
 from recorder.schema import events
 from recorder.shared_rows import events_as_they_are
-from recorder.standing import SESSION_IDS, SESSION_IDS_OF_EVENTS, Standing, all_of, standing
+from recorder.standing import HAS, SESSION_IDS, SESSION_IDS_OF_EVENTS, Standing, all_of, standing
 from recorder.statements import Statement
 from recorder.verifying import Verifier
 
@@ -117,6 +117,10 @@ class Checkup:
         """Of all sessions of which there is a row anywhere, in order."""
         found = {row[0] for sql in (SESSION_IDS, SESSION_IDS_OF_EVENTS) for row in self._ask(sql)}
         return sorted(found)
+
+    def has(self, session_id: str) -> bool:
+        """Whether there is a row of that session anywhere."""
+        return bool(self._ask(HAS, {"id": session_id})[0][0])
 
     def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> Verified:
         """Read a session to its last event. `advance` is told of every page how many events it has."""

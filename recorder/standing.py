@@ -29,6 +29,9 @@ SESSION_IDS_OF_EVENTS = Statement("""WITH RECURSIVE found(session_id) AS (
     WHERE found.session_id IS NOT NULL
 ) SELECT session_id FROM found WHERE session_id IS NOT NULL""")
 
+_HERE = (f"EXISTS (SELECT 1 FROM {table.name} WHERE session_id = :id)" for table in (*LOG, *_PROJECTED))
+HAS = Statement(f"SELECT {' OR '.join(_HERE)}")
+
 
 def all_of(table: Table) -> str:
     return f"SELECT {', '.join(column.name for column in table.c)} FROM {table.name} WHERE session_id = :id"

@@ -22,6 +22,7 @@ from recorder.commands.journals import writer_at
 from recorder.commands.lastverify import LastVerify, keep
 from recorder.commands.output import echo, safe_text, with_json, write_json, write_line
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
+from recorder.events import ID_LENGTH, ids_beginning
 from recorder.log import Log
 from recorder.manifest import FIRST_LINE, Mark, difference, line, read
 
@@ -95,8 +96,12 @@ class _Run:
                     raise
 
     def _sessions(self, checkup: Checkup, told: Mapping[str, Mark]) -> Iterator[Verified]:
-        there = checkup.session_ids()
-        wanted = [self._found(ref, there) for ref in self._refs] or sorted({*there, *told})
+        if self._refs:
+            wanted = [self._found(ref, checkup) for ref in self._refs]
+            there = {session_id for session_id in wanted if checkup.has(session_id)}
+        else:
+            there = set(checkup.session_ids())
+            wanted = sorted({*there, *told})
         if not wanted:
             raise NotFoundError(f"There is nothing in {checkup.name} yet.")
         is_due = checkup.rebuild_is_due()
@@ -109,9 +114,11 @@ class _Run:
                     _compare(verified, told[session_id], session_id in there)
                 yield verified
 
-    def _found(self, ref: str, there: Sequence[str]) -> str:
+    def _found(self, ref: str, checkup: Checkup) -> str:
         """The id of a session that may have nothing left but its tombstone."""
-        return ref if ref in there else asyncio.run(_session_id(self._url, ref))
+        if len(ref) == ID_LENGTH and ids_beginning(ref) and checkup.has(ref):
+            return ref
+        return asyncio.run(_session_id(self._url, ref))
 
     def keep(self, verified: Sequence[Verified], findings: int) -> None:
         """When all was verified last, for `recorder doctor`: not in the database."""
