@@ -39,10 +39,10 @@ check: $(VENV)/.dev  ## ruff, mypy --strict, the layers
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tests.soak $(SOAK)
 
-bench: $(VENV)/.dev  ## ratios against references measured in the same run; writes JSON
+bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten minutes; writes JSON
 	$(BIN)/python -m benchmarks
 
-bench-quick: $(VENV)/.dev  ## the same with short measurements
+bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and without peers
 	$(BIN)/python -m benchmarks --quick
 
 clean:  ## remove what was made

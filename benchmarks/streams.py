@@ -135,7 +135,7 @@ async def _rounds(scenario: Scenario, settings: Settings) -> list[Round]:
             stack.callback(load.close)
             subjects = {
                 name: await stack.enter_async_context(running(name, upstream_port, Path(folder) / name))
-                for name in names()
+                for name in names(peers=settings.peers)
             }
             for _ in range(settings.rounds):
                 order = random.sample(list(subjects), len(subjects))

@@ -134,8 +134,10 @@ DIRECT = "direct"
 _IF_INSTALLED = {"nginx": "nginx", "mitmproxy": "mitmdump"}  # by the name of their programs
 
 
-def names() -> list[str]:
+def names(*, peers: bool = True) -> list[str]:
     """What can be measured here, in the order of the table."""
+    if not peers:
+        return [DIRECT, "relay", "proxy", "recording"]
     return [DIRECT, *(name for name in _PROGRAMS if shutil.which(_IF_INSTALLED.get(name, sys.executable)))]
 
 
