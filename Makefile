@@ -42,7 +42,7 @@ soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON
 bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten minutes; writes JSON
 	$(BIN)/python -m benchmarks
 
-bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and without peers
+bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer alternatives
 	$(BIN)/python -m benchmarks --quick
 
 clean:  ## remove what was made

@@ -54,7 +54,7 @@ BY_NAME = ("paced1", "paced10")  # only: how few streams cost is for who wants t
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Shorter, and without peers: under two minutes for all.")
+@click.option("--quick", is_flag=True, help="Shorter, and fewer alternatives: under two minutes for all.")
 @click.option("--only", type=click.Choice(list(BENCHMARKS)), multiple=True, help="This one; can be given many times.")
 @click.option("--rounds", type=click.IntRange(min=5), default=5, show_default=True)
 @click.option("--json", "path", type=click.Path(dir_okay=False, path_type=Path), help="[default: bench-DATE.json]")

@@ -28,13 +28,13 @@ class Panel(NamedTuple):
     hidden: tuple[str, ...] = ("direct",)
 
 
-QUICK = ("direct", "strict", "mitmproxy")  # beside a wait for the disk, or a core that is full, others are not seen
+OFF_SCALE = ("direct", "strict", "mitmproxy")  # beside a wait for the disk, or a core that is full, others are not seen
 
 PANELS = (
     Panel("CPU per event, 100 streams as fast as events arrive, against a raw relay", "closed100", "cpu_us/relay", "x"),
     Panel("CPU per request of 20 events, against a raw relay", "short", "request_us/relay", "x"),
-    Panel("added latency, 100 streams of 50 events/s, median", "paced100", "p50_us-direct", "µs", QUICK),
-    Panel("added latency, 500 streams of 50 events/s, p99", "paced500", "p99_us-direct", "µs", QUICK),
+    Panel("added latency, 100 streams of 50 events/s, median", "paced100", "p50_us-direct", "µs", OFF_SCALE),
+    Panel("added latency, 500 streams of 50 events/s, p99", "paced500", "p99_us-direct", "µs", OFF_SCALE),
 )
 
 

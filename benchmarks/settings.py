@@ -15,9 +15,7 @@ class Settings(msgspec.Struct, frozen=True):
     rows: int = 50_000  # appended, and ingested
     replay_s: float = 2.0
     exchanges: int = 10_000  # of the log whose sums are asked for
-    peers: bool = True  # nginx, mitmproxy and `strict` beside the relay and ours
+    few: bool = False  # alternatives: not nginx, mitmproxy and `strict`, only the relay and ours
 
 
-QUICK = Settings(
-    warm_up_s=0.05, window_s=0.12, flat_events=1_600, rows=5_000, replay_s=0.4, exchanges=1_000, peers=False
-)
+QUICK = Settings(warm_up_s=0.05, window_s=0.12, flat_events=1_600, rows=5_000, replay_s=0.4, exchanges=1_000, few=True)

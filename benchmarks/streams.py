@@ -59,37 +59,21 @@ class Scenario(NamedTuple):
     again: bool = False
 
 
+def _paced(streams: int, events_s: int) -> Scenario:
+    return Scenario(
+        title=f"{streams:,} stream{'s' * (streams > 1)}, {events_s} events/s{' each' * (streams > 1)}",
+        streams=streams,
+        pace=lambda _: Paced(events_s, streams),
+        columns=(*_CPU, *_LATENCY, *_MEMORY),
+    )
+
+
 SCENARIOS = {
-    "paced1": Scenario(
-        title="1 stream, 50 events/s",
-        streams=1,
-        pace=lambda _: Paced(50, 1),
-        columns=(*_CPU, *_LATENCY, *_MEMORY),
-    ),
-    "paced10": Scenario(
-        title="10 streams, 50 events/s each",
-        streams=10,
-        pace=lambda _: Paced(50, 10),
-        columns=(*_CPU, *_LATENCY, *_MEMORY),
-    ),
-    "paced100": Scenario(
-        title="100 streams, 50 events/s each",
-        streams=100,
-        pace=lambda _: Paced(50, 100),
-        columns=(*_CPU, *_LATENCY, *_MEMORY),
-    ),
-    "paced500": Scenario(
-        title="500 streams, 50 events/s each",
-        streams=500,
-        pace=lambda _: Paced(50, 500),
-        columns=(*_CPU, *_LATENCY),
-    ),
-    "paced1000": Scenario(
-        title="1,000 streams, 10 events/s each",
-        streams=1000,
-        pace=lambda _: Paced(10, 1000),
-        columns=(*_CPU, *_LATENCY, *_MEMORY),
-    ),
+    "paced1": _paced(1, 50),
+    "paced10": _paced(10, 50),
+    "paced100": _paced(100, 50),
+    "paced500": _paced(500, 50),
+    "paced1000": _paced(1000, 10),
     "closed100": Scenario(
         title="100 streams, the next event when the last has arrived",
         streams=100,
@@ -135,7 +119,7 @@ async def _rounds(scenario: Scenario, settings: Settings) -> list[Round]:
             stack.callback(load.close)
             subjects = {
                 name: await stack.enter_async_context(running(name, upstream_port, Path(folder) / name))
-                for name in names(peers=settings.peers)
+                for name in names(few=settings.few)
             }
             for _ in range(settings.rounds):
                 order = random.sample(list(subjects), len(subjects))

@@ -134,9 +134,9 @@ DIRECT = "direct"
 _IF_INSTALLED = {"nginx": "nginx", "mitmproxy": "mitmdump"}  # by the name of their programs
 
 
-def names(*, peers: bool = True) -> list[str]:
+def names(*, few: bool = False) -> list[str]:
     """What can be measured here, in the order of the table."""
-    if not peers:
+    if few:
         return [DIRECT, "relay", "proxy", "recording"]
     return [DIRECT, *(name for name in _PROGRAMS if shutil.which(_IF_INSTALLED.get(name, sys.executable)))]
 

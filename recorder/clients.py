@@ -64,7 +64,8 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[Incoming] = deque()
         self._coming: Incoming | None = None  # whose body is being read, or was read last
         self._timer: asyncio.TimerHandle | None = None
-        self._is_in_head = self._is_held = self._is_deaf = self._is_offered = self._is_declining = False
+        self._is_in_head = self._is_held = self._is_looking = self._is_deaf = False
+        self._is_offered = self._is_declining = False  # another protocol
         self._head_bytes = self._bodiless_bytes = 0
         self._url = b""
         self._headers: Headers = []
@@ -214,11 +215,15 @@ class Connection(asyncio.Protocol):
         return parser
 
     def _parse(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            self._decline()
-            self._parse(data[offer.args[0] :])
+        rest = memoryview(data)
+        while True:
+            try:
+                self._parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as offer:
+                self._decline()
+                rest = rest[offer.args[0] :]
+            else:
+                return
 
     def _decline(self) -> None:
         """Go on in HTTP/1.1, as whoever offers another protocol expects of those who do not know it: Java's client does
@@ -243,19 +248,26 @@ class Connection(asyncio.Protocol):
             self._is_held = held
             if held:
                 self.transport.pause_reading()
-                self._loop.call_later(LOOK_S, self._look)
+                self._look_later()
             else:
                 self.transport.resume_reading()
 
+    def _look_later(self) -> None:
+        """Once: an upload is held and read on again and again."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._loop.call_later(LOOK_S, self._look)
+
     def _look(self) -> None:
         """While it is not read: whether the client has gone."""
+        self._is_looking = False
         if self._is_held and not self.transport.is_closing():
             poll = select.poll()
             poll.register(self.transport.get_extra_info("socket").fileno(), _GONE)
             if poll.poll(0):
                 self.transport.abort()
             else:
-                self._loop.call_later(LOOK_S, self._look)
+                self._look_later()
 
     def _refuse(self) -> None:
         """It is no HTTP. In the middle of a response there is no place for another one: it is cut off."""

@@ -23,7 +23,7 @@ T = TypeVar("T")
 GRACE_S = 5.0
 LAST_WORDS_S = 1.0  # for ended streams to be recorded and their connections to close
 BACKLOG = 1024  # connections that wait to be accepted: a burst of agents, not a queue
-GARBAGE = 10_000  # objects between two collections, a few MiB: a request leaves some thirty behind
+GARBAGE = 10_000  # objects between two collections, a few MiB: a request leaves some five behind
 
 
 class Server:

@@ -124,16 +124,19 @@ async def test_what_nobody_takes_is_held_back(what: str) -> None:
     async def app(incoming: Incoming) -> None:
         asked.append(incoming)
         await go.wait()
-        incoming.respond(200, [], b"%d" % len(await incoming.read()))
+        while await incoming.read():
+            pass
+        incoming.respond(200, [], incoming.path)
 
-    requests = {"body": get("/a", method="POST", body=b"x" * 2**25), "requests": get("/a") * 200_000}
+    requests = {"body": get("/a", method="POST", body=b"x" * 2**23), "requests": get("/a") * 20_000}
     async with serving(app) as client, asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(client.send(requests[what]))
-        await eventually(lambda: len(asked) == 1)
-        await asyncio.sleep(0.2)
-        assert not sending.done()
-        assert asked[0].held_bytes < 2**20
-        sending.cancel()
+        await eventually(lambda: bool(asked) and not asked[0].flow.transport.is_reading())
+        assert (len(asked), asked[0].held_bytes < 2**20) == (1, True)
+        go.set()  # and from then on it is read again
+        for _ in range(1 if what == "body" else 20_000):
+            assert (await client.response()).body == b"/a"
+        await sending
 
 
 @on_uvloop
@@ -171,6 +174,19 @@ async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: s
             await asyncio.sleep(0.02)
             await client.send(request[cut:] + get("/b") + request)
             assert [(await client.response()).body for _ in range(3)] == [b"/a {}", b"/b ", b"/a {}"]
+
+
+@on_uvloop
+async def test_offers_in_a_row_are_all_declined() -> None:
+    """As many as one read takes, and more than Python has frames."""
+
+    async def app(incoming: Incoming) -> None:
+        incoming.respond(200, [], incoming.path)
+
+    async with serving(app) as client, asyncio.TaskGroup() as tasks:
+        tasks.create_task(client.send(get("/a", b"Connection: Upgrade", b"Upgrade: h2c") * 3_000))
+        for _ in range(3_000):
+            assert (await client.response()).body == b"/a"
 
 
 @on_uvloop
@@ -237,9 +253,10 @@ async def test_no_header_is_sent_that_is_read_as_something_else(header: tuple[by
 
 @on_uvloop
 async def test_an_app_ends_when_its_client_has_gone() -> None:
-    ended = asyncio.Event()
+    asked, ended = asyncio.Event(), asyncio.Event()
 
     async def app(incoming: Incoming) -> None:
+        asked.set()
         try:
             await incoming.read()
         finally:
@@ -247,7 +264,7 @@ async def test_an_app_ends_when_its_client_has_gone() -> None:
 
     async with serving(app) as client:
         await client.send(get("/a", b"Content-Length: 4", method="POST"))
-        await asyncio.sleep(0.05)
+        await asked.wait()
         client.socket.close()
         await asyncio.wait_for(ended.wait(), 2)
 

@@ -226,15 +226,20 @@ async def test_no_log_line_at_any_level_has_a_secret(
     async with (
         ScriptedUpstream(answer(b"{}", *_secret_headers(canaries))) as upstream,
         ScriptedUpstream(cut) as cutting,
+        ScriptedUpstream([Stall()]) as silent,
     ):
         more = [Upstream("dead", DEAD), Upstream("missing", upstream.base), Upstream("cut", cutting.base)]
+        more.append(Upstream("silent", silent.base))
         async with proxied(tmp_path, upstream.base, more=more) as proxy:
             for fate in FATES:
                 for request in _with_secrets(canaries, fate):
                     await _send(proxy.server.port, request)
             for request in _with_secrets(canaries, "answered"):
                 await _send(proxy.server.port, request.replace(b" /v1/", b" /cut/v1/"))
-    assert logging.WARNING in {record.levelno for record in caplog.records}
+                async with await proxy.connect() as client:  # which leaves
+                    await client.send(request.replace(b" /v1/", b" /silent/v1/"))
+            await eventually(lambda: proxy.server.open == 0)
+    assert {record.levelno for record in caplog.records} >= {logging.DEBUG, logging.WARNING}
     assert canaries.found(caplog.text.encode()) == []
     for path in tmp_path.rglob("*.seg"):
         assert canaries.found(path.read_bytes()) == []
