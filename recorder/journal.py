@@ -83,7 +83,7 @@ class Journal:
         self._segment = self._size = self._empty_bytes = self._used = self._exchanges = 0
         self._limit, self._segment_bytes = limit_bytes, segment_bytes
         self._measured_ns = 0
-        self._torn = self._closed = False
+        self._torn = self._closed = self._has_failed = False
         self._owing: deque[JournalExchange] = deque()
         self._waiting: list[tuple[JournalExchange, int, int, bytes, Then]] = []
         self._waiting_bytes = self._last_ns = 0
@@ -131,15 +131,14 @@ class Journal:
     def wait(self, exchange: JournalExchange, t_ns: int, payload: bytes, then: Then) -> bool:
         """Append a chunk, at once or with the next `flush`. Returns whether that is to be called.
 
-        One that comes alone would only be late: another turn of the loop costs more than the call that it saves.
+        One that comes alone would only be late: another turn of the loop costs more than the call that it saves. If
+        this raises, by a fault of ours, the chunk is neither written nor handed on.
         """
         is_alone = t_ns - self._last_ns > TURN_NS and not self._waiting
         self._last_ns = t_ns
         if is_alone:
-            try:
-                exchange.write(Mark.CHUNK, t_ns, payload)
-            finally:
-                then(payload)
+            exchange.write(Mark.CHUNK, t_ns, payload)
+            _hand_on(then, payload)
             return False
         self._waiting.append((exchange, _CHUNK, t_ns, payload, then))
         self._waiting_bytes += len(payload)
@@ -149,18 +148,23 @@ class Journal:
         return False
 
     def flush(self) -> None:
-        """Append the chunks that wait, with one call if nothing is in the way, then hand them on."""
+        """Append the chunks that wait, with one call if nothing is in the way, and hand each on. Does not raise.
+
+        Whatever becomes of the records, clients get their bytes.
+        """
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         try:
-            if len(waiting) == 1 or not self.write_together(waiting):
-                for exchange, _, t_ns, payload, _ in waiting:
-                    exchange.write(Mark.CHUNK, t_ns, payload)
-        finally:  # whatever becomes of the record, the client gets its bytes
-            for _, _, _, payload, then in waiting:
+            together = len(waiting) > 1 and self.write_together(waiting)
+        except Exception as error:  # a fault of ours: each chunk by itself then
+            self._report(error)
+            together = False
+        for exchange, _, t_ns, payload, then in waiting:
+            if not together:
                 try:
-                    then(payload)
-                except Exception:  # which it does not: but one client's trouble must never be another one's
-                    log.exception("a chunk could not be handed on")
+                    exchange.write(Mark.CHUNK, t_ns, payload)
+                except Exception as error:
+                    exchange.lose(t_ns, payload, error)
+            _hand_on(then, payload)
 
     def write_together(self, records: Sequence[tuple[JournalExchange, int, int, bytes, Then | None]]) -> bool:
         """Append records with one call. Returns whether that worked: what goes wrong leaves nothing behind, and is for
@@ -220,6 +224,12 @@ class Journal:
             os.close(descriptor)
         self._fd, self._closed = -1, True  # a late record is refused, and does not land in what gets this number next
         os.close(self._lock)
+
+    def _report(self, error: Exception) -> None:
+        """Log a fault of ours, the first only: there may be one with every chunk."""
+        if not self._has_failed:
+            self._has_failed = True
+            log.error("chunks could not be written together: %s", type(error).__name__, exc_info=error)
 
     def _rotate(self) -> bool:
         """Go on in a new segment; returns whether that worked. It gets its name when it can be read: a reader that sees
@@ -283,6 +293,13 @@ class Journal:
         self._used = sum(sizes)
         self._limit = min(self._limit_bytes, int((disk.f_bavail * disk.f_frsize + self._used) * FREE_SHARE))
         self._segment_bytes = min(self._longest_segment_bytes, self._limit // SEGMENTS)
+
+
+def _hand_on(then: Then, payload: bytes) -> None:
+    try:
+        then(payload)
+    except Exception:  # which it does not: but one client's trouble must never be another one's
+        log.exception("a chunk could not be handed on")
 
 
 def _to_disk(descriptor: int) -> None:

@@ -5,6 +5,7 @@ No file is known here: `recorder.journal` has it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
@@ -13,6 +14,8 @@ from typing import Protocol
 import msgspec
 
 from recorder.records import DATA_MARKS, RECORD_LIMIT, Gap, Mark
+
+log = logging.getLogger(__name__)
 
 Then = Callable[[bytes], None]
 """Takes a chunk that is in the journal now, and does not raise."""
@@ -63,7 +66,8 @@ class _Loss:
 
 
 class JournalExchange:
-    """What one exchange writes. No method raises, whatever the disk does.
+    """What one exchange writes. No method raises, whatever the disk does; a fault of the journal itself is a reason
+    for a gap, like a full disk, and logged once with its traceback.
 
     `later(t_ns, payload, then)` appends a chunk, at the latest with the next `Journal.flush`, and hands it to `then`.
     It returns whether that is to be called. Whatever is written before that call is written after the chunk.
@@ -74,6 +78,7 @@ class JournalExchange:
         self.owed: list[_Loss | tuple[Mark, int, bytes]] = []  # what must come first
         self.later = partial(journal.wait, self)
         self._journal = journal
+        self._has_failed = False
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
         """Append a record of this exchange, or count it as lost. Data over `RECORD_LIMIT` becomes several records."""
@@ -86,7 +91,7 @@ class JournalExchange:
         if self.owed and not self.pay():
             self._owe(mark, t_ns, payload, "the journal is at its bound")
             return
-        refusal = self._journal.write(self.number, mark, t_ns, payload)
+        refusal = self._append(mark, t_ns, payload)
         if refusal is not None:
             self._owe(mark, t_ns, payload, refusal)
 
@@ -95,7 +100,7 @@ class JournalExchange:
         if self._journal.is_waiting:
             self._journal.flush()
         told = [(self, mark, t_ns, payload, None) for mark, payload in records]
-        if not self._journal.write_together(told):
+        if not self._append_together(told):
             for _, mark, _, payload, _ in told:
                 self.write(mark, t_ns, payload)
 
@@ -105,7 +110,7 @@ class JournalExchange:
             self._journal.flush()
         self._journal.settle()
         chunks = [(self, Mark.CHUNK, t_ns, last, None)] if last else []
-        if self._journal.write_together([*chunks, (self, Mark.END, t_ns, payload, None)]):
+        if self._append_together([*chunks, (self, Mark.END, t_ns, payload, None)]):
             return
         if last:
             self.write(Mark.CHUNK, t_ns, last)
@@ -119,10 +124,35 @@ class JournalExchange:
             first = self.owed[0]
             if isinstance(first, _Loss) and len(self.owed) == 1 and self._journal.full:
                 return False  # the next chunk will be lost too: one gap, not one a chunk
-            if self._journal.write(self.number, *(first.record() if isinstance(first, _Loss) else first)) is not None:
+            if self._append(*(first.record() if isinstance(first, _Loss) else first)) is not None:
                 return False
             del self.owed[0]
         return True
+
+    def lose(self, t_ns: int, data: bytes, error: Exception) -> None:
+        """Count a chunk that a fault of ours kept out of the journal."""
+        self._owe(Mark.CHUNK, t_ns, data, self._fault(error))
+
+    def _append(self, mark: Mark, t_ns: int, payload: bytes) -> str | None:
+        try:
+            return self._journal.write(self.number, mark, t_ns, payload)
+        except Exception as error:
+            return self._fault(error)
+
+    def _append_together(self, records: Sequence[tuple[JournalExchange, int, int, bytes, Then | None]]) -> bool:
+        try:
+            return self._journal.write_together(records)
+        except Exception as error:
+            self._fault(error)
+            return False
+
+    def _fault(self, error: Exception) -> str:
+        """Log a fault of ours, the first of this exchange; return the reason that its gap gives."""
+        reason = f"the recording failed: {type(error).__name__}"
+        if not self._has_failed:
+            self._has_failed = True
+            log.error("a chunk could not be recorded: %s", reason, exc_info=error)
+        return reason
 
     def _owe(self, mark: Mark, t_ns: int, payload: bytes, reason: str) -> None:
         if mark not in DATA_MARKS:

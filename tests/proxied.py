@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from recorder.records import Mark
 from recorder.routing import Routes, Upstream
 from recorder.segments import JournalReader
 from recorder.server import Server
+from recorder.transports.durable import DurableTransport
 from recorder.transports.recording import RecordingTransport
 from recorder.transports.upstream import UpstreamTransport
 from tests.sockets import RawClient, RawResponse
@@ -83,10 +85,15 @@ async def proxied(
     more: Iterable[Upstream] = (),
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     journal_bytes: int = LIMIT_BYTES,
+    strict: bool = False,
+    clock_ns: Callable[[], int] = time.monotonic_ns,
 ) -> AsyncIterator[Proxied]:
     """A proxy before the upstream at `base`, recording into `folder`."""
-    journal, upstream = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes), UpstreamTransport()
-    recording = RecordingTransport(upstream, journal)
+    journal = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes, durable=strict)
+    upstream = UpstreamTransport()
+    recording: Any = RecordingTransport(upstream, journal, clock_ns=clock_ns)
+    if strict:
+        recording = DurableTransport(recording, journal)
     proxy = Proxy(recording, Routes([Upstream("openai", base), *more]), body_limit_bytes=body_limit_bytes)
     server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
     await server.start()
@@ -94,5 +101,5 @@ async def proxied(
         yield Proxied(server, proxy, journal.directory)
     finally:
         await server.stop(0)
-        await upstream.aclose()
+        await recording.aclose()
         journal.close()

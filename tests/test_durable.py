@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ import pytest
 from recorder.journal import Journal
 from recorder.transports.durable import DurableTransport
 from recorder.transports.recording import RecordingTransport
+from tests.loops import on_uvloop
+from tests.proxied import get, proxied
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
 from tests.test_recording import Echo
 
 CHUNKS = [b"%d" % number * 100 for number in range(20)]
@@ -82,6 +86,29 @@ async def test_what_a_client_has_is_on_the_disk_and_so_is_the_end(disk: Disk, jo
     assert chunks == CHUNKS
     assert len(list(journal.directory.glob("*.seg"))) > 2, "finished segments are synced too"
     await strict.aclose()
+
+
+@on_uvloop
+async def test_what_a_client_of_the_real_server_has_is_on_the_disk(disk: Disk, tmp_path: Path) -> None:
+    """With the real upstream, whose reads go to the client without a task in between where nothing is synced."""
+    sent = [asyncio.Event() for _ in CHUNKS]
+    steps: list[list[Action]] = [[Wait(each), Send(chunked(chunk))] for each, chunk in zip(sent, CHUNKS, strict=True)]
+    ended = asyncio.Event()  # else the record of the end is on its way to the disk while the last chunk is looked at
+    script = [Send(STREAM_HEAD), *chain.from_iterable(steps), Wait(ended), Send(LAST_CHUNK)]
+    async with (
+        ScriptedUpstream(script) as upstream,
+        proxied(tmp_path, upstream.base, strict=True) as proxy,
+        await proxy.connect() as client,
+    ):
+        await client.send(get())
+        for event, chunk in zip(sent, CHUNKS, strict=True):
+            event.set()
+            await client.read_until(chunked(chunk))
+            assert disk.has_all_of(tmp_path / "journal" / "recorder")
+        ended.set()
+        await client.read_until(LAST_CHUNK)
+        assert disk.has_all_of(tmp_path / "journal" / "recorder")
+    assert disk.syncs >= len(CHUNKS)
 
 
 async def test_without_it_nothing_is_synced(disk: Disk, tmp_path: Path) -> None:

@@ -103,9 +103,10 @@ class _Syncs:
     def _sync(self) -> None:
         try:
             self._journal.sync()
-        except OSError as error:
+        except Exception as error:
             if not self._failed:
-                log.error("the journal cannot be synced (%s): a power cut may lose what clients saw", error.strerror)
+                reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+                log.error("the journal cannot be synced (%s): a power cut may lose what clients saw", reason)
             self._failed = True
 
     def _ended(self, *_: asyncio.Future[None]) -> None:

@@ -107,17 +107,31 @@ class Kept:
             self._lose(data)
 
     def passing(self, sink: Sink) -> Sink:
-        """What keeps a chunk of the response body, and hands it to `sink` then."""
-        later, flush, clock_ns = self._later, self._flush, self._clock_ns
-        if later is None or flush is None or self._lost_chunks:
+        """What keeps a chunk of the response body, and hands it to `sink` then. Once that failed it counts them."""
+        flush, clock_ns = self._flush, self._clock_ns
+        if self._later is None or flush is None or self._lost_chunks:
             return partial(self._pass_on, sink)
-        call_soon = asyncio.get_running_loop().call_soon
+        later, call_soon = self._later, asyncio.get_running_loop().call_soon
 
         def pass_on(data: bytes) -> None:
-            if later(clock_ns(), data, sink):
+            nonlocal later
+            try:
+                is_due = later(clock_ns(), data, sink)
+            except Exception as error:  # a fault of ours; `sink` does not have the chunk yet
+                self._fail(error)
+                self._lose(data)
+                later = self._count  # what comes now would stand in the log before the gap
+                sink(data)
+                return
+            if is_due:
                 call_soon(flush)
 
         return pass_on
+
+    def _count(self, _t_ns: int, data: bytes, sink: Sink) -> bool:
+        self._lose(data)
+        sink(data)
+        return False
 
     def _pass_on(self, sink: Sink, data: bytes) -> None:
         self.keep_response(data)
@@ -164,5 +178,5 @@ class Kept:
 
     def _fail(self, error: Exception) -> None:
         if self._failure is None:
-            log.error("recording of an exchange failed: %s", type(error).__name__)
+            log.error("recording of an exchange failed: %s", type(error).__name__, exc_info=error)
             self._failure = f"The recording of this exchange failed: {type(error).__name__}."

@@ -29,11 +29,14 @@ from recorder.events import BODY_KINDS
 from recorder.heads import GapRecord
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal, JournalExchange
+from recorder.messages import Request, Whole
 from recorder.records import DATA_MARKS, Mark
 from recorder.store import Store
 from recorder.transports.recording import RecordingTransport, new_id
+from recorder.transports.upstream import UpstreamTransport
 from tests.acceptance.logbook import Entry, assert_chained, entries
 from tests.iofaults import SHORT, Faults, on_disk
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
 from tests.test_ingest import COMPLETED
 from tests.test_recording import Echo
 
@@ -51,9 +54,11 @@ class Kind(NamedTuple):
 
     ingester: type[Ingester] = Ingester
     tape: type[JournalExchange] = JournalExchange
+    has_sockets: bool = False  # with the real upstream, whose reads go to the client without a task in between
 
 
 AS_IT_IS = Kind()
+OVER_SOCKETS = Kind(has_sockets=True)
 
 
 @pytest.fixture(autouse=True)
@@ -149,15 +154,23 @@ class Recording:
     async def _clients(self, journal: Journal, ingester: Ingester) -> None:
         names = [new_id() for _ in range(CLIENTS)]
         self.had = dict.fromkeys(names, b"")
-        running = [self._client(journal, *each) for each in zip(names, streams(1), strict=True)]
-        for step in range(CHUNKS + 2):
-            for stream in running:
-                await anext(stream, None)
-            if step == CHUNKS * 2 // 3:
-                self.calls_until_healed = self._faults.count
-                self._faults.heal()  # a loss that happens now cannot be told before there is room again
-            if step % 2:
-                ingester.step()
+        bodies = [[chunk for chunk in chunks if chunk] for chunks in streams(1)]
+        scripts = [Script(chunks) for chunks in bodies]
+        async with ScriptedUpstream(*(script.actions for script in scripts)) as upstream:
+            if self._kind.has_sockets:
+                running = [
+                    self._pumped(journal, upstream.base, *each) for each in zip(names, scripts, bodies, strict=True)
+                ]
+            else:
+                running = [self._client(journal, *each) for each in zip(names, bodies, strict=True)]
+            for step in range(CHUNKS + 2):
+                for stream in running:
+                    await anext(stream, None)
+                if step == CHUNKS * 2 // 3:
+                    self.calls_until_healed = self._faults.count
+                    self._faults.heal()  # a loss that happens now cannot be told before there is room again
+                if step % 2:
+                    ingester.step()
 
     async def _client(self, journal: Journal, name: str, chunks: Sequence[bytes]) -> AsyncIterator[None]:
         transport = RecordingTransport(Echo(*chunks), journal, make_id=iter([name, new_id()]).__next__)
@@ -166,6 +179,51 @@ class Recording:
             self.had[name] += chunk
             yield
         await response.stream.aclose()
+
+    async def _pumped(
+        self, journal: Journal, base: str, name: str, script: Script, chunks: Sequence[bytes]
+    ) -> AsyncIterator[None]:
+        transport = RecordingTransport(UpstreamTransport(), journal, make_id=iter([name, new_id()]).__next__)
+        request = Request("GET", httpx.URL(base), [(b"host", b"h")], Whole(b""), {"target": b"/v1/x"})
+        response = await transport.handle_async_request(request)
+        more, wanted = asyncio.Event(), 0
+
+        def sink(data: bytes) -> None:
+            self.had[name] += data
+            more.set()
+
+        pumping = asyncio.ensure_future(response.stream.pump(sink, Ready()))
+        for chunk, step in zip(chunks, script.steps, strict=True):
+            wanted += len(chunk)
+            step.set()
+            while len(self.had[name]) < wanted:
+                more.clear()
+                async with asyncio.timeout(60):
+                    await more.wait()
+            yield
+        script.end.set()
+        self.had[name] += await pumping
+        await response.stream.aclose()
+        await transport.aclose()
+
+
+class Script:
+    """A stream that is sent step by step, each when its event is set."""
+
+    def __init__(self, chunks: Sequence[bytes]) -> None:
+        self.steps, self.end = [asyncio.Event() for _ in chunks], asyncio.Event()
+        sends = [each for chunk, step in zip(chunks, self.steps, strict=True) for each in (Wait(step), chunk)]
+        body = [Send(chunked(each)) if isinstance(each, bytes) else each for each in sends]
+        self.actions: list[Action] = [Send(STREAM_HEAD), *body, Wait(self.end), Send(LAST_CHUNK)]
+
+
+class Ready:
+    """A client that takes all."""
+
+    write_paused = False
+
+    async def drain(self) -> None:
+        """There is nothing to wait for."""
 
 
 def assert_accounted_for(entry: Entry, sent: bytes) -> None:
@@ -217,7 +275,7 @@ def refuse_each(
 ) -> list[str]:
     """A recording for every k-th call that fails. Returns what was wrong, a sentence for each k."""
     nothing = Faults(concerns, 0, 0)
-    gaps, until_healed = recorded(ram, nothing, AS_IT_IS, database)
+    gaps, until_healed = recorded(ram, nothing, Kind(has_sockets=kind.has_sockets), database)
     calls = until_healed if for_good and concerns is in_journal else nothing.count
     assert (gaps, calls > 40) == (0, True)
     found = []
@@ -235,17 +293,19 @@ def refuse_each(
 def test_a_disk_that_refuses_some_calls_makes_no_hole(ram: Path, empty: Path) -> None:
     """B6, a sample."""
     assert refuse_each(ram, in_journal, errno.ENOSPC, empty, for_good=True, every=40) == []
+    assert refuse_each(ram, in_journal, errno.ENOSPC, empty, for_good=True, kind=OVER_SOCKETS, every=40) == []
     assert refuse_each(ram, in_database, errno.EIO, empty, for_good=False, every=40) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for-good"])
 @pytest.mark.parametrize("error", [*ERRORS, SHORT], ids=["full", "broken", "half-full"])
+@pytest.mark.parametrize("kind", [AS_IT_IS, OVER_SOCKETS], ids=["iterated", "pumped"])
 def test_whichever_call_of_the_journal_fails_the_log_is_complete_or_has_a_counted_gap(
-    ram: Path, empty: Path, error: int, for_good: bool
+    ram: Path, empty: Path, kind: Kind, error: int, for_good: bool
 ) -> None:
     """B6, the journal."""
-    assert refuse_each(ram, in_journal, error, empty, for_good=for_good) == []
+    assert refuse_each(ram, in_journal, error, empty, for_good=for_good, kind=kind) == []
 
 
 @pytest.mark.slow
