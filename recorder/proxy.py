@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from recorder.admission import Refusal, refusal, too_large
-from recorder.errors import UpstreamError, UsageError
+from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
 from recorder.incoming import Headers, Incoming
 from recorder.messages import Request
@@ -65,6 +65,9 @@ class Proxy:
             route = self._routes.route(target_of(incoming), incoming.headers)
         except UsageError as error:
             _respond(incoming, *_error(Refusal(400, "bad_request", str(error))))
+            return
+        except NotFoundError as error:
+            _respond(incoming, *_error(Refusal(404, "unknown_path", str(error))))
             return
         await self._exchange(incoming, route)
 
@@ -136,6 +139,8 @@ class Proxy:
             return 200, b'{"status":"ok"}', []
         if path.startswith(OWN_PREFIX):
             return _error(Refusal(404, "not_found", "The recorder has no such page."))
+        if path == "/" and incoming.method in ("GET", "HEAD"):
+            return _front_page(self._routes)
         return None
 
 
@@ -191,9 +196,21 @@ async def _pass_on(upstream: Any, incoming: Incoming) -> None:
     incoming.finish()
 
 
+def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
+    """Say what listens here, to a person with a browser, or to a client that asks whether anybody does."""
+    names = ", ".join(f"/{each.name}" for each in routes.upstreams)
+    text = (
+        "This is recorder. It stands between a client and a streaming API, and records or replays what passes.\n"
+        "Set the base URL of a client to this address: `recorder env CLIENT` prints how.\n"
+        f"Upstreams can be named in the path: {names}.\n"
+    )
+    return 200, text.encode(), [(b"content-type", b"text/plain; charset=utf-8")]
+
+
 def _respond(incoming: Incoming, status: int, body: bytes, headers: Headers) -> None:
-    """An answer of our own, whole."""
-    incoming.respond(status, [(b"content-type", b"application/json"), *headers], body)
+    """Send an answer of our own, whole: JSON, if `headers` do not say what else."""
+    has_type = any(name == b"content-type" for name, _ in headers)
+    incoming.respond(status, headers if has_type else [(b"content-type", b"application/json"), *headers], body)
 
 
 def _error(refused: Refusal) -> tuple[int, bytes, Headers]:

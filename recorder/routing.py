@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from recorder.errors import UsageError
+from recorder.errors import NotFoundError, UsageError
 
 UPSTREAMS: Mapping[str, str] = {
     "openai": "https://api.openai.com",
@@ -38,7 +38,11 @@ _ENDPOINTS = (
 _VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*$")
 _FIRST_VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*(?=/|$)")
 _VERSIONLESS = re.compile(rf"/(?:{'|'.join(_ENDPOINTS)})(?:[/:?]|$)")
+_API_PATH = re.compile(
+    rf"(?:/upload)?/v\d+(?:alpha|beta)?\d*(?:/|$)|/(?:{'|'.join((*_ENDPOINTS, 'tunedModels'))})(?:[/:]|$)"
+)
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+_SHOWN = 80  # characters of a path in a sentence
 _TARGET = re.compile(r"/(?!/)[\x21-\x7e]*|/")
 _SESSION = re.compile(r"/s/([^/?]*)(?=[/?]|$)")
 _DOTS = re.compile(r"/(?:\.|%2e){1,2}(?=[/?]|$)", re.IGNORECASE)
@@ -94,16 +98,24 @@ class Origin(msgspec.Struct, frozen=True):
 class Routes:
     """The table of upstreams."""
 
-    def __init__(self, upstreams: Iterable[Upstream] = ()) -> None:
-        """The three public APIs, with `upstreams` added to them or standing in their place."""
+    def __init__(self, upstreams: Iterable[Upstream] = (), *, any_path: bool = False) -> None:
+        """Hold the three public APIs, with `upstreams` added to them or standing in their place.
+
+        With `any_path`, a path that no API has is taken too: for replays, which send nothing to anybody.
+        """
         self._bases = {**UPSTREAMS, **dict(upstreams)}
+        self._any_path = any_path
 
     @property
     def upstreams(self) -> list[Upstream]:
         return [Upstream(*item) for item in self._bases.items()]
 
     def route(self, target: str, headers: Headers) -> Route:
-        """The route of an origin-form target. Raises `UsageError` for a target that no API has."""
+        """Return the route of an origin-form target.
+
+        Raises `UsageError` for a target that cannot be one, `NotFoundError` for a path that belongs to no upstream and
+        no API: it may be a mistyped name, and its request is for nobody else.
+        """
         if not _TARGET.fullmatch(target) or _DOTS.search(target):
             raise UsageError("The path of the request must begin with one slash and have no dot segments.")
         known = dict(headers)
@@ -119,6 +131,13 @@ class Routes:
         if name in self._bases:
             rest = target[1 + len(name) :]
             return Upstream(name, self._bases[name]), rest if rest.startswith("/") else f"/{rest}"
+        path = target.partition("?")[0]
+        if not self._any_path and not _API_PATH.match(path):
+            names = ", ".join(f"/{name}" for name in self._bases)
+            raise NotFoundError(
+                f"No API has the path {path[:_SHOWN]}, and no upstream has that name: a path begins with /v1 or "
+                f"/v1beta, or with the name of an upstream, which is one of {names}."
+            )
         name = _guess(target, headers)
         return Upstream(name, self._bases[name]), target
 

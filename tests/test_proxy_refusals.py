@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recorder.records import Mark
+from recorder.routing import Upstream
 from tests.loops import on_uvloop
 from tests.proxied import get, proxied
 from tests.sockets import ScriptedUpstream, Stall, answer, chunked
@@ -55,6 +57,35 @@ async def test_health_is_ours(tmp_path: Path) -> None:
         assert (await proxy.ask(get("/_recorder/healthz"))).body == b'{"status":"ok"}'
         assert (await proxy.ask(get("/_recorder/x"))).status.startswith(b"404")
         assert upstream.connections == 0
+
+
+@pytest.mark.parametrize("target", ["/locl/v1/responses", "/s/run/locl/v1/responses", "/api/hello", "/favicon.ico"])
+@on_uvloop
+async def test_a_path_that_belongs_to_nobody_is_a_404_that_lists_the_names(tmp_path: Path, target: str) -> None:
+    """D15."""
+    async with ScriptedUpstream(answer(b"")) as upstream:
+        more = [Upstream("local", upstream.base), Upstream("anthropic", upstream.base)]
+        async with proxied(tmp_path, upstream.base, more=more) as proxy:
+            key = (b"Authorization: Bearer sk-canary", b"anthropic-version: 2023-06-01")
+            response = await proxy.ask(get(target, *key, method="POST", body=b'{"input": "a secret"}'))
+            assert response.status.startswith(b"404")
+            error = msgspec.json.decode(response.body)["error"]
+            assert error["type"] == "unknown_path"
+            assert "/openai, /anthropic, /gemini, /local" in error["message"]
+            assert (upstream.connections, proxy.tapes()) == (0, [])
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@on_uvloop
+async def test_a_browser_is_told_what_listens_here(tmp_path: Path, method: str) -> None:
+    async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get("/", b"Accept: text/html", b"Sec-Fetch-Site: none", method=method))
+            response = await client.response(to_head=method == "HEAD")
+        assert response.status == b"200 OK"
+        assert response.header(b"content-type") == b"text/plain; charset=utf-8"
+        assert method == "HEAD" or b"This is recorder" in response.body
+        assert (upstream.connections, proxy.tapes()) == (0, [])
 
 
 POST, GET = (method + b" /v1/x HTTP/1.1\r\nHost: localhost\r\n" for method in (b"POST", b"GET"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.errors import UsageError
+from recorder.errors import NotFoundError, UsageError
 from recorder.routing import Routes, Upstream, join, parse_upstream
 
 OPENAI, ANTHROPIC, GEMINI = (
@@ -52,7 +52,8 @@ URLS = [
     ("/v1/a%2Fb%20c/%E4?x=%2f&x=[1]|", [], OPENAI + "/v1/a%2Fb%20c/%E4?x=%2f&x=[1]|"),
     ("/s/run/v1/messages", [], ANTHROPIC + "/v1/messages"),
     ("/s/run/ollama/v1/messages", [], "http://localhost:11434/v1/messages"),
-    ("/", [], OPENAI + "/"),
+    ("/v2/new-thing", [], OPENAI + "/v2/new-thing"),
+    ("/tunedModels/m:generateContent", [], GEMINI + "/tunedModels/m:generateContent"),
 ]
 
 
@@ -116,14 +117,29 @@ def test_a_target_that_no_api_has_is_refused(target: str) -> None:
         Routes().route(target, [])
 
 
+@pytest.mark.parametrize(
+    "target",
+    ["/locl/v1/responses", "/", "/api/hello", "/favicon.ico", "/v1x/responses", "/s/run/locl/v1/responses", "/oai"],
+)
+def test_a_path_that_belongs_to_nobody_goes_nowhere(target: str) -> None:
+    """D15: a mistyped name went to a public API, with its prompt and its key."""
+    routes = Routes([Upstream("local", "http://localhost:11434")])
+    with pytest.raises(NotFoundError, match="/openai, /anthropic, /gemini, /local"):
+        routes.route(target, CLAUDE)
+
+
+def test_a_replay_knows_paths_that_no_api_has() -> None:
+    assert Routes(any_path=True).route("/api/chat", []).upstream.name == "openai"
+
+
 @given(
     st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=40),
-    st.sampled_from(["", "/", "/s/x", "/openai"]),
+    st.sampled_from(["", "/", "/s/x", "/openai", "/v1"]),
 )
 def test_no_path_reaches_an_address_that_is_not_in_the_table(text: str, prefix: str) -> None:
     try:
         url = Routes().route(prefix + text, []).url
-    except UsageError:
+    except (UsageError, NotFoundError):
         return
     assert f"https://{urlsplit(url).netloc}" in (OPENAI, ANTHROPIC, GEMINI)
 

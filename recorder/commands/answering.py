@@ -48,7 +48,7 @@ class Answering:
         self._matcher = _Telling(held, rules, strict=strict, forwards=self._forwards)
         replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
         self._transport = FaultTransport(replay, faults, seed=seed)
-        routes = Routes([*_recorded_upstreams(held), *upstreams])
+        routes = Routes([*_recorded_upstreams(held), *upstreams], any_path=not self._forwards)
         outermost: Any = self._transport if faults else replay
         self.proxy = Proxy(outermost, routes, hosts=hosts, body_limit_bytes=body_limit_bytes)
 

@@ -265,7 +265,7 @@ def origin_of(request: Any) -> Origin:
     if upstream is None:
         known = [(name.lower(), value) for name, value in request.headers.raw]
         try:
-            upstream = Routes().route(target, known).upstream.name
+            upstream = Routes(any_path=True).route(target, known).upstream.name
         except UsageError:
             upstream = request.url.host
     return Origin(upstream, target, request.headers.raw)

@@ -14,7 +14,7 @@ from recorder.capture import Capture
 from recorder.cassettes import Entry, Names
 from recorder.commands.files import cassette_in
 from recorder.dialects import DIALECTS
-from recorder.errors import RecorderError, UsageError
+from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.events import BODY_KINDS, Event, Exchange, row_root
 from recorder.folding import Folding
 from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
@@ -134,7 +134,7 @@ def heads(data: bytes) -> None:
     admission.without_token(b"token", target, headers)
     admission.is_framed(headers, "1.1")
     redaction.target(target.decode("latin-1"))
-    with suppress(UsageError):
+    with suppress(UsageError, NotFoundError):
         route = Routes().route(target.decode("latin-1"), headers)
         assert route.url_target.startswith("/")
         assert route.url.startswith(route.upstream.base.rstrip("/"))
