@@ -11,16 +11,22 @@ HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this fil
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import select
 import socket
 import struct
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import httptools
 
 from recorder.admission import is_framed
+from recorder.descriptors import Room
 from recorder.incoming import App, Headers, Incoming
+
+log = logging.getLogger(__name__)
 
 HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
 HEADERS = 100  # of a request: SDKs send about 25
@@ -39,19 +45,64 @@ _REFUSAL = (
 )
 
 
+UNLIMITED = 2**31
+_NO_ROOM_HEADERS = [(b"content-type", b"application/json"), (b"retry-after", b"1"), (b"connection", b"close")]
+_NO_ROOM = (
+    b'{"error":{"message":"This recorder has as many connections as its limit of open files allows: try again soon, '
+    b'or raise the limit (ulimit -n) and restart it.","type":"no_room","code":"no_room"}}'
+)
+
+
 class Clients:
     """Who is connected, and what is being answered."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, on_crowded: Callable[[], None], on_eased: Callable[[], None]) -> None:
+        """`on_crowded` is called when there are more than `room.accepted`, `on_eased` when there are fewer again."""
         self.app = app
+        self.room = Room(UNLIMITED, UNLIMITED)
         self.connections: set[Connection] = set()
         self.answering: set[Incoming] = set()
+        self._on_crowded, self._on_eased = on_crowded, on_eased
+        self._is_full = False
 
-    async def answer(self, incoming: Incoming) -> None:
+    def arrived(self, connection: Connection) -> bool:
+        """Count a client; return whether there is room for it."""
+        self.connections.add(connection)
+        count, room = len(self.connections), self.room
+        if count <= room.served:
+            return True
+        if not self._is_full:
+            self._is_full = True
+            log.warning(
+                "no more than %d clients at once: new ones are refused; raise the limit (ulimit -n)", room.served
+            )
+        if count > room.accepted:
+            self._on_crowded()
+        return False
+
+    def left(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        count, room = len(self.connections), self.room
+        if count == room.accepted:
+            self._on_eased()
+        elif count < room.served // 2:
+            self._is_full = False
+
+    async def answer(self, incoming: Incoming, *, is_refused: bool) -> None:
         try:
-            await incoming.answer(self.app)
+            await incoming.answer(_no_room if is_refused else self.app)
         finally:
             self.answering.discard(incoming)
+
+
+async def _no_room(incoming: Incoming) -> None:
+    """Refuse a request, when its body is read: closing before would reset the connection, answer and all."""
+    if not incoming.expects:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEAD_S):
+                while await incoming.read():
+                    pass
+    incoming.respond(503, _NO_ROOM_HEADERS, _NO_ROOM)
 
 
 class Connection(asyncio.Protocol):
@@ -65,6 +116,7 @@ class Connection(asyncio.Protocol):
         self._coming: Incoming | None = None  # whose body is being read, or was read last
         self._timer: asyncio.TimerHandle | None = None
         self._is_in_head = self._is_held = self._is_looking = self._is_deaf = False
+        self._is_refused = False
         self._is_offered = self._is_declining = False  # another protocol
         self._head_bytes = self._bodiless_bytes = 0
         self._url = b""
@@ -84,7 +136,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
-        self._clients.connections.add(self)
+        self._is_refused = not self._clients.arrived(self)
         self._wait(KEEP_ALIVE_S)  # for a first request as long as for the next one
 
     def data_received(self, data: bytes) -> None:
@@ -112,7 +164,7 @@ class Connection(asyncio.Protocol):
             drained.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._clients.connections.discard(self)
+        self._clients.left(self)
         self._wait(None)
         self._is_deaf = True
         del self._parser  # which has this connection, and would keep it until the next collection
@@ -238,7 +290,7 @@ class Connection(asyncio.Protocol):
     def _begin(self, incoming: Incoming) -> None:
         self._answering = incoming
         self._clients.answering.add(incoming)
-        self._loop.create_task(self._clients.answer(incoming))
+        self._loop.create_task(self._clients.answer(incoming, is_refused=self._is_refused))
 
     def _hold(self) -> None:
         """Read on, or not."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from recorder.clients import Clients, Connection
+from recorder.descriptors import raise_limit, room
 from recorder.errors import RecorderError
 from recorder.incoming import App
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 GRACE_S = 5.0
 LAST_WORDS_S = 1.0  # for ended streams to be recorded and their connections to close
-BACKLOG = 1024  # connections that wait to be accepted: a burst of agents, not a queue
+BACKLOG = 1024  # connections that wait to be accepted: a burst of agents; when it is full, kernels reset some
 GARBAGE = 10_000  # objects between two collections, a few MiB: a request leaves some five behind
 
 
@@ -32,18 +33,41 @@ class Server:
     def __init__(self, app: App, host: str, port: int, *, on_drain: Callable[[], None]) -> None:
         self._host, self._wanted_port = host, port
         self._on_drain = on_drain
-        self._clients = Clients(app)
+        self._clients = Clients(app, self._pause, self._resume)
+        self._socket: socket.socket | None = None
         self._listener: asyncio.Server | None = None
+        self._listening: asyncio.Task[None] | None = None
         self.port = 0
 
     async def start(self) -> None:
-        """Listen. Raises `RecorderError` if the port cannot be had."""
-        listener = _bind(self._host, self._wanted_port)
-        self.port = listener.getsockname()[1]
+        """Listen. Raises `RecorderError` if the port cannot be had.
+
+        How many clients are served at once is what the limit of open files allows now (`recorder.descriptors`).
+        """
+        self._clients.room = room()
+        self._socket = _bind(self._host, self._wanted_port)
+        self.port = self._socket.getsockname()[1]
+        await self._listen()
+
+    async def _listen(self) -> None:
+        assert self._socket is not None
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: Connection(self._clients, loop), sock=listener, backlog=BACKLOG
+            lambda: Connection(self._clients, loop),
+            sock=self._socket.dup(),  # that one closes with the listener, and clients go on waiting at this one
+            backlog=BACKLOG,
         )
+
+    def _pause(self) -> None:
+        """Accept nobody: those who come wait in the kernel."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _resume(self) -> None:
+        """Accept again, unless the server stops."""
+        if self._socket is not None and self._listener is None:
+            self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @property
     def open(self) -> int:
@@ -52,8 +76,12 @@ class Server:
 
     async def stop(self, grace_s: float = GRACE_S, now: asyncio.Event | None = None) -> None:
         """Stop. Open streams have `grace_s` to end by themselves, unless `now` is set before."""
-        assert self._listener is not None
-        self._listener.close()
+        if self._listening is not None:
+            await self._listening
+        self._pause()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
         for connection in list(self._clients.connections):
             connection.shut_down()
         await self._finished(grace_s, now)
@@ -89,6 +117,7 @@ async def serve(
     `on_ready` is given the port, `on_stop` how many requests are open when stopping begins. `on_hurry` is called for
     every further signal, also for those that come when nothing is open any more.
     """
+    raise_limit()
     server = Server(app, host, port, on_drain=on_drain)
     await server.start()
     stop, now = asyncio.Event(), asyncio.Event()

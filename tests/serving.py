@@ -175,9 +175,14 @@ def bring_in(db: Path, serve: Serving) -> None:
 
 
 @contextlib.contextmanager
-def serving(db: Path, *options: str, umask: int = -1) -> Iterator[Serving]:
-    """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help."""
+def serving(db: Path, *options: str, umask: int = -1, ulimit: str = "") -> Iterator[Serving]:
+    """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help.
+
+    `ulimit` has the words that the shell's command takes, before the recorder is started.
+    """
     command = [*PROGRAM, "serve", "--port", "0", "--db", str(db), *options]
+    if ulimit:
+        command = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh", *command]
     home = db.parent if db.parent.exists() else Path("/")
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(

@@ -33,7 +33,7 @@ ADAPTERS = {
         *("sides", "copied", "copying"),
     ),
     "transports": ("playback", "transports"),
-    "proxy": ("admission", "incoming", "forwarding", "proxy", "clients", "server"),
+    "proxy": ("descriptors", "admission", "incoming", "forwarding", "proxy", "clients", "server"),
     "cassettes": ("cassettes",),
 }
 WIRING = ("ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")
@@ -112,6 +112,9 @@ def test_the_command_line_loads_a_verb_when_it_is_called() -> None:
     assert not {"sqlalchemy", "alembic", "httpx", "httptools"} & loaded
 
 
+LONGEST = 450  # lines: a module holds one concept, whole, which 150 to 400 lines do; more wants a reason, here
+
+
 def test_no_module_has_grown_past_its_noun() -> None:
-    long = {path.name: count for path in modules() if (count := len(path.read_text().splitlines())) > 300}
-    assert not long, "split it, or say in its docstring why not and list it here"
+    long = {path.name: count for path in modules() if (count := len(path.read_text().splitlines())) > LONGEST}
+    assert not long, "split it where it is two concepts, or say here why not"

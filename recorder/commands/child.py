@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from recorder.commands.output import echo, safe_text
+from recorder.descriptors import lower_limit
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells, env and timeout say it
 KILLED = 128  # plus the number of the signal
@@ -32,14 +33,15 @@ def refusal(command: Sequence[str], environment: Mapping[str, str]) -> int | Non
     return NOT_EXECUTABLE if there else NOT_FOUND
 
 
-async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command to its end; returns its exit code, as a shell gives it.
+async def run(command: Sequence[str], environment: Mapping[str, str], *, descriptors: int) -> int:
+    """Run a command to its end; returns its exit code, as a shell gives it. Its limit of open files is `descriptors`.
 
     Signals are the command's from here on, and nobody's once it has ended: what it was asked for is then put in order.
     """
     process = _started(command, environment)
     if process is None:
         return NOT_EXECUTABLE
+    lower_limit(process.pid, descriptors)
 
     def pass_on(number: int) -> None:
         if number in _OF_TERMINAL and _in_foreground():

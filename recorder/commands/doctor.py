@@ -55,7 +55,7 @@ def diagnosis(database: Path | URL) -> Iterator[Line]:
     """What each check says. One that fails says so, and the others go on."""
     url = database_url(database)
     libraries, checks = ([health.sqlite], _of_file(url)) if is_file(url) else ([], _of_server(url))
-    checks = [health.python, *libraries, health.clock, health.port, settings, *checks]
+    checks = [health.python, *libraries, health.clock, health.descriptors, health.port, settings, *checks]
     for check in checks:
         try:
             yield from check()

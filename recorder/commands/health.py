@@ -6,6 +6,7 @@ Each check is a generator of lines, and waits for nothing. Whoever looks changes
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import socket
 import sqlite3
@@ -21,6 +22,7 @@ from typing import Literal, NamedTuple
 from recorder import __version__
 from recorder.commands.journals import journals, left, state
 from recorder.commands.lastverify import verified_path
+from recorder.descriptors import room
 from recorder.location import lock_path
 
 State = Literal["ok", "warn", "bad"]
@@ -31,6 +33,7 @@ WAL_BYTES = 64 * 2**20  # four times the size at which the store empties it: som
 WAITING_BYTES = 64 * 2**20  # in a journal whose recorder runs: its ingester is behind
 YEARS = range(2025, 2100)
 STEP_NS = 50_000_000  # how far wall and monotonic clock may part within a look
+FEW_STREAMS = 200  # at once: a team with its agents
 PORT = 8787  # of `recorder serve`
 
 FIXED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))  # the WAL-reset bug, in the releases of a branch and all later ones
@@ -92,6 +95,17 @@ def sqlite() -> Iterator[Line]:
 
 def has_wal_fix(version: tuple[int, ...]) -> bool:
     return version >= FIXED[-1] or any(version[:2] == fixed[:2] and version >= fixed for fixed in FIXED)
+
+
+def descriptors() -> Iterator[Line]:
+    """How many files may be open, and so how many streams a recorder that is started here takes at once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    served = room(hard).served
+    message = f"A recorder may open {hard} files (it raises its soft limit, {soft} here): {served} streams at once."
+    if served < FEW_STREAMS:
+        yield Line("warn", "files", f"{message} Raise the hard limit: `ulimit -Hn`, or LimitNOFILE= of systemd.")
+    else:
+        yield Line("ok", "files", message)
 
 
 def clock() -> Iterator[Line]:

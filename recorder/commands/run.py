@@ -31,6 +31,7 @@ from recorder.commands.replay import Speed
 from recorder.commands.selection import new_name
 from recorder.commands.settings import match_rules
 from recorder.commands.subjects import is_file
+from recorder.descriptors import raise_limit
 from recorder.errors import NotFoundError, UsageError
 from recorder.events import Exchange, Session
 from recorder.facts import Ended
@@ -181,12 +182,12 @@ class _Counting:
 
 
 async def _record(words: Sequence[str], url: URL, name: str, cassette: Path | None, **options: Any) -> int:
-    began_ns = time.time_ns()
+    began_ns, found = time.time_ns(), raise_limit()
     async with recording(url, ending=Ending(DRAIN_S), **options) as proxy:
         counting = _Counting(proxy)
         async with _listening(counting, proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
-            code = await child.run(arguments(words, base), environment(os.environ, base))
+            code = await child.run(arguments(words, base), environment(os.environ, base), descriptors=found)
     if not counting.requests:
         _say("Nothing was recorded: the command sent no request here. `recorder env CLIENT` says how to point one.")
         return code
@@ -275,10 +276,10 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
 async def _replay(words: Sequence[str], db: str | None, source: str, *, speed: float | None, strict: bool) -> int:
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await recordings(db, sessions, cassettes)
-    answering = Answering(held, match_rules(), speed=speed, strict=strict)
+    answering, found = Answering(held, match_rules(), speed=speed, strict=strict), raise_limit()
     async with _listening(answering.proxy, answering.proxy) as base:
         keys = {name: "none" for name in KEYS if not os.environ.get(name)}
-        code = await child.run(arguments(words, base), environment({**os.environ, **keys}, base))
+        code = await child.run(arguments(words, base), environment({**os.environ, **keys}, base), descriptors=found)
     missed, unused = any(seen.how == "miss" for seen in answering.seen()), answering.unused()
     for line in (*answering.summary(), *_named(unused)):
         _say(line)
