@@ -15,6 +15,7 @@ from recorder.records import Mark
 from recorder.routing import Routes, Upstream
 from recorder.segments import JournalReader
 from recorder.server import Server
+from recorder.transports.durable import DurableTransport
 from recorder.transports.recording import RecordingTransport
 from recorder.transports.upstream import UpstreamTransport
 from tests.sockets import RawClient, RawResponse
@@ -83,16 +84,19 @@ async def proxied(
     more: Iterable[Upstream] = (),
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     journal_bytes: int = LIMIT_BYTES,
+    durable: bool = False,
 ) -> AsyncIterator[Proxied]:
-    """A proxy before the upstream at `base`, recording into `folder`."""
-    journal, upstream = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes), UpstreamTransport()
+    """A proxy before the upstream at `base`, recording into `folder`; `durable`: in mode strict."""
+    journal = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes, durable=durable)
+    upstream = UpstreamTransport()
     recording = RecordingTransport(upstream, journal)
-    proxy = Proxy(recording, Routes([Upstream("openai", base), *more]), body_limit_bytes=body_limit_bytes)
+    transport = DurableTransport(recording, journal) if durable else recording
+    proxy = Proxy(transport, Routes([Upstream("openai", base), *more]), body_limit_bytes=body_limit_bytes)
     server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
     await server.start()
     try:
         yield Proxied(server, proxy, journal.directory)
     finally:
         await server.stop(0)
-        await upstream.aclose()
+        await transport.aclose()
         journal.close()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -297,9 +295,10 @@ UNANSWERED: dict[str, tuple[list[Action], str]] = {
 async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: str) -> None:
     script, wanted = UNANSWERED[case]
     async with ScriptedUpstream(answer(b"first"), script) as upstream, transport() as client:
-        await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base)))
+        url = upstream.base + "/?key=secret"
+        await body_of(await client.handle_async_request(httpx.Request("GET", url)))
         with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where others try again
-            await client.handle_async_request(httpx.Request(method, upstream.base + "/?key=secret"))
+            await client.handle_async_request(httpx.Request(method, url))
     assert raised.value.outcome == wanted
     assert "secret" not in str(raised.value)
     assert (upstream.connections, len(upstream.requests)) == (1, 2)
@@ -395,21 +394,6 @@ async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() 
         assert (await body_of(await client.handle_async_request(request)))[1] == "eof"
         await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base)))
         assert upstream.connections == 2
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate for 127.0.0.1, in one file."""
-    folder = tmp_path_factory.mktemp("tls")
-    if shutil.which("openssl") is None:
-        pytest.skip("There is no openssl to make a certificate with.")
-    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *subject]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    both = folder / "both.pem"
-    both.write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
-    return both
 
 
 @asynccontextmanager
