@@ -5,6 +5,7 @@ HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this fil
 * A request is somebody's only if everybody who reads its head finds the same end of it; what is not, is a 400.
 * The head of a request is bounded: its size, its headers, its time. What comes after it costs no timer.
 * A body that nobody takes is held back in the kernel, and so are requests behind those that wait already.
+* A request waits for the one before it, and until the client takes what it is sent: nothing is answered in advance.
 * A client that has gone is seen to, at once where its connection is read, soon where it is not.
 """
 
@@ -110,6 +111,8 @@ class Connection(asyncio.Protocol):
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
+        if self._waiting and self._answering is None and not self.transport.is_closing():
+            self._begin(self._waiting.popleft())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clients.connections.discard(self)
@@ -139,7 +142,8 @@ class Connection(asyncio.Protocol):
         if closes:
             self.transport.close()
         elif self._waiting:
-            self._begin(self._waiting.popleft())
+            if not self.write_paused:
+                self._begin(self._waiting.popleft())
         elif not self._is_in_head:  # of a next one, which has its time
             self._wait(KEEP_ALIVE_S)
         self._hold()
@@ -188,7 +192,7 @@ class Connection(asyncio.Protocol):
             incoming.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
         self._is_offered = parser.should_upgrade()
         self._coming = incoming
-        if self._answering is None:
+        if self._answering is None and not self.write_paused:
             self._begin(incoming)
         else:
             self._waiting.append(incoming)
@@ -292,7 +296,7 @@ class Connection(asyncio.Protocol):
     def _late(self) -> None:
         """No whole head has come. Of a request behind one that is being answered, it may take that much longer."""
         self._timer = None
-        if self._answering is not None:
+        if self._answering is not None or self._waiting:
             self._wait(HEAD_S)
         else:
             self.transport.close()
