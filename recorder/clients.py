@@ -111,8 +111,7 @@ class Connection(asyncio.Protocol):
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
-        if self._waiting and self._answering is None and not self.transport.is_closing():
-            self._begin(self._waiting.popleft())
+        self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clients.connections.discard(self)
@@ -142,8 +141,7 @@ class Connection(asyncio.Protocol):
         if closes:
             self.transport.close()
         elif self._waiting:
-            if not self.write_paused:
-                self._begin(self._waiting.popleft())
+            self._go_on()
         elif not self._is_in_head:  # of a next one, which has its time
             self._wait(KEEP_ALIVE_S)
         self._hold()
@@ -192,11 +190,9 @@ class Connection(asyncio.Protocol):
             incoming.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
         self._is_offered = parser.should_upgrade()
         self._coming = incoming
-        if self._answering is None and not self.write_paused:
-            self._begin(incoming)
-        else:
-            self._waiting.append(incoming)
-            self._hold()
+        self._waiting.append(incoming)
+        self._go_on()
+        self._hold()
 
     def on_body(self, body: bytes) -> None:
         self._bodiless_bytes = 0
@@ -239,10 +235,12 @@ class Connection(asyncio.Protocol):
         self._parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *framing, b"\r\n"]))
         self._is_declining = False
 
-    def _begin(self, incoming: Incoming) -> None:
-        self._answering = incoming
-        self._clients.answering.add(incoming)
-        self._loop.create_task(self._clients.answer(incoming))
+    def _go_on(self) -> None:
+        """Have the next request answered, if its turn has come."""
+        if self._waiting and self._answering is None and not self.write_paused and not self.transport.is_closing():
+            self._answering = incoming = self._waiting.popleft()
+            self._clients.answering.add(incoming)
+            self._loop.create_task(self._clients.answer(incoming))
 
     def _hold(self) -> None:
         """Read on, or not."""
