@@ -5,6 +5,7 @@ HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this fil
 * A request is somebody's only if everybody who reads its head finds the same end of it; what is not, is a 400.
 * The head of a request is bounded: its size, its headers, its time. What comes after it costs no timer.
 * A body that nobody takes is held back in the kernel, and so are requests behind those that wait already.
+* A request waits for the one before it, and until the client takes what it is sent: nothing is answered in advance.
 * A client that has gone is seen to, at once where its connection is read, soon where it is not.
 """
 
@@ -162,6 +163,7 @@ class Connection(asyncio.Protocol):
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
+        self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clients.left(self)
@@ -191,7 +193,7 @@ class Connection(asyncio.Protocol):
         if closes:
             self.transport.close()
         elif self._waiting:
-            self._begin(self._waiting.popleft())
+            self._go_on()
         elif not self._is_in_head:  # of a next one, which has its time
             self._wait(KEEP_ALIVE_S)
         self._hold()
@@ -240,11 +242,9 @@ class Connection(asyncio.Protocol):
             incoming.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
         self._is_offered = parser.should_upgrade()
         self._coming = incoming
-        if self._answering is None:
-            self._begin(incoming)
-        else:
-            self._waiting.append(incoming)
-            self._hold()
+        self._waiting.append(incoming)
+        self._go_on()
+        self._hold()
 
     def on_body(self, body: bytes) -> None:
         self._bodiless_bytes = 0
@@ -287,10 +287,12 @@ class Connection(asyncio.Protocol):
         self._parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *framing, b"\r\n"]))
         self._is_declining = False
 
-    def _begin(self, incoming: Incoming) -> None:
-        self._answering = incoming
-        self._clients.answering.add(incoming)
-        self._loop.create_task(self._clients.answer(incoming, is_refused=self._is_refused))
+    def _go_on(self) -> None:
+        """Have the next request answered, if its turn has come."""
+        if self._waiting and self._answering is None and not self.write_paused and not self.transport.is_closing():
+            self._answering = incoming = self._waiting.popleft()
+            self._clients.answering.add(incoming)
+            self._loop.create_task(self._clients.answer(incoming, is_refused=self._is_refused))
 
     def _hold(self) -> None:
         """Read on, or not."""
@@ -344,7 +346,7 @@ class Connection(asyncio.Protocol):
     def _late(self) -> None:
         """No whole head has come. Of a request behind one that is being answered, it may take that much longer."""
         self._timer = None
-        if self._answering is not None:
+        if self._answering is not None or self._waiting:
             self._wait(HEAD_S)
         else:
             self.transport.close()

@@ -6,7 +6,6 @@ be: once there is no descriptor left, a connection can only be accepted to be cl
 
 from __future__ import annotations
 
-import errno
 import resource
 from contextlib import suppress
 from typing import NamedTuple
@@ -15,7 +14,6 @@ EACH = 2  # the client's connection, and one to an upstream
 SHARE = 4  # of all descriptors, a quarter is kept back: for journal, database and locks, and for clients that are told
 LEAST, MOST = 32, 2048  # that there is no room. At least what a recorder opens for itself, at most a burst of clients
 BEYOND = 65_536  # where a system calls its limit infinite and has another: more than one process serves
-EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def raise_limit() -> int:

@@ -224,4 +224,4 @@ def _unreachable(route: Route, error: UpstreamError) -> tuple[int, bytes, Header
     message = f"recorder: upstream {name!r} ({base}) could not be reached: {error}."
     if error.outcome != "upstream_unreachable":
         message = f"recorder: upstream {name!r} ({base}) failed: {error}."
-    return _error(Refusal(502, error.outcome, message))
+    return _error(Refusal(error.status, error.outcome, message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -102,3 +103,18 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
         return database_url(tmp_path / "log.db")
     url: URL = request.getfixturevalue("postgres_database")
     return url
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate for 127.0.0.1, in one file."""
+    folder = tmp_path_factory.mktemp("tls")
+    if shutil.which("openssl") is None:
+        pytest.skip("There is no openssl to make a certificate with.")
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *subject]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
+    return both

@@ -28,6 +28,20 @@ async def eventually(condition: Callable[[], bool], within_s: float = DEADLINE_S
             await asyncio.sleep(0.005)
 
 
+class Clock:
+    """The clock of the loop that runs, which is asyncio's: a test puts it forward, so that timers are due."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        now, self._ahead_s = asyncio.get_running_loop().time, 0.0
+        patched.setattr(asyncio.get_running_loop(), "time", lambda: now() + self._ahead_s)
+
+    async def forward(self, seconds: float) -> None:
+        """Let that much time pass."""
+        self._ahead_s += seconds
+        for _ in range(10):  # for what is due, and what comes of it
+            await asyncio.sleep(0)
+
+
 def on_uvloop(test: Test) -> Callable[..., None]:
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,22 @@ from recorder import clients
 from recorder.incoming import App, Headers, Incoming
 from recorder.records import Mark
 from recorder.server import Server
-from tests.loops import eventually, on_uvloop
+from tests.loops import Clock, both_loops, eventually, on_uvloop
 from tests.proxied import get, proxied
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, Close, RawClient, ScriptedUpstream, Send, Wait, chunked
+from tests.serving import everywhere
+from tests.serving import serving as recorder_serving
+from tests.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    Close,
+    RawClient,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    answer,
+    chunked,
+)
 
 OLD = b"GET /v1/x HTTP/1.0\r\nHost: localhost\r\n\r\n"
 
@@ -137,6 +151,154 @@ async def test_what_nobody_takes_is_held_back(what: str) -> None:
         for _ in range(1 if what == "body" else 20_000):
             assert (await client.response()).body == b"/a"
         await sending
+
+
+# -- a client that asks and does not listen: what it is sent is bounded, and so is what is asked for on its behalf
+
+ASKED = 3_000
+LARGE = b"x" * 140_000  # as long as a list of models
+
+
+@both_loops
+async def test_requests_wait_until_the_client_takes_the_answers_before_them() -> None:
+    asked: list[Incoming] = []
+
+    async def app(incoming: Incoming) -> None:
+        asked.append(incoming)
+        incoming.respond(200, [], incoming.path + LARGE)
+
+    async with serving(app) as client, asyncio.TaskGroup() as tasks:
+        tasks.create_task(client.send(b"".join(get(f"/{number}") for number in range(ASKED))))
+        await eventually(lambda: bool(asked) and asked[-1].flow.write_paused, 30)
+        await asyncio.sleep(0.2)  # in which thousands would be answered
+        held_bytes = asked[0].flow.transport.get_write_buffer_size()
+        assert held_bytes <= 64 * 2**10 + len(LARGE) + 1000  # what it may have before it is full, and one answer
+        assert len(asked) < ASKED / 10, "the kernel holds some"
+        for number in range(ASKED):
+            assert (await client.response()).body == b"/%d" % number + LARGE
+
+
+@both_loops
+async def test_a_request_that_comes_while_the_client_takes_nothing_waits() -> None:
+    asked: list[Incoming] = []
+
+    async def app(incoming: Incoming) -> None:
+        asked.append(incoming)
+        incoming.respond(200, [], incoming.path + LARGE)
+
+    def has_come(path: bytes) -> bool:
+        return bool(asked) and asked[-1].path == path
+
+    async with serving(app) as client:
+        while not (asked and asked[-1].flow.write_paused):
+            path = f"/{len(asked)}"
+            await client.send(get(path))
+            await eventually(partial(has_come, path.encode()), 30)
+        before = len(asked)
+        for number in range(before, before + 10):
+            await client.send(get(f"/{number}"))
+        await asyncio.sleep(0.2)
+        assert len(asked) == before
+        for number in range(before + 10):
+            assert (await client.response()).body == b"/%d" % number + LARGE
+
+
+@both_loops
+async def test_what_waits_when_the_server_stops_is_not_asked_any_more() -> None:
+    asked: list[Incoming] = []
+
+    async def app(incoming: Incoming) -> None:
+        asked.append(incoming)
+        incoming.respond(200, [], LARGE * 100)
+
+    server = Server(app, "127.0.0.1", 0, on_drain=lambda: None)
+    await server.start()
+    async with await RawClient.connect(server.port) as client, asyncio.TaskGroup() as tasks:
+        await client.send(get("/a") + get("/b"))
+        await eventually(lambda: bool(asked) and asked[0].flow.write_paused)
+        tasks.create_task(server.stop(30))
+        assert len((await client.response()).body) == len(LARGE) * 100
+        assert await client.read() == b""
+    assert [incoming.path for incoming in asked] == [b"/a"]
+
+
+async def test_a_client_that_takes_its_time_over_an_answer_is_not_late_with_what_it_asked_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+
+    async def app(incoming: Incoming) -> None:
+        await incoming.read()
+        incoming.respond(200, [], LARGE * 100)
+
+    async with serving(app) as client:
+        await client.send(get("/a") + get("/b", method="POST", body=b"{}") + b"GET /c HTTP/1.1\r\n")
+        await asyncio.sleep(0.1)
+        await clock.forward(1000)
+        for _ in range(2):
+            assert len((await client.response()).body) == len(LARGE) * 100
+
+
+async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
+    async def app(incoming: Incoming) -> None:
+        incoming.respond(200, [], b"")
+
+    async with serving(app) as client:
+        for _ in range(3):
+            await clock.forward(60)
+            await client.send(get())
+            assert (await client.response()).status == b"200 OK"
+        await clock.forward(120)
+        assert await client.read() == b""
+
+
+async def test_a_head_that_does_not_end_is_waited_for_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
+    async def app(incoming: Incoming) -> None:
+        incoming.respond(200, [], b"")
+
+    async with serving(app) as client:
+        await client.send(b"GET / HTTP/1.1\r\n")
+        await asyncio.sleep(0.1)
+        await clock.forward(5)
+        await client.send(b"Host: localhost\r\n\r\nGET /")
+        assert (await client.response()).status == b"200 OK"
+        await clock.forward(20)
+        assert await client.read() == b""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Only Linux says there what a process takes.")
+async def test_a_client_that_asks_and_does_not_listen_takes_little_memory_and_leaves_none_behind(
+    tmp_path: Path,
+) -> None:
+    async with ScriptedUpstream(answer(LARGE)) as upstream:
+        with recorder_serving(tmp_path / "recorder.db", *everywhere(upstream.base)) as serve:
+            for _ in range(20):
+                async with await RawClient.connect(serve.port) as client:
+                    await client.send(get())
+                    await client.response()
+            before_mib = _rss_mib(serve.process.pid)
+            async with await RawClient.connect(serve.port, receive_buffer=4096) as client:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(client.send(get() * ASKED), 1)
+                sent = -1
+                while sent != upstream.sent_bytes:
+                    sent = upstream.sent_bytes
+                    await asyncio.sleep(0.5)
+                assert upstream.sent_bytes < ASKED * len(LARGE) / 10
+                assert _rss_mib(serve.process.pid) - before_mib < 16
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(get())
+                assert (await client.response()).body == LARGE
+            assert _rss_mib(serve.process.pid) - before_mib < 16
+
+
+def _rss_mib(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) // 1024
 
 
 @on_uvloop

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
+import resource
+import select
+import socket
 import ssl
-import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -297,9 +299,10 @@ UNANSWERED: dict[str, tuple[list[Action], str]] = {
 async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: str) -> None:
     script, wanted = UNANSWERED[case]
     async with ScriptedUpstream(answer(b"first"), script) as upstream, transport() as client:
-        await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base)))
+        url = upstream.base + "/?key=secret"
+        await body_of(await client.handle_async_request(httpx.Request("GET", url)))
         with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where others try again
-            await client.handle_async_request(httpx.Request(method, upstream.base + "/?key=secret"))
+            await client.handle_async_request(httpx.Request(method, url))
     assert raised.value.outcome == wanted
     assert "secret" not in str(raised.value)
     assert (upstream.connections, len(upstream.requests)) == (1, 2)
@@ -397,21 +400,6 @@ async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() 
         assert upstream.connections == 2
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate for 127.0.0.1, in one file."""
-    folder = tmp_path_factory.mktemp("tls")
-    if shutil.which("openssl") is None:
-        pytest.skip("There is no openssl to make a certificate with.")
-    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *subject]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    both = folder / "both.pem"
-    both.write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
-    return both
-
-
 @asynccontextmanager
 async def over_tls(certificate: Path, answers: bytes) -> AsyncIterator[str]:
     """A server that answers every request over TLS; its URL."""
@@ -456,3 +444,44 @@ async def test_a_server_without_tls_is_said(certificate: Path) -> None:
             with pytest.raises(UpstreamError) as raised:
                 await client.handle_async_request(httpx.Request("GET", f"https://127.0.0.1:{upstream.port}/"))
             assert raised.value.outcome == "upstream_unreachable"
+
+
+@contextlib.contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 400), hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@both_loops
+async def test_connections_that_wait_make_room_where_no_descriptor_is_left() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    asked = httpx.Request("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/x")
+    async with ScriptedUpstream(answer(b"a")) as upstream, transport() as client:
+        assert (await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base + "/x"))))[0] == b"a"
+        with listener:
+            with no_descriptor_left():
+                asking = asyncio.ensure_future(client.handle_async_request(asked))
+                await eventually(lambda: asking.done() or bool(select.select([listener], [], [], 0)[0]))
+            assert not asking.done() or asking.result()
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.sendall(answer_bytes(b"b"))
+                assert await body_of(await asking) == (b"b", "eof")
+
+
+@both_loops
+async def test_where_no_descriptor_is_left_the_client_may_try_again() -> None:
+    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+        with no_descriptor_left(), pytest.raises(UpstreamError, match="ulimit -n") as raised:
+            await client.handle_async_request(httpx.Request("GET", upstream.base + "/x"))
+    assert (raised.value.outcome, raised.value.status) == ("upstream_unreachable", 503)

@@ -1,11 +1,13 @@
 """One connection to an upstream: a request goes up, its response comes down, perhaps the next one follows.
 
-A request is sent once. A connection is kept for the next one only if nothing is left over on it, in either direction.
+A request is sent once. A connection is kept for the next one only in a state that is known: it is read, and nothing is
+left over on it, in either direction. What comes before the next one closes it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +19,15 @@ LAST_CHUNK = b"0\r\n\r\n"
 class Connection(asyncio.Protocol):
     """A connection, with one exchange at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, connected: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
+        self._socket = connected
         self._transport: Any = None
         self._reply: Reply | None = None
         self._writable: asyncio.Future[None] | None = None
         self._lost: Exception | None = None
         self._early: bytes | None = b""  # of a server that answers before it is asked; `None` from its first request on
+        self._spoke_first = False
         self.closed = False
         self.on_idle: Callable[[Connection], None] = Connection.close  # what becomes of it when a response is whole
 
@@ -33,22 +37,35 @@ class Connection(asyncio.Protocol):
         One that can be had whole goes up with its head.
         """
         self._reply = reply = Reply(self, is_head)
+        early, self._early = self._early, None
+        if early:
+            self._spoke_first = True
+            self.resume()
+            reply.feed(early)  # which may pause it again
+        if self.closed:
+            reply.on_lost(self._lost)
+            return reply
         take: Callable[[], bytes | None] | None = getattr(body, "take", None)
         whole = take() if take is not None else None
         if whole is not None:
             self._transport.write(head + (_chunk(whole) + LAST_CHUNK if chunked else whole))
-            return self._begun(reply)
-        self._transport.write(head)
-        if body is not None:
-            reply.upload = self._loop.create_task(self._send(body, chunked, reply))
-        return self._begun(reply)
-
-    def _begun(self, reply: Reply) -> Reply:
-        early, self._early = self._early, None
-        if early:
-            reply.feed(early)
-            self.resume()
+        else:
+            self._transport.write(head)
+            if body is not None:
+                reply.upload = self._loop.create_task(self._send(body, chunked, reply))
         return reply
+
+    def is_silent(self) -> bool:
+        """Whether the next request can be sent: it is open, and nothing has come that is not read, no end either."""
+        if self.closed or self._transport.is_closing():
+            return False
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)  # it does not block
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     def close(self) -> None:
         """Let go of it at once, whatever is on the way."""
@@ -67,10 +84,15 @@ class Connection(asyncio.Protocol):
         """That response is done with: keep the connection if it is clean, else close it."""
         if self._reply is reply:
             self._reply = None
-            if reply.is_reusable() and not self.closed:
+            if reply.is_reusable() and self._is_reusable():
                 self.on_idle(self)
             else:
                 self.close()
+
+    def _is_reusable(self) -> bool:
+        """Whether it has nothing left to send, and never said anything of its own accord."""
+        is_open = not self.closed and not self._transport.is_closing()
+        return is_open and not self._spoke_first and self._transport.get_write_buffer_size() == 0
 
     async def _send(self, body: Any, chunked: bool, reply: Reply) -> None:
         try:
@@ -111,7 +133,7 @@ class Connection(asyncio.Protocol):
             writable.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
+        self.closed, self._lost = True, exc
         self.resume_writing()
         if self._reply is not None:
             self._reply.on_lost(exc)

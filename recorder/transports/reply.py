@@ -28,6 +28,7 @@ _LENIENCIES = dict.fromkeys(
 )
 """What upstreams get wrong and clients read all the same. Dangerous would it be for requests."""
 
+_BODILESS = frozenset({204, 304})
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 Headers = list[tuple[bytes, bytes]]
@@ -131,9 +132,14 @@ class Reply:
         return self.begun()
 
     def is_reusable(self) -> bool:
-        """Whether the connection has nothing left of this exchange, in either direction."""
+        """Whether the connection has nothing left of this exchange, in either direction, and is read.
+
+        Not if a body was not allowed: whether the upstream knows that is seen only when it sends one.
+        """
         sent = self.upload is None or self.sent
-        return self._ended and sent and self._keeps_alive and not self._surplus and not self._is_head
+        is_taken = not self._held and not self._paused
+        may_have_body = not self._is_head and self.status not in _BODILESS
+        return self._ended and sent and self._keeps_alive and not self._surplus and is_taken and may_have_body
 
     def close(self) -> None:
         """Nobody reads on."""

@@ -9,35 +9,30 @@ text: it may have whole URLs in it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import os
 import socket
 import ssl
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiohappyeyeballs import start_connection
 
 from recorder.errors import UpstreamError, UsageError
 from recorder.messages import Response
 from recorder.transports.connection import Connection
+from recorder.transports.pool import Endpoint, Pool
 from recorder.transports.reply import Flow, Headers, Reply, Sink
 
 CONNECT_TIMEOUT_S = 30.0  # the only timeout: a model may think for an hour, a TCP handshake may not
 SECOND_ADDRESS_S = 0.25  # for the first address of a name to answer before the next is tried too (RFC 8305)
-IDLE_S = 15.0  # how long a connection is kept for the next request: under what servers do, so that we let go first
+CLOSED_S = 0.05  # for connections that are dropped: some turns of the loop
 PORTS = {"http": 80, "https": 443}
 
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE})  # no descriptor is left
 _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
-
-
-class _Origin(NamedTuple):
-    """Where connections go; those to one are shared."""
-
-    scheme: str
-    host: str
-    port: int
 
 
 class UpstreamTransport:
@@ -48,15 +43,20 @@ class UpstreamTransport:
     """
 
     def __init__(self) -> None:
-        self._pool = _Pool()
+        self._pool = Pool()
+        self._tls: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: Any) -> Response:
         url = request.url
-        origin = _Origin(url.scheme, url.host, url.port or PORTS[url.scheme])
+        endpoint = Endpoint(url.scheme, url.host, url.port or PORTS[url.scheme])
         chunked = "transfer-encoding" in request.headers
         body = request.stream if chunked or "content-length" in request.headers else None
         head = _head(request, chunked=chunked)
-        connection = await self._pool.take(origin)
+        key = self._pool.key(endpoint, request.headers.raw, _target(request))
+        connection = self._pool.take(key)
+        if connection is None:
+            connection = await self._connect(endpoint)
+            connection.on_idle = partial(self._pool.keep, key)
         reply = connection.begin(head, body, chunked=chunked, is_head=request.method == "HEAD")
         try:
             await reply.head()
@@ -67,6 +67,35 @@ class UpstreamTransport:
 
     async def aclose(self) -> None:
         self._pool.close()
+
+    async def _connect(self, endpoint: Endpoint) -> Connection:
+        loop = asyncio.get_running_loop()
+        is_tls = endpoint.scheme == "https"
+        if is_tls and self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                connected = await start_connection(
+                    await _addresses(endpoint), happy_eyeballs_delay=SECOND_ADDRESS_S, interleave=1
+                )
+                connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                try:
+                    _, connection = await loop.create_connection(
+                        partial(Connection, connected),
+                        sock=connected,
+                        ssl=self._tls if is_tls else None,
+                        server_hostname=endpoint.host if is_tls else None,
+                    )
+                except BaseException:
+                    connected.close()
+                    raise
+        except (OSError, UnicodeError) as error:  # that of a name that cannot be one
+            if isinstance(error, OSError) and error.errno in _EXHAUSTED and self._pool.drop_all():
+                await asyncio.sleep(CLOSED_S)  # those that waited have the descriptors until they are closed
+                return await self._connect(endpoint)
+            raise _unreachable(error) from None
+        return connection
 
 
 class _Body:
@@ -100,74 +129,8 @@ class _Body:
         self._reply.close()
 
 
-class _Pool:
-    """Connections that wait for their next request, by origin; as many are open as there are requests at once."""
-
-    def __init__(self) -> None:
-        self._idle: dict[_Origin, dict[Connection, asyncio.TimerHandle]] = {}
-        self._tls: ssl.SSLContext | None = None
-        self._closed = False
-
-    async def take(self, origin: _Origin) -> Connection:
-        """The one that was used last, or a new one. Raises `UpstreamError` if none can be made."""
-        idle = self._idle.get(origin)
-        while idle:
-            connection, timer = idle.popitem()
-            timer.cancel()
-            if not connection.closed:
-                return connection
-        connection = await self._connect(origin)
-        connection.on_idle = partial(self._keep, origin)
-        return connection
-
-    def close(self) -> None:
-        self._closed = True
-        for idle in self._idle.values():
-            for connection, timer in idle.items():
-                timer.cancel()
-                connection.close()
-        self._idle.clear()
-
-    def _keep(self, origin: _Origin, connection: Connection) -> None:
-        if self._closed:
-            connection.close()
-            return
-        timer = asyncio.get_running_loop().call_later(IDLE_S, self._drop, origin, connection)
-        self._idle.setdefault(origin, {})[connection] = timer
-
-    def _drop(self, origin: _Origin, connection: Connection) -> None:
-        self._idle[origin].pop(connection, None)
-        connection.close()
-
-    async def _connect(self, origin: _Origin) -> Connection:
-        loop = asyncio.get_running_loop()
-        is_tls = origin.scheme == "https"
-        if is_tls and self._tls is None:
-            self._tls = ssl.create_default_context()
-            self._tls.set_alpn_protocols(["http/1.1"])
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                connected = await start_connection(
-                    await _addresses(origin), happy_eyeballs_delay=SECOND_ADDRESS_S, interleave=1
-                )
-                connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                try:
-                    _, connection = await loop.create_connection(
-                        Connection,
-                        sock=connected,
-                        ssl=self._tls if is_tls else None,
-                        server_hostname=origin.host if is_tls else None,
-                    )
-                except BaseException:
-                    connected.close()
-                    raise
-        except (OSError, UnicodeError) as error:  # that of a name that cannot be one
-            raise _unreachable(error) from None
-        return connection
-
-
-async def _addresses(origin: _Origin) -> Sequence[Any]:
-    host, port = origin.host, origin.port
+async def _addresses(endpoint: Endpoint) -> Sequence[Any]:
+    host, port = endpoint.host, endpoint.port
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
     except ValueError:
@@ -183,6 +146,8 @@ def _unreachable(error: Exception) -> UpstreamError:
             message = "its name cannot be resolved"
         case ssl.SSLError():
             message = "its TLS certificate or handshake was not accepted"
+        case OSError(errno=number) if number in _EXHAUSTED:
+            return UpstreamError(f"{os.strerror(number)}: raise ulimit -n", "upstream_unreachable", status=503)
         case OSError(errno=int(number)):
             message = os.strerror(number)
         case _:
@@ -190,9 +155,14 @@ def _unreachable(error: Exception) -> UpstreamError:
     return UpstreamError(message, "upstream_unreachable")
 
 
+def _target(request: Any) -> bytes:
+    target: bytes = request.extensions.get("target", request.url.raw_path)
+    return target
+
+
 def _head(request: Any, *, chunked: bool) -> bytes:
     """The head of the request as it goes out. Raises `UsageError` if it would not be read as it is meant."""
-    target: bytes = request.extensions.get("target", request.url.raw_path)
+    target = _target(request)
     headers: Headers = [header for header in request.headers.raw if header[0].lower() not in _NOT_SENT]
     if chunked:
         headers.append((b"transfer-encoding", b"chunked"))
