@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import re
 import socket
+import ssl
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal, NamedTuple
 
 from tests.loops import DEADLINE_S
@@ -280,6 +282,39 @@ class RawClient:
         if not data:
             raise EOFError
         return data
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """A server that answers as `serve` does; its URL. At the end its connections are aborted, and `serve` is done."""
+    writers: set[asyncio.StreamWriter] = set()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        writers.add(writer)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await serve(reader, writer)
+        finally:
+            writer.close()
+            writers.discard(writer)
+            tasks.discard(task)
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+        while tasks:
+            await asyncio.wait(tasks)
 
 
 def reset(connection: socket.socket) -> None:

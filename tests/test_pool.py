@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import socket
@@ -22,7 +21,7 @@ from recorder.transports.pool import Endpoint, Pool
 from recorder.transports.upstream import UpstreamTransport
 from tests.loops import Clock, both_loops, eventually, on_uvloop
 from tests.proxied import Proxied, get, proxied
-from tests.sockets import Reset, ScriptedUpstream, Send, Stall, Wait, answer, head, reset
+from tests.sockets import Reset, ScriptedUpstream, Send, Stall, Wait, answer, head, listening, reset
 
 PATIENCE_S = 30.0  # what takes longer hangs
 ANSWER = head(b"Content-Length: 4") + b"mine"
@@ -79,15 +78,10 @@ class Leavers:
 
     @staticmethod
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while request := await reader.readuntil(b"\r\n\r\n"):
-                size = int(request.split(b" ", 2)[1].rpartition(b"/")[2])
-                writer.write(head(b"Content-Length: %d" % size) + b"x" * size)
-                await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+        while request := await reader.readuntil(b"\r\n\r\n"):
+            size = int(request.split(b" ", 2)[1].rpartition(b"/")[2])
+            writer.write(head(b"Content-Length: %d" % size) + b"x" * size)
+            await writer.drain()
 
     async def client(self, requests: int) -> None:
         for _ in range(requests):
@@ -108,10 +102,8 @@ class Leavers:
 
 async def leave_at_random(folder: Path, clients: int, requests: int, *, durable: bool) -> None:
     seed = int.from_bytes(os.urandom(4))
-    server = await asyncio.start_server(Leavers.serve, "127.0.0.1", 0)
-    base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        async with proxied(folder, base, strict=durable) as proxy:
+        async with listening(Leavers.serve) as base, proxied(folder, base, strict=durable) as proxy:
             leavers = Leavers(proxy, seed)
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(clients):
@@ -121,8 +113,6 @@ async def leave_at_random(folder: Path, clients: int, requests: int, *, durable:
     except BaseException as error:
         error.add_note(f"The seed was {seed}.")
         raise
-    finally:
-        server.close()
 
 
 @pytest.mark.parametrize("durable", [False, True], ids=["journal", "strict"])
@@ -168,24 +158,17 @@ class Listening:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
         self.open += 1
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
                 writer.write(ANSWER)
-        self.open -= 1
-        writer.close()
+        finally:
+            self.open -= 1
 
     @asynccontextmanager
     async def __call__(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Listening]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
-        scheme = "https" if tls else "http"
-        self.base = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        try:
+        async with listening(self._serve, tls) as base:
+            self.base = f"{base}/"
             yield self
-        finally:
-            server.close()
-            for writer in self.writers:
-                writer.transport.abort()
 
 
 async def test_an_idle_connection_is_kept_for_some_seconds_and_no_minute(monkeypatch: pytest.MonkeyPatch) -> None:
