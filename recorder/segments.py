@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from recorder.errors import RecorderError
 from recorder.records import (
@@ -38,6 +39,13 @@ _FILE = re.compile(
 )
 
 
+class Stretch(NamedTuple):
+    """A segment from an offset on."""
+
+    path: Path
+    offset: int
+
+
 class JournalReader:
     """The read side: records from a position on, from the journal of a live recorder or a dead one."""
 
@@ -46,6 +54,7 @@ class JournalReader:
         self.position = position
         self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
         self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
+        self.stretches: list[Stretch] = []  # what there is of those
 
     def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
         """What stands in the journal from `position` on, up to about `limit_bytes`. Empty when there is no more now.
@@ -105,7 +114,10 @@ class JournalReader:
         elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
             self._drop_tail(data)
         elif told is None or offset < told:
-            self.damaged.append(f"The end of {self.directory / segment_name(segment)} is damaged or lost.")
+            path = self.directory / segment_name(segment)
+            self.damaged.append(f"The end of {path} is damaged or lost.")
+            if size_bytes(path) > offset:
+                self.stretches.append(Stretch(path, offset))
         else:
             self._drop_tail(b"")
 
@@ -119,6 +131,7 @@ class JournalReader:
             self.torn.append(f"{left} bytes at the end of {path} were torn off in mid-write and are dropped.")
         else:
             self.damaged.append(f"{left} bytes at the end of {path} are damaged and cannot be read.")
+            self.stretches.append(Stretch(path, self.position.offset))
         self.position = self.position._replace(offset=self.position.offset + left)
 
 

@@ -22,6 +22,7 @@ from recorder import __version__
 from recorder.commands.journals import journals, left, state
 from recorder.commands.lastverify import verified_path
 from recorder.location import lock_path
+from recorder.unreadable import LIMIT_BYTES, folder, kept
 
 State = Literal["ok", "warn", "bad"]
 
@@ -128,7 +129,7 @@ def port(number: int = PORT) -> Iterator[Line]:
 
 def modes(files: Sequence[Path], root: Path) -> Iterator[Line]:
     """Recordings hold what was said: they are for their owner only."""
-    found = list(_loose([*files, root, *journals(root)]))
+    found = list(_loose([*files, root, *journals(root), folder(root), *(each.path for each in kept(root))]))
     yield from found
     if not found:
         of = "the database and what belongs to it" if files else "the journals"
@@ -220,6 +221,7 @@ def wal(database: Path) -> Iterator[Line]:
 def journal(root: Path) -> Iterator[Line]:
     """Recorders that run, and what others left."""
     alive = 0
+    yield from _unreadable(root)
     for directory in journals(root):
         waits = left(directory).size_bytes
         if state(directory) == "alive":
@@ -232,3 +234,18 @@ def journal(root: Path) -> Iterator[Line]:
             yield Line("warn", "journal", message)
     running = "1 recorder runs" if alive == 1 else f"{alive} recorders run"
     yield Line("ok", "journal", f"{running} just now.")
+
+
+def _unreadable(root: Path) -> Iterator[Line]:
+    """What stood in a journal and could not be read."""
+    files = kept(root)
+    if files:
+        size_bytes = sum(each.size_bytes for each in files)
+        what = "1 piece of a journal" if len(files) == 1 else f"{len(files):,} pieces of journals"
+        message = (
+            f"{what} could not be read ({size_bytes:,} bytes, counted as gaps) and wait in {folder(root)}: report what "
+            "the recorder's log says of them, then delete them."
+        )
+        yield Line("warn", "journal", message)
+        if size_bytes > LIMIT_BYTES // 2:
+            yield Line("warn", "journal", f"{folder(root)} holds {LIMIT_BYTES >> 20} MiB at most: delete some of it.")

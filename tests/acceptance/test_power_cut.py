@@ -26,7 +26,7 @@ import httpx
 import pytest
 
 from recorder import migrate, sqlite, sqlite_writer
-from recorder.assembly import Batch
+from recorder.batch import Batch
 from recorder.events import BODY_KINDS
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal
