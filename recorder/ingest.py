@@ -37,9 +37,10 @@ from recorder.rereading import Rereading
 from recorder.segments import (
     JournalReader,
     claimed,
+    ingested,
     is_journal,
     remove,
-    say_at_rest,
+    say_ingested,
     segment_name,
     segment_numbers,
     try_lock,
@@ -68,7 +69,7 @@ class Ingester:
         self._store, self._directory, self._pause = store, directory, pause
         self._patience = Patience(store, pause)
         self._recorder_id, self._again = directory.name, Rereading(directory)
-        self._heartbeat = Heartbeat(store, directory.name, partial(say_at_rest, directory))
+        self._heartbeat = Heartbeat(store, directory.name)
         late, offset = self._in_transaction(
             lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
         )
@@ -77,6 +78,7 @@ class Ingester:
             self._recorder_id, self._find_session, late, redactor=redactor, told=told, journaled=self._again
         )
         self._again.place = self._told = Position(*offset) if offset else START
+        self._said = ingested(directory)
         self._reader = JournalReader(directory, self._again.place)
         for record in read_carried(directory, self._again.place):
             self._assembler.tell(record, self._again.place)
@@ -172,6 +174,9 @@ class Ingester:
             self._write(Batch(), place)
         self._again.place = place
         self._heartbeat.committed()
+        if self._told > self._said:  # after a start it is told once more what the log had before
+            self._said = self._told
+            say_ingested(self._directory, self._told)
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import re
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,11 +32,11 @@ from recorder.records import (
 SUFFIX = ".seg"
 PARTIAL = ".partial"  # of a segment that is being begun
 SEGMENT_BEGINNING = len(MAGIC) + len(segment_record(0))
-WRITER_LOCK, INGESTER_LOCK = "lock", "ingester.lock"
+WRITER_LOCK, INGESTER_LOCK, INGESTED = "lock", "ingester.lock", "ingested"
 
 _SEGMENT = re.compile(rf"\d+{re.escape(SUFFIX)}")
 _FILE = re.compile(
-    rf"\d+({re.escape(SUFFIX)}|{re.escape(PARTIAL)})|(carried|partial)-[\w.-]+|{WRITER_LOCK}|{INGESTER_LOCK}"
+    rf"\d+({re.escape(SUFFIX)}|{re.escape(PARTIAL)})|(carried|partial)-[\w.-]+|{WRITER_LOCK}|{INGESTER_LOCK}|{INGESTED}"
 )
 
 
@@ -165,15 +166,62 @@ def changed_s(path: Path) -> float:
         return 0.0
 
 
-def say_at_rest(directory: Path) -> None:
-    """The ingester of a journal has nothing to ingest just now: `at_rest_s` is this moment."""
-    with contextlib.suppress(OSError):
-        os.utime(directory / INGESTER_LOCK, (time.time(), time.time()))
+def say_ingested(directory: Path, place: Position) -> None:
+    """Leave word of how far a journal is in the log: what it has before `place` was read, and is committed."""
+    with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
+        fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(fd, b"%010d %015d\n" % place, 0)
+        finally:
+            os.close(fd)
 
 
-def at_rest_s(directory: Path) -> float:
-    """When all that stood in a journal was last seen to be ingested."""
-    return changed_s(directory / INGESTER_LOCK)
+def ingested(directory: Path) -> Position:
+    """How far a journal is in the log, as far as whoever ingests it has left word."""
+    try:
+        return Position(*map(int, (directory / INGESTED).read_bytes().split()))
+    except (OSError, ValueError, TypeError):
+        return START
+
+
+class Waiting(NamedTuple):
+    """What a journal holds that is not in the log."""
+
+    end: Position
+    size_bytes: int
+    since_s: float | None  # how old the oldest of it is, by the clock of its records
+
+
+def waiting(directory: Path) -> Waiting:
+    """What stands in a journal behind the place up to which it is in the log. It costs some calls of the system."""
+    place = ingested(directory)
+    end, size = place, 0
+    oldest: Position | None = None
+    for number in segment_numbers(directory):
+        if number < place.segment:
+            continue
+        path = directory / segment_name(number)
+        length = size_bytes(path)
+        begin = len(MAGIC) if number <= 1 else SEGMENT_BEGINNING
+        begin = max(begin, place.offset) if number == place.segment else begin
+        end = Position(number, max(begin, length))
+        size += end.offset - begin
+        if oldest is None and length > begin:
+            oldest = Position(number, begin)
+    return Waiting(end, size, _age_s(directory, oldest) if oldest is not None else None)
+
+
+def _age_s(directory: Path, oldest: Position) -> float:
+    """The age of a record: at most that of the journal, for an import has times of long ago."""
+    most_s = max(0.0, time.time() - changed_s(directory / WRITER_LOCK))
+    try:
+        with open(directory / segment_name(oldest.segment), "rb") as segment:
+            segment.seek(oldest.offset)
+            _, _, _, _, t_ns = HEADER.unpack(segment.read(HEADER.size))
+    except (OSError, struct.error):
+        return most_s
+    age_s = (time.monotonic_ns() - t_ns) / 1e9
+    return age_s if 0 <= age_s < most_s else most_s
 
 
 def segment_name(number: int) -> str:

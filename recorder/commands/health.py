@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from recorder import __version__
-from recorder.commands.journals import journals, left, state
+from recorder.commands.journals import journals, killed, state
 from recorder.commands.lastverify import verified_path
+from recorder.commands.vitals import LAG_S
 from recorder.location import lock_path
+from recorder.segments import waiting
 from recorder.unreadable import LIMIT_BYTES, folder, kept
 
 State = Literal["ok", "warn", "bad"]
@@ -223,14 +225,16 @@ def journal(root: Path) -> Iterator[Line]:
     alive = 0
     yield from _unreadable(root)
     for directory in journals(root):
-        waits = left(directory).size_bytes
-        if state(directory) == "alive":
-            alive += 1
-            if waits > WAITING_BYTES:
-                message = f"{waits // 2**20} MiB wait in {directory}: the database is slow, locked, or refuses."
-                yield Line("warn", "journal", message)
-        else:
-            message = f"A recorder was killed and left {waits:,} bytes in {directory}: run `recorder db recover`."
+        if state(directory) != "alive":
+            yield Line("warn", "journal", killed(directory))
+            continue
+        alive += 1
+        waits = waiting(directory)
+        since_s = waits.since_s or 0.0
+        if waits.size_bytes > WAITING_BYTES or since_s > LAG_S:
+            size = f"{waits.size_bytes / 2**20:.1f} MiB"
+            why = "the database is slow, locked, or refuses, or the processor is busy"
+            message = f"{size} wait in {directory} for the log, the oldest for {since_s:.0f} s: {why}."
             yield Line("warn", "journal", message)
     running = "1 recorder runs" if alive == 1 else f"{alive} recorders run"
     yield Line("ok", "journal", f"{running} just now.")

@@ -214,7 +214,9 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
         with Store(url) as store:
             done = _delete(store, found.holdings, reason, progress, late)
             is_blank = late.blank(store, root)
-        unknown = _forget(root, {each.session_id for each in (*found.purged, *found.holdings)})
+        unknown = _forget(
+            root, [*(each.session_id for each in found.purged), *(each.session_id for each in found.holdings)]
+        )
         progress.add_task("Sweeping up", total=None)
         try:
             is_swept = sweep(url, vacuum=vacuum)

@@ -368,7 +368,7 @@ class OffsetFirst(Ingester):
 
 class OffsetLast(Ingester):
     def _write(self, batch: Batch, place: Position | None) -> None:
-        super()._write(batch, self._place)  # where it was: a recorder without any place is none
+        super()._write(batch, self._again.place)  # where it was: a recorder without any place is none
         super()._write(Batch(), place)
 
 
