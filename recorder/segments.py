@@ -166,6 +166,14 @@ def changed_s(path: Path) -> float:
         return 0.0
 
 
+def ingester_pid(directory: Path) -> int | None:
+    """The process that ingests a journal, or did so last."""
+    try:
+        return int((directory / INGESTER_LOCK).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
 def say_ingested(directory: Path, place: Position) -> None:
     """Leave word of how far a journal is in the log: what it has before `place` was read, and is committed."""
     with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
@@ -273,9 +281,12 @@ def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
 
 @contextlib.contextmanager
 def claimed(directory: Path) -> Iterator[bool]:
-    """Be the one who ingests a journal; gives whether nobody else is."""
+    """Be the one who ingests a journal, and leave word of who that is; gives whether nobody else is."""
     claim = try_lock(directory, INGESTER_LOCK)
     try:
+        if claim is not None:
+            with contextlib.suppress(OSError):  # a disk that is full
+                os.pwrite(claim, b"%010d\n" % os.getpid(), 0)
         yield claim is not None
     finally:
         if claim is not None:

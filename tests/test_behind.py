@@ -6,21 +6,26 @@ import asyncio
 import importlib
 import os
 import signal
+import sqlite3
 import subprocess
+import sys
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
 import pytest
 from sqlalchemy import URL
 
+from recorder.commands import niceness
 from recorder.commands.behind import WAIT_S, behind, wait_for
 from recorder.ingest import Ingester
 from recorder.journal import Journal
-from recorder.location import journal_root
-from recorder.segments import INGESTER_LOCK, claimed, waiting
+from recorder.location import database_url, journal_root
+from recorder.records import Mark
+from recorder.segments import claimed, ingester_pid, waiting
 from recorder.store import Store
 from tests.behind import asked
 from tests.postgres import conninfo
@@ -53,7 +58,8 @@ async def upstream() -> AsyncIterator[Upstream]:
 
 async def recorded_behind(serve: Serving, id: str) -> int:
     """An exchange passes while the ingester is stopped; returns its process."""
-    wait_until(lambda: any(serve.db.parent.glob(f"*.journal/*/{INGESTER_LOCK}")), 60)  # it has begun
+    journals = journal_root(database_url(serve.db))
+    wait_until(lambda: any(ingester_pid(each) for each in journals.iterdir()), 60)
     [ingester] = serve.ingesters()
     os.kill(ingester, signal.SIGSTOP)
     received = await ask_for(serve.port, id, ReadAll(), prefix=f"/s/{id}")
@@ -117,6 +123,46 @@ async def test_who_asks_at_once_gets_what_passed_just_before(tmp_path: Path, ups
             await ask_for(serve.port, f"n{number}", ReadAll(), prefix=f"/s/n{number}")
             found = await asyncio.to_thread(run_apart, path, "show", f"n{number}", *LONG)
             assert found.code == 0, found.err
+
+
+async def test_an_ingester_that_is_waited_for_goes_before_others(tmp_path: Path, upstream: Upstream) -> None:
+    """And is nice again: else every chunk of the recorder would wait for it."""
+    path = tmp_path / "recorder.db"
+    with serving(path, *everywhere(upstream.base)) as serve:
+        wait_until(serve.ingesters, 60)
+        [ingester] = serve.ingesters()
+        if niceness.group(ingester) is None:
+            pytest.skip("there are no groups here")
+        wait_until(lambda: niceness.group(ingester) == niceness.NICENESS, 60)
+        await recorded_behind(serve, "one")
+        waits = await begun([*PROGRAM, "sessions", *LONG, "--db", str(path)], environment(tmp_path))
+        await asyncio.to_thread(wait_until, lambda: niceness.group(ingester) == 0, 30)
+        os.kill(ingester, signal.SIGCONT)
+        out, _ = await waits.communicate()
+        assert b"one" in out
+        wait_until(lambda: niceness.group(ingester) == niceness.NICENESS, 60)
+
+
+def test_an_ingester_that_is_far_behind_is_less_nice_until_it_has_caught_up(tmp_path: Path) -> None:
+    if niceness.group() is None:
+        pytest.skip("there are no groups here")
+    path = tmp_path / "recorder.db"
+    Store(path).close()
+    journal = Journal(tmp_path / "recorder.db.journal", "r")
+    os.utime(journal.directory / "lock", (1, 1))
+    journal.exchange().write(Mark.CHUNK, time.monotonic_ns() - 60 * 10**9, b"of a minute ago")
+    command = [sys.executable, "-m", "recorder.commands.ingester", f"sqlite:///{path}", str(journal.directory)]
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as ingester:
+            try:
+                wait_until(lambda: niceness.group(ingester.pid) == niceness.FAR_NICENESS, 50)
+                holder.execute("ROLLBACK")
+                wait_until(lambda: niceness.group(ingester.pid) == niceness.NICENESS, 50)
+                assert waiting(journal.directory).size_bytes == 0
+            finally:
+                journal.close()
+                ingester.terminate()
 
 
 # -- a journal and an ingester that works when told to

@@ -10,7 +10,8 @@ Rules of this file:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -18,13 +19,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 import click
 from sqlalchemy import URL
 
+from recorder.commands import niceness
 from recorder.commands.database import chosen_url
 from recorder.commands.journals import journals, killed, state
 from recorder.commands.output import echo, safe_text
 from recorder.errors import NotFoundError
 from recorder.location import database_path, is_file, journal_root
-from recorder.records import Position
-from recorder.segments import ingested, waiting
+from recorder.segments import ingested, ingester_pid, waiting
 
 WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy machine some of them
 POLL_S = 0.02
@@ -94,14 +95,26 @@ def nothing_yet(otherwise: str) -> str:
 
 def wait_for(root: Path, until_s: float) -> None:
     """Wait until all that stands in the journals of recorders that run is in the log, or until a time (monotonic)."""
-    ends: Mapping[Path, Position] | None = None
-    while True:
-        if ends is None:
-            ends = {each: found.end for each in _journals(root) if (found := waiting(each)).size_bytes}
-        ends = {each: end for each, end in ends.items() if each.is_dir() and ingested(each) < end}
-        if not any(state(each) == "alive" for each in ends) or time.monotonic() >= until_s:
-            return
-        time.sleep(POLL_S)
+    ends = {each: found.end for each in _journals(root) if (found := waiting(each)).size_bytes}
+    with ExitStack() as lent:
+        while time.monotonic() < until_s:
+            ends = {each: end for each, end in ends.items() if each.is_dir() and ingested(each) < end}
+            alive = [each for each in ends if state(each) == "alive"]
+            if not alive:
+                return
+            for each in alive:
+                _lend(each, lent)
+            time.sleep(POLL_S)
+
+
+def _lend(directory: Path, lent: ExitStack) -> None:
+    """Have an ingester that is nice go before others while somebody waits for it: on a busy machine it may else stand
+    still for seconds. It takes that back by itself, if this process cannot any more.
+    """
+    pid = ingester_pid(directory)
+    if pid is not None and (group := niceness.group(pid)) in (niceness.NICENESS, niceness.FAR_NICENESS):
+        niceness.set_group(0, pid)
+        lent.callback(niceness.set_group, group, pid)
 
 
 def behind(root: Path) -> list[Behind]:
