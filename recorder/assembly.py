@@ -6,14 +6,15 @@ Pure but for one question, which session a request belongs to, that it asks its 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection
+from itertools import islice
 
 import msgspec
 
+from recorder.batch import Batch, exchange_row, gap_record, own_name
 from recorder.capture import Capture
 from recorder.decoding import UndecodableError, decode, decoded_part
-from recorder.dialects import by_path
+from recorder.dialects import by_name, by_path
 from recorder.events import Event, Exchange, Session, row_root
 from recorder.grouping import Grouping, group
 from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
@@ -21,55 +22,13 @@ from recorder.late import Late
 from recorder.records import Gap, Mark, Position, Record
 from recorder.redactor import BY_SHAPE, Redacted, Redactor, placeholder
 from recorder.restored import Restored
+from recorder.underway import NOBODY, Journaled, OpenExchange, Told, nothing_told
+from recorder.unread import Unread
 
 log = logging.getLogger(__name__)
 
 REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
-
-
-class Batch(msgspec.Struct):
-    """Rows that are to be committed together."""
-
-    sessions: list[Session] = msgspec.field(default_factory=list)
-    exchanges: list[Exchange] = msgspec.field(default_factory=list)
-    events: list[Event] = msgspec.field(default_factory=list)
-    size_bytes: int = 0
-
-    def add(self, events: list[Event]) -> None:
-        self.events += events
-        for event in events:
-            self.size_bytes += len(event.raw)
-
-    def of(self, exchange_id: str) -> Batch:
-        """The rows of one exchange, its session included."""
-        exchanges = [exchange for exchange in self.exchanges if exchange.exchange_id == exchange_id]
-        session_ids = {exchange.session_id for exchange in exchanges}
-        return Batch(
-            [session for session in self.sessions if session.session_id in session_ids],
-            exchanges,
-            [event for event in self.events if event.exchange_id == exchange_id],
-        )
-
-
-Told = Capture | Restored | Late
-
-
-class OpenExchange(msgspec.Struct):
-    """An exchange that has begun and not ended."""
-
-    start: Position
-    started_ns: int
-    head: RequestHead
-    body: bytearray = msgspec.field(default_factory=bytearray)
-    complete: bool = False
-    overflown: bool = False
-    gaps: list[GapRecord] = msgspec.field(default_factory=list)
-    capture: Told | None = None
-    last_ns: int = 0
-
-
-def nothing_told(exchange_id: str) -> None:
-    """The records are told for the first time."""
+REASON_LIMIT = 300  # characters of what an exception says: it may quote what it stumbled over
 
 
 class Assembler:
@@ -83,48 +42,123 @@ class Assembler:
         *,
         redactor: Redactor = BY_SHAPE,
         told: Callable[[str], Redacted | None] = nothing_told,
+        journaled: Journaled | None = None,
     ) -> None:
         """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
         exchanges whose session was purged since they were told first: they are passed over. `told` gives the body of a
         request that was told before, as it was recorded then: that stands, whatever is a secret now.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
-        self._redactor, self._told = redactor, told
+        self._redactor, self._told, self._journaled = redactor, told, journaled or Journaled()
         self._rejected: set[int] = set()
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
     def tell(self, record: Record, start: Position) -> None:
-        """Add a record that begins at or behind `start`. One that makes no sense costs its exchange, not the others;
-        one of an exchange that began before what is told is passed over, since the log has that whole.
+        """Add a record that begins at or behind `start`. One that makes no sense costs the rest of its exchange, which
+        is counted, and no other; one of an exchange that began before what is told is passed over, since the log has
+        that whole.
         """
         exchange = self.open.get(record.exchange)
         if record.exchange in self._rejected or (exchange is None and record.mark != Mark.REQUEST):
             return
         try:
             events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
-        except (ValueError, KeyError, msgspec.MsgspecError) as error:
-            events = self._give_up(record, f"a record of it makes no sense to this version of recorder ({error!r})")
+        except self._journaled.refusals:
+            raise
+        except Exception as error:
+            events = self._give_up(record, start, error)
         self.batch.add(events)
         if exchange is not None:
             exchange.last_ns = record.t_ns
+            exchange.records += 1
 
-    def reject(self, number: int, reason: str) -> OpenExchange | None:
+    def reject(self, number: int, reason: str) -> None:
         """Hear no more of an exchange."""
         self._rejected.add(number)
         exchange = self.open.pop(number, None)
-        name = exchange.head.exchange_id if exchange else f"number {number}"
-        log.error("exchange %s of recorder %s is not recorded further: %s", name, self._recorder_id, reason)
-        return exchange
+        log.error("%s is not recorded further: %s", self._name(number, exchange), reason)
 
-    def _give_up(self, record: Record, reason: str) -> list[Event]:
-        """An exchange whose records cannot be read: its part of the log ends with a gap that says why."""
-        exchange = self.reject(record.exchange, reason)
-        if exchange is None or exchange.capture is None:
-            return []
-        gap = GapRecord("response", 1, len(record.payload), "", record.t_ns, record.t_ns, reason)
-        end = ExchangeEnd("recorder_crash", reason)
-        return [*exchange.capture.gap(gap), *exchange.capture.end(record.t_ns, end)]
+    def _name(self, number: int, exchange: OpenExchange | None) -> str:
+        name = exchange.head.exchange_id if exchange and exchange.head is not NOBODY else f"number {number}"
+        return f"exchange {name} of recorder {self._recorder_id}"
+
+    def _give_up(self, record: Record, start: Position, error: Exception) -> list[Event]:
+        """A record cannot be read, by its own fault or by ours: what was told of its exchange before stands, and the
+        rest is counted. Nothing that raised is used any further.
+        """
+        number, exchange = record.exchange, self.open.get(record.exchange)
+        said = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
+        reason = f"a record of it makes no sense to this version of recorder ({said})"
+        log.error("%s: %s", self._name(number, exchange), reason, exc_info=error)
+        events: list[Event] = []
+        if exchange is None:
+            exchange = self.open[number] = OpenExchange(start, record.t_ns, NOBODY, records=1)
+            exchange.capture = Unread(None, record.t_ns, reason)
+        elif exchange.capture is None:
+            capture, events = self._begin_unread(exchange)
+            exchange.capture = Unread(capture, record.t_ns, reason)
+        elif not isinstance(exchange.capture, Unread):
+            exchange.capture = Unread(self._as_before(number, exchange), record.t_ns, reason)
+        if record.mark == Mark.CHUNK:
+            exchange.capture.chunk(record.t_ns, record.payload)
+        if record.mark == Mark.END:
+            events += self._end(number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason))
+        return events
+
+    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | Restored | Late | None:
+        """What was made of an exchange before the record that raised, made again from the journal."""
+        if not isinstance(exchange.capture, Capture):
+            return None if isinstance(exchange.capture, Unread) else exchange.capture
+        exchange.capture = again = exchange.capture.asked()
+        told = 0
+        for gap in exchange.gaps:
+            again.gap(gap)
+        for record in islice(self._journaled.records(number, exchange.start), exchange.records):
+            if exchange.begun is not None and told >= exchange.begun:
+                _MEANING[record.mark](self, record, exchange.start)
+            told += 1
+            for gap in exchange.lost_after(told):
+                again.gap(gap)
+        if told == exchange.records:
+            return again
+        events = [each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id]
+        return Capture.after(events[-1]) if events else None  # without a journal: where its events end
+
+    def _begin_unread(self, exchange: OpenExchange) -> tuple[Capture | None, list[Event]]:
+        """An exchange whose request cannot be read: its head stands in the log, and its body is counted."""
+        head, size_bytes, now_ns = exchange.head, len(exchange.body), exchange.last_ns
+        exchange.body = bytearray()
+        grouping = Grouping()
+        session_id, session = self._session(head, grouping)
+        row = exchange_row(session_id, self._recorder_id, "other", head, grouping)
+        capture = Capture(session_id, head.exchange_id, by_name("other"), exchange.started_ns, row_root(row))
+        events = capture.request(head, b"", wire=b"", complete=False)
+        reason = "the request cannot be read by this version of recorder"
+        lost = GapRecord("request", 1, size_bytes, "", exchange.started_ns, now_ns, reason)
+        for gap in (*exchange.gaps, lost):
+            events += capture.gap(gap)
+        self._add(session, row)
+        exchange.session_id = session_id
+        return capture, events
+
+    def _end(self, number: int, exchange: OpenExchange, t_ns: int, end: ExchangeEnd) -> list[Event]:
+        """The end of an exchange that is open; one that could not all be read is put aside."""
+        capture, events = self._begin(exchange)
+        events += capture.end(t_ns, end)
+        if isinstance(capture, Unread):
+            self._keep(number, exchange, capture)
+        del self.open[number]
+        return events
+
+    def _keep(self, number: int, exchange: OpenExchange, unread: Unread) -> None:
+        name = self._name(number, exchange)
+        log.error("%s: %d chunks, %d bytes of it could not be read", name, unread.chunks, unread.size_bytes)
+        is_in_log = exchange.begun is not None
+        records = islice(self._journaled.records(number, exchange.start), exchange.records + 1)
+        wanted = (record for record in records if record.mark != Mark.REQUEST_BODY or not is_in_log)
+        file_name = exchange.head.exchange_id or f"{self._recorder_id}-{number}"
+        self._journaled.keep(file_name, exchange.session_id, wanted)
 
     def lose(self, reason: str) -> None:
         """Records are lost, nobody knows of which exchanges: each that is open has a gap there."""
@@ -133,6 +167,7 @@ class Assembler:
             if exchange.capture is None:
                 exchange.gaps.append(msgspec.structs.replace(gap, of="request"))
             else:
+                exchange.lost.append((exchange.records, gap))
                 self.batch.add(exchange.capture.gap(gap))
 
     def end_all(self) -> None:
@@ -146,7 +181,7 @@ class Assembler:
         if head.exchange_id in self._late:
             self.reject(record.exchange, f"{head.exchange_id} is of a session that was purged")
             return []
-        self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns)
+        self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns, records=1)
         return []
 
     def _on_request_body(self, record: Record, start: Position) -> list[Event]:
@@ -176,25 +211,15 @@ class Assembler:
 
     def _on_gap(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
-        gap = msgspec.json.decode(record.payload, type=Gap)
-        told = GapRecord(
-            of="request" if gap.mark == Mark.REQUEST_BODY else "response",
-            chunks=gap.chunks,
-            size_bytes=gap.size_bytes,
-            sha256=gap.sha256,
-            from_ns=gap.from_ns,
-            to_ns=gap.to_ns,
-            reason=gap.reason,
-        )
+        told = gap_record(msgspec.json.decode(record.payload, type=Gap))
         if exchange.capture is None:
             exchange.gaps.append(told)
             return []
         return exchange.capture.gap(told)
 
     def _on_end(self, record: Record, start: Position) -> list[Event]:
-        capture, events = self._begin(self.open[record.exchange])
-        del self.open[record.exchange]
-        return events + capture.end(record.t_ns, msgspec.json.decode(record.payload, type=ExchangeEnd))
+        end = msgspec.json.decode(record.payload, type=ExchangeEnd)
+        return self._end(record.exchange, self.open[record.exchange], record.t_ns, end)
 
     def _begin(self, exchange: OpenExchange) -> tuple[Told, list[Event]]:
         """The request is known as far as it will be: find its session, and open its part of the log."""
@@ -203,23 +228,29 @@ class Assembler:
         head, wire = exchange.head, bytes(exchange.body)
         if head.imported is not None and head.imported.exchange is not None:
             exchange.capture = self._restore(head, head.imported, head.imported.exchange)
+            exchange.session_id = head.imported.session.session_id
             return exchange.capture, []
-        exchange.body = bytearray()
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
         sent, undecoded = _decoded(head, wire)
         body, redactions = self._told(head.exchange_id) or self._redacted(head, sent, undecoded, complete=complete)
         grouping = group(head, None if undecoded else body)
-        session_id = self._session(head, grouping)
+        session_id, session = self._session(head, grouping)
         dialect = by_path(head.method, head.target.partition("?")[0])
-        row = _exchange(session_id, self._recorder_id, dialect.name, head, grouping)
-        self.batch.exchanges.append(row)
+        row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
-        exchange.capture = capture
         wire = body if redactions else wire
         events = capture.request(head, body, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions)
         for gap in exchange.gaps:
             events += capture.gap(gap)
+        self._add(session, row)
+        exchange.body, exchange.session_id = bytearray(), session_id
+        exchange.capture, exchange.begun = capture, exchange.records
         return capture, events
+
+    def _add(self, session: Session | None, row: Exchange) -> None:
+        if session is not None and session not in self.batch.sessions:
+            self.batch.sessions.append(session)
+        self.batch.exchanges.append(row)
 
     def _redacted(self, head: RequestHead, body: bytes, undecoded: str | None, *, complete: bool) -> Redacted:
         """A body as it is recorded. One whose coding could be undone in part is not, if there is a secret in it."""
@@ -229,26 +260,19 @@ class Assembler:
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
         """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
-        session_id = self._imported_session(imported.session)
-        row = msgspec.structs.replace(row, session_id=session_id, exchange_id=head.exchange_id)
-        self.batch.exchanges.append(row)
+        row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
+        self._add(imported.session, row)
         return Restored(row)
 
-    def _session(self, head: RequestHead, grouping: Grouping) -> str:
+    def _session(self, head: RequestHead, grouping: Grouping) -> tuple[str, Session | None]:
+        """The id of the session of a request, and its row if that may be new: the log takes the same row again."""
         if head.imported is not None:
-            return self._imported_session(head.imported.session)
+            return head.imported.session.session_id, head.imported.session
         found = self._find_session(head, grouping)
         if found is not None:
-            return found
-        name = grouping.name or _own_name(head, grouping)
-        self.batch.sessions.append(Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live"))
-        return head.session_id
-
-    def _imported_session(self, session: Session) -> str:
-        """The log takes the same row again: each exchange of it brings it."""
-        if session not in self.batch.sessions:
-            self.batch.sessions.append(session)
-        return session.session_id
+            return found, None
+        name = grouping.name or own_name(head, grouping)
+        return head.session_id, Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live")
 
 
 _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {
@@ -272,29 +296,3 @@ def _decoded(head: RequestHead, wire: bytes) -> tuple[bytes, str | None]:
 
 def _coding(head: RequestHead) -> str | None:
     return next((value for name, value in head.headers if name.lower() == "content-encoding"), None)
-
-
-def _exchange(session_id: str, recorder_id: str, api: str, head: RequestHead, grouping: Grouping) -> Exchange:
-    return Exchange(
-        session_id=session_id,
-        exchange_id=head.exchange_id,
-        started_ns=head.started_ns,
-        recorder_id=recorder_id,
-        provider=head.upstream,
-        api=api,
-        method=head.method,
-        target=head.target,
-        client=grouping.client,
-        client_version=grouping.client_version,
-        thread_id=grouping.thread_id,
-        turn_id=grouping.turn_id,
-        attempt=grouping.attempt,
-        resumes_response_id=grouping.resumes_response_id,
-        resumes_after=grouping.resumes_after,
-    )
-
-
-def _own_name(head: RequestHead, grouping: Grouping) -> str:
-    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
-    client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
-    return f"{client}-{head.session_id[-6:]}"

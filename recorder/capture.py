@@ -51,6 +51,7 @@ class Capture:
         self._is_plain = False  # from now on the body is what was on the wire
         self._verdict: Ending | None = None
         self._request_complete = True
+        self._asked = (0, self._hash, True)  # where the request ends
         self._parts: list[bytes] = []
         self._reads = array("q")
         self._wire, self._body = sha256(), sha256()
@@ -89,11 +90,17 @@ class Capture:
             undecoded=undecoded,
             redactions=dict(redactions) if redactions else msgspec.UNSET,
         )
-        parts = [body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT)]
-        return [
-            self._event("request", 0, _encode(record)),
-            *(self._event("request", 0, part, Keys(type="body")) for part in parts),
-        ]
+        events = [self._event("request", 0, _encode(record))]
+        for start in range(0, len(body), FRAME_LIMIT):
+            events.append(self._event("request", 0, body[start : start + FRAME_LIMIT], Keys(type="body")))
+        self._asked = (self._pos, self._hash, complete)
+        return events
+
+    def asked(self) -> Capture:
+        """The same exchange as it was when the request had been told, and nothing else."""
+        capture = Capture(*self._ids, self._dialect, self._started_ns)
+        capture._pos, capture._hash, capture._request_complete = capture._asked = self._asked
+        return capture
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         """The response head. It decides how the body is decoded and framed."""
@@ -168,6 +175,12 @@ class Capture:
             lossless=self._is_lossless(end.outcome),
         )
         return [*events, self._event("end", self._since(t_ns), _encode(record))]
+
+    def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
+        """End with a gap. What is still held stands before it as it came: to read it may be what fails."""
+        held, self._splitter = self._splitter.held if self._splitter else b"", None
+        events = [self._event("tail", self._t_ns, held)] if held else []
+        return [*events, *self.gap(gap), *self.end(t_ns, end)]
 
     def note(self, t_ns: int, raw: bytes) -> Event:
         """Something is said about the exchange later."""

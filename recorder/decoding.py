@@ -23,6 +23,7 @@ PIECE_BYTES = 64 * 1024  # of input and of output at a time, so that a bomb cost
 BOMB_BYTES = 8 * 2**20  # below this much output no ratio is suspicious
 BOMB_RATIO = 100  # real streams deflate 3 to 20 times
 ZSTD_WINDOW_LOG = 23  # 8 MiB: RFC 9659 section 3 forbids more in HTTP
+SILENT_BYTES = 2**20  # of input without output: the blocks of zstd have at most 128 KiB, and no file name is so long
 
 
 class UndecodableError(Exception):
@@ -128,7 +129,7 @@ class Decoder:
     """A body in one coding, undone as it arrives.
 
     `coding` is the value of `Content-Encoding`, or `None`. With `sniff`, an unlabelled body that begins with the magic
-    number of gzip or zstd is taken for what it is.
+    number of gzip or zstd is decoded. If nothing can be decoded of it, it only looked so, and is plain as it is.
     """
 
     def __init__(self, coding: str | None, *, sniff: bool = False) -> None:
@@ -136,9 +137,10 @@ class Decoder:
         if self.coding == "identity":
             self.coding = None
         self._sniffing = b"" if sniff and self.coding is None else None
+        self._is_guess = False  # no header names the coding, and nothing has come out of it yet
         self._codec: _Codec | None = None
         self._in_bytes = self._out_bytes = 0
-        self._silent = bytearray()  # input that has given no output yet: a block of zstd or brotli, at most
+        self._silent = bytearray()  # input that has given no output yet
 
     @property
     def is_plain(self) -> bool:
@@ -159,14 +161,17 @@ class Decoder:
         Raises `UndecodableError` if the coding ends in the middle of something.
         """
         if self._codec is not None:
-            raise UndecodableError(f"the body ends in mid-{self.coding}", bytes(self._silent))
+            silent, self._codec = bytes(self._silent), None
+            if self._is_guess:
+                return self._as_plain(silent)
+            raise UndecodableError(f"the body ends in mid-{self.coding}", silent)
         held, self._sniffing = self._sniffing or b"", None
         return held
 
     def _sniff(self, data: bytes) -> bytes:
         for coding, magic in _MAGIC.items():
             if data.startswith(magic):
-                self.coding, self._sniffing = coding, None
+                self.coding, self._sniffing, self._is_guess = coding, None, True
                 return data
         if any(magic.startswith(data) for magic in _MAGIC.values()):
             self._sniffing = data
@@ -183,7 +188,16 @@ class Decoder:
             except UndecodableError as error:
                 self._codec = None
                 error.rest += data[start + PIECE_BYTES :]
-                raise
+                if not self._is_guess:
+                    raise
+                yield self._as_plain(error.rest)
+                return
+
+    def _as_plain(self, data: bytes) -> bytes:
+        """The body so far, of which nothing could be decoded: it was never coded."""
+        self.coding, self._is_guess = None, False
+        self._silent.clear()
+        return data
 
     def _decode_member(self, data: bytes) -> Generator[bytes, None, bytes]:
         """Decode up to the end of a gzip member or zstd frame, which others may follow; returns what is left."""
@@ -194,6 +208,7 @@ class Decoder:
         self._silent += data
         try:
             for piece in codec.decode(data):
+                self._is_guess = False
                 self._silent.clear()
                 self._out_bytes += len(piece)
                 if self._out_bytes > max(BOMB_BYTES, BOMB_RATIO * self._in_bytes):
@@ -201,11 +216,17 @@ class Decoder:
                 yield piece
         except _FAILURES as error:
             raise UndecodableError(f"not {self.coding}: {error}", bytes(self._silent) or data) from error
-        if codec.left is None:
-            return b""
-        self._codec = None
-        self._silent.clear()
-        return codec.left
+        left = codec.left
+        if left is not None:
+            self._codec = None
+            if self._is_guess:
+                del self._silent[len(self._silent) - len(left) :]  # they are the next member's
+            else:
+                self._silent.clear()
+        if len(self._silent) > SILENT_BYTES:
+            reason = f"{self.coding} without any content in {len(self._silent)} bytes"
+            raise UndecodableError(reason, bytes(self._silent) + (left or b""))
+        return left or b""
 
 
 def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from recorder.assembly import Assembler, Batch, nothing_told
+from recorder.assembly import Assembler
+from recorder.batch import Batch
 from recorder.carried import drop_carried, is_worth_carrying, read_carried, write_carried
 from recorder.errors import StoreConflictError, StoreError
 from recorder.events import Event
@@ -30,20 +31,24 @@ from recorder.heartbeat import Heartbeat
 from recorder.membership import request_in_store, same_names, session_in_store
 from recorder.patience import Patience, Pause, Stopped
 from recorder.purging import is_purged, late_exchanges
-from recorder.records import HEADER, START, Position, Record
+from recorder.records import HEADER, START, Position
 from recorder.redactor import BY_SHAPE, Redactor
+from recorder.rereading import Rereading
 from recorder.segments import (
     JournalReader,
     claimed,
+    ingested,
     is_journal,
     remove,
-    say_at_rest,
+    say_ingested,
     segment_name,
     segment_numbers,
     try_lock,
 )
 from recorder.store import Store
+from recorder.underway import nothing_told
 from recorder.unfinished import counted, end_forsaken, end_open, rest_of
+from recorder.unread import Unread
 
 log = logging.getLogger(__name__)
 
@@ -63,18 +68,20 @@ class Ingester:
     def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
         self._store, self._directory, self._pause = store, directory, pause
         self._patience = Patience(store, pause)
-        self._recorder_id = directory.name
-        self._heartbeat = Heartbeat(store, directory.name, partial(say_at_rest, directory))
-        self._finishing = False  # the journal is to be deleted soon: no need to shorten it
+        self._recorder_id, self._again = directory.name, Rereading(directory)
+        self._heartbeat = Heartbeat(store, directory.name)
         late, offset = self._in_transaction(
             lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
         )
         told = partial(request_in_store, store, self._in_transaction) if offset else nothing_told
-        self._assembler = Assembler(self._recorder_id, self._find_session, late, redactor=redactor, told=told)
-        self._place = self._told = Position(*offset) if offset else START
-        self._reader = JournalReader(directory, self._place)
-        for record in read_carried(directory, self._place):
-            self._assembler.tell(record, self._place)
+        self._assembler = Assembler(
+            self._recorder_id, self._find_session, late, redactor=redactor, told=told, journaled=self._again
+        )
+        self._again.place = self._told = Position(*offset) if offset else START
+        self._said = ingested(directory)
+        self._reader = JournalReader(directory, self._again.place)
+        for record in read_carried(directory, self._again.place):
+            self._assembler.tell(record, self._again.place)
             self._commit_if_large()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
@@ -98,8 +105,11 @@ class Ingester:
         for sentence in self._reader.damaged:
             log.error("%s", sentence)
             self._assembler.lose(sentence)
+        for stretch in self._reader.stretches:
+            self._again.keep_stretch(stretch)
         self._reader.torn.clear()
         self._reader.damaged.clear()
+        self._reader.stretches.clear()
 
     def run(self) -> None:
         """Ingest until `pause` says to stop. What stands in the journal then is left to `recover_one`.
@@ -121,7 +131,7 @@ class Ingester:
 
         Raises `Stopped` like `run`.
         """
-        self._finishing = True
+        self._again.writer_is_dead = True
         while self.step(writer_is_dead=True):
             pass
         self._assembler.end_all()
@@ -154,16 +164,19 @@ class Ingester:
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
-        is_far = not self._finishing and self._told.segment - place.segment > CARRY_SEGMENTS
-        if is_far and is_worth_carrying(self._directory, place, self._place) and self._carry():
+        is_far = not self._again.writer_is_dead and self._told.segment - place.segment > CARRY_SEGMENTS
+        if is_far and is_worth_carrying(self._directory, place, self._again.place) and self._carry():
             place = self._told
         try:
             self._write(batch, place)
         except StoreConflictError:
             self._write_apart(batch)
             self._write(Batch(), place)
-        self._place = place
+        self._again.place = place
         self._heartbeat.committed()
+        if self._told > self._said:  # after a start it is told once more what the log had before
+            self._said = self._told
+            say_ingested(self._directory, self._told)
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
@@ -205,7 +218,10 @@ class Ingester:
             self._write_apart(Batch(events=rest.note()))
         else:
             exchange = self._assembler.open[number]
-            exchange.capture = rest.instead_of(exchange.capture)
+            if isinstance(exchange.capture, Unread):
+                exchange.capture.go_on(rest)
+            else:
+                exchange.capture = rest.instead_of(exchange.capture)
         return True
 
     def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
@@ -234,25 +250,13 @@ class Ingester:
         Returns whether it could: without room for it the journal stays as it is, and longer.
         """
         try:
-            write_carried(self._directory, self._told, self._records_of_open_exchanges())
+            write_carried(self._directory, self._told, self._again.records_of_open(self._assembler.open, self._told))
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False
         for exchange in self._assembler.open.values():
             exchange.start = self._told
         return True
-
-    def _records_of_open_exchanges(self) -> Iterator[Record]:
-        for record in read_carried(self._directory, self._place):
-            if record.exchange in self._assembler.open:
-                yield record
-        reader = JournalReader(self._directory, self._place)
-        while records := reader.read(BATCH_BYTES):
-            for record in records:
-                if record.position > self._told:
-                    return
-                if record.exchange in self._assembler.open:
-                    yield record
 
     def _drop_before(self, place: Position) -> None:
         for number in segment_numbers(self._directory):

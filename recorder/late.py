@@ -65,6 +65,11 @@ class Late:
         self.tell(self._told.end(t_ns, end))
         return self.note()
 
+    def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
+        """The rest cannot be read: it is counted with what could be."""
+        self._body_bytes += gap.size_bytes
+        return self.note()
+
     def note(self) -> list[Event]:
         """What stands behind the end of the log."""
         digest, ended = self._body.hexdigest(), self._ended

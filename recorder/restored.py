@@ -56,6 +56,10 @@ class Restored:
             *capture.end(now_ns, end),
         ]
 
+    def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
+        """The rest cannot be read. Behind an end there is no place for that."""
+        return [] if self._ended else self._continued().break_off(t_ns, gap, end)
+
     def _continued(self) -> Capture:
         if self._last is not None:
             return Capture.after(self._last)

@@ -9,9 +9,11 @@ import contextlib
 import fcntl
 import os
 import re
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from recorder.errors import RecorderError
 from recorder.records import (
@@ -30,12 +32,19 @@ from recorder.records import (
 SUFFIX = ".seg"
 PARTIAL = ".partial"  # of a segment that is being begun
 SEGMENT_BEGINNING = len(MAGIC) + len(segment_record(0))
-WRITER_LOCK, INGESTER_LOCK = "lock", "ingester.lock"
+WRITER_LOCK, INGESTER_LOCK, INGESTED = "lock", "ingester.lock", "ingested"
 
 _SEGMENT = re.compile(rf"\d+{re.escape(SUFFIX)}")
 _FILE = re.compile(
-    rf"\d+({re.escape(SUFFIX)}|{re.escape(PARTIAL)})|(carried|partial)-[\w.-]+|{WRITER_LOCK}|{INGESTER_LOCK}"
+    rf"\d+({re.escape(SUFFIX)}|{re.escape(PARTIAL)})|(carried|partial)-[\w.-]+|{WRITER_LOCK}|{INGESTER_LOCK}|{INGESTED}"
 )
+
+
+class Stretch(NamedTuple):
+    """A segment from an offset on."""
+
+    path: Path
+    offset: int
 
 
 class JournalReader:
@@ -46,6 +55,7 @@ class JournalReader:
         self.position = position
         self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
         self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
+        self.stretches: list[Stretch] = []  # what there is of those
 
     def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
         """What stands in the journal from `position` on, up to about `limit_bytes`. Empty when there is no more now.
@@ -105,7 +115,10 @@ class JournalReader:
         elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
             self._drop_tail(data)
         elif told is None or offset < told:
-            self.damaged.append(f"The end of {self.directory / segment_name(segment)} is damaged or lost.")
+            path = self.directory / segment_name(segment)
+            self.damaged.append(f"The end of {path} is damaged or lost.")
+            if size_bytes(path) > offset:
+                self.stretches.append(Stretch(path, offset))
         else:
             self._drop_tail(b"")
 
@@ -119,6 +132,7 @@ class JournalReader:
             self.torn.append(f"{left} bytes at the end of {path} were torn off in mid-write and are dropped.")
         else:
             self.damaged.append(f"{left} bytes at the end of {path} are damaged and cannot be read.")
+            self.stretches.append(Stretch(path, self.position.offset))
         self.position = self.position._replace(offset=self.position.offset + left)
 
 
@@ -152,15 +166,70 @@ def changed_s(path: Path) -> float:
         return 0.0
 
 
-def say_at_rest(directory: Path) -> None:
-    """The ingester of a journal has nothing to ingest just now: `at_rest_s` is this moment."""
-    with contextlib.suppress(OSError):
-        os.utime(directory / INGESTER_LOCK, (time.time(), time.time()))
+def ingester_pid(directory: Path) -> int | None:
+    """The process that ingests a journal, or did so last."""
+    try:
+        return int((directory / INGESTER_LOCK).read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
-def at_rest_s(directory: Path) -> float:
-    """When all that stood in a journal was last seen to be ingested."""
-    return changed_s(directory / INGESTER_LOCK)
+def say_ingested(directory: Path, place: Position) -> None:
+    """Leave word of how far a journal is in the log: what it has before `place` was read, and is committed."""
+    with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
+        fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(fd, b"%010d %015d\n" % place, 0)
+        finally:
+            os.close(fd)
+
+
+def ingested(directory: Path) -> Position:
+    """How far a journal is in the log, as far as whoever ingests it has left word."""
+    try:
+        return Position(*map(int, (directory / INGESTED).read_bytes().split()))
+    except (OSError, ValueError, TypeError):
+        return START
+
+
+class Waiting(NamedTuple):
+    """What a journal holds that is not in the log."""
+
+    end: Position
+    size_bytes: int
+    since_s: float | None  # how old the oldest of it is, by the clock of its records
+
+
+def waiting(directory: Path) -> Waiting:
+    """What stands in a journal behind the place up to which it is in the log. It costs some calls of the system."""
+    place = ingested(directory)
+    end, size = place, 0
+    oldest: Position | None = None
+    for number in segment_numbers(directory):
+        if number < place.segment:
+            continue
+        path = directory / segment_name(number)
+        length = size_bytes(path)
+        begin = len(MAGIC) if number <= 1 else SEGMENT_BEGINNING
+        begin = max(begin, place.offset) if number == place.segment else begin
+        end = Position(number, max(begin, length))
+        size += end.offset - begin
+        if oldest is None and length > begin:
+            oldest = Position(number, begin)
+    return Waiting(end, size, _age_s(directory, oldest) if oldest is not None else None)
+
+
+def _age_s(directory: Path, oldest: Position) -> float:
+    """The age of a record: at most that of the journal, for an import has times of long ago."""
+    most_s = max(0.0, time.time() - changed_s(directory / WRITER_LOCK))
+    try:
+        with open(directory / segment_name(oldest.segment), "rb") as segment:
+            segment.seek(oldest.offset)
+            _, _, _, _, t_ns = HEADER.unpack(segment.read(HEADER.size))
+    except (OSError, struct.error):
+        return most_s
+    age_s = (time.monotonic_ns() - t_ns) / 1e9
+    return age_s if 0 <= age_s < most_s else most_s
 
 
 def segment_name(number: int) -> str:
@@ -212,9 +281,12 @@ def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
 
 @contextlib.contextmanager
 def claimed(directory: Path) -> Iterator[bool]:
-    """Be the one who ingests a journal; gives whether nobody else is."""
+    """Be the one who ingests a journal, and leave word of who that is; gives whether nobody else is."""
     claim = try_lock(directory, INGESTER_LOCK)
     try:
+        if claim is not None:
+            with contextlib.suppress(OSError):  # a disk that is full
+                os.pwrite(claim, b"%010d\n" % os.getpid(), 0)
         yield claim is not None
     finally:
         if claim is not None:

@@ -64,6 +64,11 @@ class Splitter:
         self._held += data
         return self._take(self._held, scan)
 
+    @property
+    def held(self) -> bytes:
+        """What came after the last piece."""
+        return bytes(self._held[self._sent :])
+
     def _is_usual(self, data: bytes) -> bool:
         """Whether a chunk is one block as most are: nothing is held, it begins with a field, and LF LF ends it."""
         return (
@@ -76,7 +81,7 @@ class Splitter:
     def close(self) -> list[Piece]:
         """The stream has ended: what is left, as a last block if it was terminated, else as the tail."""
         pieces = self._take(self._held, 0, closing=True) if self._held else []
-        rest = bytes(self._held[self._sent :])
+        rest = self.held
         self._held.clear()
         return [*pieces, Piece("tail", rest, False)] if rest else pieces
 

@@ -60,7 +60,9 @@ SAMPLE_S = 3.0
 PATIENCE_S = 20.0  # of a client: a stalled stream holds its place no longer
 NEMESIS_S = (4.0, 12.0)  # of peace, between two of its deeds
 HOLD_S = (1.0, 15.0)  # how long it holds a lock, or the ingester
-SETTLE_S = 30.0  # for idle connections to the upstream to be closed, and the journal to be ingested
+SEIZE_S = 15.0  # how long it tries to get a lock
+SETTLE_S = 30.0  # for idle connections to the upstream to be closed
+CATCH_UP_S = 60.0  # for the log to be where the journal is, once nobody asks any more
 WARM_SHARE = 0.2  # of the judged half: pools and arenas fill
 
 # -- what streams do
@@ -198,21 +200,39 @@ class Nemesis:
 
     async def _kill_ingester(self) -> None:
         if (ingester := self._recorder.ingester) is not None:
-            os.kill(ingester, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(ingester, signal.SIGKILL)
 
     async def _stop_ingester(self) -> None:
-        ingester = self._recorder.ingester
-        if ingester is not None:
-            os.kill(ingester, signal.SIGSTOP)
-            await asyncio.sleep(self._dice.uniform(*HOLD_S))
-            os.kill(ingester, signal.SIGCONT)
+        if (ingester := self._recorder.ingester) is not None:
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself at any time
+                os.kill(ingester, signal.SIGSTOP)
+                await asyncio.sleep(self._dice.uniform(*HOLD_S))
+                os.kill(ingester, signal.SIGCONT)
 
     async def _lock_database(self) -> None:
-        holder = sqlite3.connect(self._database, isolation_level=None, timeout=10, check_same_thread=False)
+        holder = sqlite3.connect(self._database, isolation_level=None, timeout=0, check_same_thread=False)
         with contextlib.closing(holder):
-            await asyncio.to_thread(holder.execute, "BEGIN IMMEDIATE")
+            if not await self._seized(holder):
+                self.deeds["lock database, in vain"] += 1
+                return
             await asyncio.sleep(self._dice.uniform(*HOLD_S))
             holder.execute("ROLLBACK")
+
+    @staticmethod
+    async def _seized(holder: sqlite3.Connection) -> bool:
+        """Whether the lock was got: an ingester that is starved of the processor may hold it for long."""
+        deadline_s = time.monotonic() + SEIZE_S
+        while time.monotonic() < deadline_s:
+            try:
+                holder.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT):
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                return True
+        return False
 
     async def _kill_recorder(self) -> None:
         await self._recorder.kill()
@@ -262,6 +282,8 @@ class Soak:
         self.judged: list[Sample] = []
         self.findings: list[str] = []
         self.idle_before = self.idle_after = 0
+        self.left_bytes: float | None = None  # that were not in the log when the last stream had ended
+        self.caught_up_s: float | None = None  # how long those took
 
     async def run(self) -> None:
         """Load and faults, then peace, then the end."""
@@ -319,16 +341,22 @@ class Soak:
                 self.samples.append(sample)
 
     async def _settle(self) -> None:
-        """Nobody asks any more: what was open is closed."""
+        """Nobody asks any more: what was open is closed, and the log catches up."""
         assert self.recorder.serve is not None
-        pid, deadline_s = self.recorder.serve.process.pid, time.monotonic() + SETTLE_S
-        while time.monotonic() < deadline_s:
-            await asyncio.sleep(1)
+        pid, began_s = self.recorder.serve.process.pid, time.monotonic()
+        while (passed_s := time.monotonic() - began_s) < CATCH_UP_S:
+            metrics = await self.recorder.metrics()
+            if self.caught_up_s is None and self.left_bytes is None:
+                self.left_bytes = metrics.get("recorder_ingest_lag_bytes")
+            if self.caught_up_s is None and metrics.get("recorder_ingest_lag_bytes") == 0:
+                self.caught_up_s = passed_s
             self.idle_after = _proc(pid)[1]
-            if self.idle_after <= self.idle_before and not (await self.recorder.metrics()).get(
-                "recorder_ingest_lag_seconds", 1
-            ):
-                break
+            is_quiet = self.idle_after <= self.idle_before or passed_s > SETTLE_S
+            if is_quiet and self.caught_up_s is not None:
+                return
+            await asyncio.sleep(1)
+        if self.caught_up_s is None:
+            self.findings.append(f"the log did not catch up within {CATCH_UP_S:g} s after the last stream")
 
     def _judge(self, began_s: float) -> None:
         half_s = self._length_s / 2
@@ -376,6 +404,8 @@ def report(soak: Soak, checked: history.Report, found: Sequence[Trend]) -> dict[
         "history": checked._asdict(),
         "findings": soak.findings,
         "most_lag_s": max(lags, default=None),
+        "left_bytes": soak.left_bytes,
+        "caught_up_s": soak.caught_up_s,
         "descriptors_at_rest": [soak.idle_before, soak.idle_after],
         "judged_samples": len(soak.judged),
         "trends": [{**msgspec.to_builtins(each), "is_flat": each.is_flat} for each in found],
@@ -391,6 +421,7 @@ def lines(told: Mapping[str, Any]) -> list[str]:
     return [
         f"seed {told['seed']}; {seen['streams']:,} streams, endings {told['endings']}",
         f"nemesis: {told['deeds']}; the recorder was started {told['starts']} times; most lag {told['most_lag_s']} s",
+        f"left at the end: {told['left_bytes']} bytes, in the log after {told['caught_up_s']} s",
         f"log: {seen['exchanges']:,} exchanges {seen['outcomes']}",
         f"bytes: {seen['received_bytes']:,} received, {seen['stored_bytes']:,} stored, {seen['gap_bytes']:,} in gaps",
         *(

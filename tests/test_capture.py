@@ -14,7 +14,7 @@ import brotli
 import msgspec
 import pytest
 from backports import zstd
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recorder.capture import READS_PART, Capture
@@ -70,6 +70,7 @@ def without_reads(events: list[Event]) -> list[tuple[Any, ...]]:
 
 
 @given(cut_streams())
+@example((b"\x1f\x8b", [b"\x1f\x8b"]))
 def test_body_events_are_the_body(stream: tuple[bytes, list[bytes]]) -> None:
     data, chunks = stream
     events = capture(chunks)
@@ -117,6 +118,19 @@ def test_an_unlabelled_gzip_stream_is_recorded_decoded() -> None:
     events = capture([gzip.compress(CREATED + COMPLETED)])
     assert [event.type for event in events if event.kind == "frame"] == ["response.created", "response.completed"]
     assert ending(events).coding == "gzip"
+
+
+@pytest.mark.parametrize(
+    "wire", [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x1f\x8bdata: x\n\n", gzip.compress(CREATED, mtime=0)[:10]]
+)
+@pytest.mark.parametrize("outcome", ["eof", "truncated"])
+def test_a_body_that_only_looks_like_gzip_is_exact(wire: bytes, outcome: Outcome) -> None:
+    for size in (1, 5, 100):
+        events = capture([wire[i : i + size] for i in range(0, len(wire), size)], outcome=outcome)
+        end = ending(events)
+        assert body(events) == wire
+        assert end.body_sha256 == end.wire_sha256 == sha256(wire).hexdigest()
+        assert (end.coding, end.undecoded, end.lossless) == (None, None, True)
 
 
 def test_a_file_that_happens_to_be_gzip_is_recorded_as_it_is() -> None:

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.assembly import Assembler, Batch
+from recorder.assembly import Assembler
+from recorder.batch import Batch
 from recorder.cassettes import Cassette, Entry, Names
 from recorder.cassettes.content import Format, formats
 from recorder.cassettes.foreign import STEP_NS, Foreign, Request, read_request

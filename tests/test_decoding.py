@@ -18,7 +18,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.decoding import PIECE_BYTES, Decoder, UndecodableError, decode
+from recorder.decoding import PIECE_BYTES, SILENT_BYTES, Decoder, UndecodableError, decode
 
 
 def raw_deflate(data: bytes) -> bytes:
@@ -145,6 +145,41 @@ def test_sniffing_loses_nothing(start: bytes) -> None:
 
 def test_text_is_not_held_back_by_sniffing() -> None:
     assert list(Decoder(None, sniff=True).feed(b"d")) == [b"d"]
+
+
+GZIP_HEADER = b"\x1f\x8b\x08\x08\0\0\0\0\0\x03"  # a file name follows, which ends with a NUL
+LOOKALIKES = {
+    "gzip, only its magic": b"\x1f\x8b",
+    "gzip, no header": b"\x1f\x8bdata: x\n\n",
+    "gzip, a name that does not end": GZIP_HEADER + b"x" * (SILENT_BYTES + 10 * PIECE_BYTES),
+    "gzip, nothing, then text": gzip.compress(b"") * 2 + b"data: x\n\n",
+    "gzip, nothing again and again": gzip.compress(b"") * (SILENT_BYTES // 10),
+    "zstd, only its magic": b"\x28\xb5\x2f\xfd",
+    "zstd, no header": b"\x28\xb5\x2f\xfd\xff\xff\xff\xffdata: x\n\n",
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000_000])
+@pytest.mark.parametrize("wire", LOOKALIKES.values(), ids=list(LOOKALIKES))
+def test_what_only_looks_coded_is_plain(wire: bytes, size: int) -> None:
+    decoder = Decoder(None, sniff=True)
+    size = max(size, len(wire) // 1_000)
+    assert decoded(decoder, [wire[i : i + size] for i in range(0, len(wire), size)]) == wire
+    assert decoder.coding is None
+    assert decoder.is_plain
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+def test_an_unlabelled_coding_may_begin_with_nothing(coding: str) -> None:
+    decoder = Decoder(None, sniff=True)
+    assert decoded(decoder, [CODERS[coding](b"") + CODERS[coding](TEXT)]) == TEXT
+    assert decoder.coding == coding
+
+
+def test_a_coding_that_never_gives_anything_is_given_up() -> None:
+    with pytest.raises(UndecodableError, match="without any content") as caught:
+        list(Decoder("gzip").feed(GZIP_HEADER + b"x" * 10 * SILENT_BYTES))
+    assert len(caught.value.rest) == len(GZIP_HEADER) + 10 * SILENT_BYTES
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])

@@ -20,8 +20,9 @@ from recorder.commands.doctor import command, diagnosis
 from recorder.commands.health import Line, filesystem, filesystem_of, has_wal_fix
 from recorder.commands.lastverify import LastVerify, keep
 from recorder.commands.verify import command as verify
-from recorder.ingest import Ingester
+from recorder.ingest import Ingester, recover
 from recorder.journal import Journal
+from recorder.records import Mark
 from recorder.store import Store
 from tests.test_ingest import COMPLETED, Exchange, never
 
@@ -294,3 +295,54 @@ def test_settings_that_no_command_would_take_are_bad(tmp_path: Path, path: Path,
 
 def test_every_line_is_one_sentence_of_text(path: Path) -> None:
     assert all(line.message.endswith(".") and "\n" not in line.message for line in diagnosis(path))
+
+
+# -- after a crash
+
+
+@pytest.mark.parametrize("ingested", ["nothing", "half", "all"])
+@pytest.mark.parametrize("is_lost", [False, True], ids=["journal", "lost"])
+def test_after_a_crash_doctor_and_verify_list_the_same(tmp_path: Path, ingested: str, is_lost: bool) -> None:
+    """The journals of recorders that are gone, and the exchanges that those had open."""
+    path = tmp_path / "recorder.db"
+    journal = Journal(Path(f"{path}.journal"), "killed")
+    done, open_ = Exchange(journal), Exchange(journal).chunk(b"data: 1\n\n")
+    done.chunk(COMPLETED).end()
+    with Store(path) as store:
+        ingester = Ingester(store, journal.directory, never)
+        if ingested != "nothing":
+            ingester.drain()
+        if ingested == "half":
+            open_.chunk(b"data: 2\n\n")
+    journal.close()
+    for lock in ("lock", "ingester.lock"):
+        (journal.directory / lock).touch()
+        os.utime(journal.directory / lock, (1, 1))
+    if is_lost:
+        shutil.rmtree(journal.directory)
+    checked = CliRunner().invoke(verify, ["--wait", "0", "--db", str(path)])
+    lines = [line for check in ("journal", "open") for line in said(path, check)]
+    listed = checked.stdout + checked.stderr
+    has_open = ingested != "nothing"
+    assert (open_.id in listed) == has_open == any(" without an end" in line.message for line in lines)
+    assert ("run `recorder db recover`" in listed) == (not is_lost)
+    assert [line.message for line in lines if "was killed" in line.message] == [
+        sentence.removesuffix(" What it left is not in the log.")
+        for sentence in checked.stderr.splitlines()
+        if "was killed" in sentence
+    ]
+    assert any("was killed" in line.message for line in lines) == (not is_lost)
+    with Store(path) as store:
+        recover(store, journal.directory.parent, never)
+    again = CliRunner().invoke(verify, ["--db", str(path)])
+    assert (again.exit_code == 0, "was killed" in again.stderr) == (has_open or not is_lost, False)
+    assert [line.state for check in ("journal", "open") for line in said(path, check)] == ["ok", "ok"]
+
+
+def test_how_far_a_recorder_is_behind_is_said(path: Path, journal: Journal) -> None:
+    now_ns = time.monotonic_ns()
+    os.utime(journal.directory / "lock", (time.time() - 1_000, time.time() - 1_000))
+    journal.exchange().write(Mark.CHUNK, now_ns - 152 * 10**9, b"x" * 3 * 2**20)
+    behind, line = said(path, "journal")
+    assert (behind.state, line.state) == ("warn", "ok")
+    assert f"3.0 MiB wait in {journal.directory} for the log, the oldest for 15" in behind.message

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from recorder.assembly import Batch
+from recorder.batch import Batch
 from recorder.cassettes.content import formats
 from recorder.cassettes.har import Har
 from recorder.cassettes.har_log import har as har_of

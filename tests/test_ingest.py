@@ -45,7 +45,9 @@ def at_once(seconds: float) -> bool:
 class Exchange:
     """One exchange as the proxy journals it, step by step."""
 
-    def __init__(self, journal: Journal, body: bytes = b"{}", **head: Any) -> None:
+    def __init__(
+        self, journal: Journal, body: bytes = b"{}", response: Sequence[tuple[str, str]] = SSE, **head: Any
+    ) -> None:
         self.id = uuid7(time.time_ns(), os.urandom(10))
         self._tape: JournalExchange = journal.exchange()
         self.received = b""
@@ -62,7 +64,7 @@ class Exchange:
         if body:
             self._write(Mark.REQUEST_BODY, body)
         self._write(Mark.REQUEST_END, msgspec.json.encode(RequestEnd(True)))
-        self._write(Mark.RESPONSE, msgspec.json.encode(ResponseHead(200, "OK", SSE)))
+        self._write(Mark.RESPONSE, msgspec.json.encode(ResponseHead(200, "OK", list(response))))
 
     def chunk(self, data: bytes) -> Exchange:
         self.received += data

@@ -16,12 +16,12 @@ PACKAGE = ROOT / "recorder"
 # Top to bottom: a module imports only from those above its own.
 PURE = (
     *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
-    *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late"),
-    *("grouping", "redaction", "secrets", "plain", "redactor", "routing", "assembly"),
+    *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late", "unread"),
+    *("grouping", "redaction", "secrets", "plain", "redactor", "routing", "batch", "underway", "assembly"),
     *("matching", "linting", "diffing", "verifying", "manifest"),
 )
 ADAPTERS = {
-    "journal": ("segments", "carried", "blanking", "tape", "journal"),
+    "journal": ("segments", "carried", "unreadable", "blanking", "tape", "journal"),
     "store": (
         *("location", "sqlite", "glossary", "views", "guards", "postgres_schema", "schema", "statements", "postgres"),
         *("migrate", "engines", "shared_rows", "resumed", "tombstones", "holdings", "projector"),
@@ -36,7 +36,7 @@ ADAPTERS = {
     "proxy": ("descriptors", "admission", "incoming", "forwarding", "proxy", "clients", "server"),
     "cassettes": ("cassettes",),
 }
-WIRING = ("ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")
+WIRING = ("rereading", "ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")
 
 LAYERS = (*PURE, *(name for group in ADAPTERS.values() for name in group), *WIRING)
 GROUP = {name: group for group, names in ADAPTERS.items() for name in names}

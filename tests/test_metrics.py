@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import shutil
 import time
@@ -15,10 +16,8 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
-from recorder import heartbeat
 from recorder.commands import health
 from recorder.commands.glance import window
-from recorder.commands.lag import COMMIT_S, Lag, Sight
 from recorder.commands.lowwater import MARK_BYTES, watch_disk
 from recorder.commands.meter import FRESH_S, Meter, Tape
 from recorder.commands.metrics import METRICS, Metric, exposition
@@ -27,9 +26,8 @@ from recorder.commands.vitals import LAG_S, Vitals, reasons
 from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.ingest import Ingester
 from recorder.journal import Journal
-from recorder.location import is_file
-from recorder.records import START, Mark, Position
-from recorder.segments import claimed
+from recorder.records import HEADER, Mark, Position
+from recorder.segments import WRITER_LOCK, say_ingested, waiting
 from recorder.store import Store
 from tests.corpus import ROOT
 from tests.test_postgres import end_connections
@@ -135,39 +133,42 @@ async def test_a_full_disk_is_said_once_and_so_is_its_end(
 # -- how far the log is behind
 
 
-def sight(at_s: float, offset: int) -> Sight:
-    return Sight(at_s, Position(1, offset), at_s)
+def test_a_journal_of_which_all_is_ingested_has_no_lag(exchanges: Exchanges) -> None:
+    empty = waiting(exchanges.journal.directory)
+    exchanges.pass_one(1, b"data: 1\n\n", ends=False)
+    held = waiting(exchanges.journal.directory)
+    exchanges.ingest()
+    told = waiting(exchanges.journal.directory)
+    assert (empty.size_bytes, empty.since_s) == (0, None)
+    assert held.size_bytes > 9
+    assert held.since_s is not None
+    assert (told.size_bytes, told.since_s, told.end) == (0, None, held.end)
 
 
-def test_an_empty_journal_has_no_lag() -> None:
-    assert Lag().look(sight(100.0, 0), START, 0.0, None) == 0
+def test_the_lag_is_the_age_of_the_oldest_record_that_waits(exchanges: Exchanges) -> None:
+    tape, now_ns = exchanges.journal.exchange(), time.monotonic_ns()
+    lock = exchanges.journal.directory / WRITER_LOCK
+    os.utime(lock, (time.time() - 1_000, time.time() - 1_000))  # a recorder that has run for a while
+    for age_s in (500, 400, 1):
+        tape.write(Mark.CHUNK, now_ns - age_s * 10**9, b"x")
+    assert 500 <= (waiting(exchanges.journal.directory).since_s or 0) < 600
+    say_ingested(exchanges.journal.directory, Position(1, 8 + HEADER.size + 1))
+    assert 400 <= (waiting(exchanges.journal.directory).since_s or 0) < 500
 
 
-def test_what_nobody_commits_grows_old() -> None:
-    lag = Lag()
-    assert [lag.look(sight(at_s, 50), START, 0.0, None) for at_s in (100.0, 102.0, 104.0)] == [0, 2, 4]
-    assert lag.told == START
+def test_a_record_that_says_it_is_older_than_its_journal_is_of_an_import(exchanges: Exchanges) -> None:
+    exchanges.journal.exchange().write(Mark.CHUNK, 1, b"x")
+    assert (waiting(exchanges.journal.directory).since_s or 0) < 60
 
 
-def test_a_commit_after_a_look_has_what_was_there() -> None:
-    lag = Lag()
-    lag.look(sight(100.0, 50), START, 0.0, None)
-    lag.look(sight(102.0, 70), START, 0.0, None)
-    assert lag.look(sight(104.0, 90), START, 100.0 + 2 * COMMIT_S, None) == 2
-    assert lag.told == Position(1, 50)
-
-
-def test_a_commit_of_somebody_else_proves_nothing_while_an_end_is_missing() -> None:
-    lag = Lag()
-    lag.look(sight(100.0, 50), START, 0.0, 99.0)
-    assert lag.look(sight(104.0, 50), START, 103.9, 99.0) == 5
-
-
-def test_the_committed_place_proves_it_all() -> None:
-    lag = Lag()
-    lag.look(sight(100.0, 50), START, 0.0, None)
-    assert lag.look(sight(104.0, 50), Position(1, 50), 0.0, None) == 0
-    assert lag.settled_s == 100.0
+def test_what_waits_in_later_segments_counts(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r", segment_bytes=1_000)
+    for _ in range(5):
+        journal.exchange().write(Mark.CHUNK, 1, b"x" * 1_000)
+    journal.close()
+    assert waiting(journal.directory).size_bytes == 5 * (1_000 + HEADER.size)
+    say_ingested(journal.directory, Position(3, 37))
+    assert waiting(journal.directory).size_bytes == 3 * (1_000 + HEADER.size)
 
 
 # -- the meter of a journal
@@ -202,20 +203,6 @@ class Exchanges:
     def ingest(self) -> None:
         self._ingester = self._ingester or Ingester(self.store, self.journal.directory, lambda _: False)
         self._ingester.drain()
-
-    def rest(self) -> None:
-        """The ingester has nothing more to do."""
-        assert self._ingester is not None
-        with claimed(self.journal.directory):
-            self._ingester._heartbeat.rest()
-
-    def let_pass(self, span_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Time: for all who look at a clock it is later, and what a server heard is longer ago."""
-        now_s, here_s = time.time() + span_s, time.monotonic() + span_s
-        monkeypatch.setattr(time, "time", lambda: now_s)
-        monkeypatch.setattr(time, "monotonic", lambda: here_s)
-        if not is_file(self.store.url):
-            self.store.grant([f"UPDATE ingest_offsets SET seen_ns = seen_ns - {round(span_s * 1e9)}"])
 
     async def vitals(self) -> Vitals:
         """As of now."""
@@ -269,16 +256,12 @@ async def test_a_journal_at_its_bound_is_seen_and_its_gap_counted(tmp_path: Path
     exchanges.close()
 
 
-async def test_what_never_comes_into_the_log_is_no_lag_once_its_place_is_passed(exchanges: Exchanges) -> None:
+async def test_what_never_comes_into_the_log_is_forgotten(exchanges: Exchanges) -> None:
     exchanges.pass_one(1, b"data: 1\n\n")
     exchanges.ingest()
-    lost = "0190b2c1-0000-7000-8000-999999999999"  # as if purged
-    exchanges.meter.traffic.over[lost] = 1.0
-    exchanges.pass_one(2, b"data: 1\n\n")
-    assert (await exchanges.vitals()).lag_s > 1
-    exchanges.ingest()
+    exchanges.meter.traffic.over["0190b2c1-0000-7000-8000-999999999999"] = 1.0  # as if purged
     await exchanges.vitals()
-    assert (await exchanges.vitals()).lag_s == 0
+    assert not exchanges.meter.traffic.over
 
 
 async def test_a_database_that_cannot_be_read_is_an_error_once_and_a_reason_as_long_as_it_lasts(
@@ -302,23 +285,16 @@ async def test_a_look_is_not_repeated_however_often_it_is_asked_for(exchanges: E
     assert again.exchanges == {("openai", "eof"): 1}, "what is at hand is as it is now"
 
 
-@pytest.mark.parametrize(("is_said", "lag_s"), [(False, 6), (True, 0)])
-async def test_a_stream_that_is_silent_is_no_lag_once_it_is_said_that_nothing_waits(
-    tmp_path: Path, database: URL, monkeypatch: pytest.MonkeyPatch, is_said: bool, lag_s: int
-) -> None:
-    """Its place stays where it began, and the first look at its last byte may come long after the last commit."""
+async def test_a_stream_that_is_silent_is_no_lag(tmp_path: Path, database: URL) -> None:
+    """Its place stays where it began."""
     exchanges = Exchanges(tmp_path, database=database)
     exchanges.pass_one(1, b"data: 1\n\n", ends=False)
+    before = await exchanges.vitals()
     exchanges.ingest()
-    exchanges.let_pass(heartbeat.SOON_S, monkeypatch)
-    if is_said:
-        exchanges.rest()
-    exchanges.let_pass(0.9, monkeypatch)
-    first = await exchanges.vitals()
-    exchanges.let_pass(6, monkeypatch)
-    last = await exchanges.vitals()
+    after = await exchanges.vitals()
     exchanges.close()
-    assert [round(each.lag_s) for each in (first, last)] == [0, lag_s]
+    assert (before.lag_s > 0, before.lag_bytes > 0) == (True, True)
+    assert (after.lag_s, after.lag_bytes) == (0, 0)
 
 
 # -- a log on a server

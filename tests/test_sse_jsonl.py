@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.assembly import Batch
+from recorder.batch import Batch
 from recorder.cassettes import Entry
 from recorder.cassettes.check import findings
 from recorder.cassettes.content import formats

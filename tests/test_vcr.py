@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.assembly import Batch
+from recorder.batch import Batch
 from recorder.cassettes import Entry
 from recorder.cassettes.content import formats
 from recorder.cassettes.vcr import Vcr

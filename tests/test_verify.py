@@ -65,7 +65,7 @@ class Stored(NamedTuple):
 def filled(url: URL, directory: Path) -> tuple[Stored, Journal]:
     """One session with an exchange that has ended and one that is still recorded."""
     journal = Journal(directory, "recorder-1")
-    head = {"session": "run", "session_source": "header"}
+    head: dict[str, Any] = {"session": "run", "session_source": "header"}
     with Store(url) as store:
         ended, live = (Exchange(journal, REQUEST, **head) for _ in range(2))
         for frame in FRAMES:

@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from recorder.commands.behind import wait_option
 from recorder.commands.conversation import as_written
 from recorder.commands.database import database_option
 from recorder.commands.output import echo, safe_text, write_document, write_line
@@ -70,6 +71,7 @@ class Levels(click.ParamType[tuple[Level, ...]]):
 @click.option("--all", is_flag=True, help=f"Show all differences, not the first {SHOWN} of each level.")
 @click.option("--stat", is_flag=True, help="One line per level.")
 @click.option("--json", is_flag=True, help="One JSON object; its keys are in docs/diff.md.")
+@wait_option
 @database_option
 def command(
     db: str | None,

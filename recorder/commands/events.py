@@ -9,7 +9,8 @@ from typing import Any
 import click
 import msgspec
 
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.behind import current_url, wait_option
+from recorder.commands.database import database_option
 from recorder.commands.output import with_json, write_bytes, write_json
 from recorder.commands.selection import EXCHANGE_HELP, select
 from recorder.commands.table import Column, growing_table, write_table
@@ -40,6 +41,7 @@ _COLUMNS = (
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
 @click.option("--follow", is_flag=True, help="Go on as events come in, until interrupted.")
 @with_json
+@wait_option
 @database_option
 def command(
     db: str | None,
@@ -67,7 +69,7 @@ def command(
 
 
 async def _show(show: Any, db: str | None, session: str, exchange: str | None, limit: int | None, follow: bool) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         events = _events(log, session, exchange, follow)
         await show(events if limit is None else _first(limit, events))
 

@@ -12,7 +12,8 @@ from recorder.cassettes.header import header_line
 from recorder.cassettes.payloads import payload_lines
 from recorder.cassettes.writing import exchange_lines
 from recorder.commands import replay
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.behind import current_url, wait_option
+from recorder.commands.database import database_option
 from recorder.commands.output import echo, write_bytes
 from recorder.commands.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
@@ -35,6 +36,7 @@ from recorder.recorded import recorded
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
+@wait_option
 @database_option
 @click.pass_context
 def command(
@@ -55,7 +57,7 @@ def command(
 
 
 async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         events = 0
         write_bytes(opening_line(found))
@@ -68,7 +70,7 @@ async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> No
 
 
 async def _write_cassette(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
         for number, (_, each) in enumerate(chosen, 1):
@@ -78,7 +80,7 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
 
 
 async def _write_har(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         _, chosen = await select(log, session, exchange)
         recordings = []
         for _, each in chosen:
@@ -92,7 +94,7 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         opening = vcr_log.OPENING
         for number, each in chosen:
@@ -112,7 +114,7 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_payloads(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         written = 0
         for _, each in chosen:

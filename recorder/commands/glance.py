@@ -1,4 +1,4 @@
-"""A glance at the log: what it has of the exchanges of one recorder, in a few short statements.
+"""A glance at the log: what it has of exchanges, in a few short statements.
 
 Rules of this file:
 
@@ -22,10 +22,8 @@ from sqlalchemy import URL
 from recorder.errors import StoreError
 from recorder.heads import EndRecord
 from recorder.location import database_path, is_file
-from recorder.records import START, Position
-from recorder.segments import changed_s, size_bytes
+from recorder.segments import size_bytes
 from recorder.sqlite import READER, apply, file_uri, translated
-from recorder.statements import SERVER_NS
 
 LIMIT_S = 1.0
 CONNECT_S = 2  # to a server: the least that its library takes
@@ -53,16 +51,14 @@ class Ended(NamedTuple):
 class Glance(NamedTuple):
     """What the log has of what was asked for."""
 
-    place: Position
     begun: list[str]
     ended: list[Ended]
-    committed_s: float = 0.0  # when anything that it may be about was last committed; by the clock of this machine
     database_bytes: int | None = None
     wal_bytes: int | None = None  # of a file
     error: str | None = None  # why the log could not be read, or not in time
 
 
-NOTHING = Glance(START, [], [])
+NOTHING = Glance([], [])
 
 Ask = Callable[[str, Any], list[Any]]
 """The rows of a statement with one value."""
@@ -71,7 +67,7 @@ Ask = Callable[[str, Any], list[Any]]
 class Window(Protocol):
     """Where one looks at the log of a recorder. For one thread."""
 
-    def look(self, recorder_id: str, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
         """What the log has of exchanges that have begun, and of those that have ended, as far as there is time."""
 
     def close(self) -> None: ...
@@ -85,7 +81,6 @@ def window(url: URL) -> Window:
 class FileWindow:
     """A file."""
 
-    _PLACE = 'SELECT segment, "offset" FROM ingest_offsets WHERE recorder_id = ?'
     _IS_ASKED_FOR = "IN (SELECT value FROM json_each(?))"
     _BEGUN = f"SELECT exchange_id FROM exchanges WHERE exchange_id {_IS_ASKED_FOR}"
     _ENDED = _ENDED.format(reads="CAST(r.raw AS TEXT)", is_asked_for=_IS_ASKED_FOR)
@@ -93,30 +88,28 @@ class FileWindow:
     def __init__(self, path: Path) -> None:
         self._path, self._wal = path, Path(f"{path}-wal")
 
-    def look(self, recorder_id: str, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
         try:
-            found = self._look(recorder_id, begun, ended)
+            found = self._look(begun, ended)
         except StoreError as error:
             found = NOTHING._replace(error=str(error))
         return found._replace(
-            committed_s=max(changed_s(self._path), changed_s(self._wal)),
             database_bytes=size_bytes(self._path),
             wal_bytes=size_bytes(self._wal),
         )
 
-    def _look(self, recorder_id: str, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
         with translated(self._path):
             uri = f"{file_uri(self._path)}?mode=ro"
             with closing(sqlite3.connect(uri, uri=True, timeout=LIMIT_S, isolation_level=None)) as connection:
                 apply(connection, READER)
                 began_s = time.monotonic()
                 connection.set_progress_handler(lambda: time.monotonic() > began_s + LIMIT_S, STEPS)
-                row = connection.execute(self._PLACE, (recorder_id,)).fetchone()
 
                 def ask(sql: str, ids: Sequence[str]) -> list[Any]:
                     return connection.execute(sql, (msgspec.json.encode(ids).decode(),)).fetchall()
 
-                return _found(Position(*row) if row else START, ask, (self._BEGUN, begun), (self._ENDED, ended))
+                return _found(ask, (self._BEGUN, begun), (self._ENDED, ended))
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -125,9 +118,7 @@ class FileWindow:
 class ServerWindow:
     """A database on a server."""
 
-    # With each commit, and from time to time when there is nothing to commit: so nothing waits that is older.
-    _PLACE = f"""SELECT o.segment, o."offset", {SERVER_NS} - o.seen_ns, pg_database_size(current_database())
-        FROM (SELECT 1) AS always LEFT JOIN ingest_offsets AS o ON o.recorder_id = %s"""
+    _SIZE = "SELECT pg_database_size(current_database())"
     _IS_ASKED_FOR = "= ANY (CAST(%s AS uuid[]))"
     _BEGUN = f"SELECT exchange_id FROM exchanges WHERE exchange_id {_IS_ASKED_FOR}"
     _ENDED = _ENDED.format(reads="CAST(convert_from(r.raw, 'UTF8') AS json)", is_asked_for=_IS_ASKED_FOR)
@@ -136,16 +127,16 @@ class ServerWindow:
         self._url = url
         self._connection: Any = None
 
-    def look(self, recorder_id: str, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
         was_kept = self._connection is not None
         try:
-            return self._look(recorder_id, begun, ended)
+            return self._look(begun, ended)
         except StoreError as error:
             self.close()
             # One that was kept may have ended long ago, with a server that is back.
-            return self.look(recorder_id, begun, ended) if was_kept else NOTHING._replace(error=str(error))
+            return self.look(begun, ended) if was_kept else NOTHING._replace(error=str(error))
 
-    def _look(self, recorder_id: str, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
         from recorder import postgres
 
         with postgres.translated(self._url):
@@ -156,11 +147,9 @@ class ServerWindow:
             def ask(sql: str, ids: Sequence[str]) -> list[Any]:
                 return list(self._connection.execute(sql, (list(ids),), binary=True).fetchall())
 
-            [(segment, offset, ago_ns, size)] = self._connection.execute(self._PLACE, (recorder_id,)).fetchall()
-            place = START if segment is None else Position(segment, offset)
-            found = _found(place, ask, (self._BEGUN, begun), (self._ENDED, ended))
-        committed_s = 0.0 if ago_ns is None else time.time() - ago_ns / 1e9
-        return found._replace(committed_s=committed_s, database_bytes=size)
+            [(size,)] = self._connection.execute(self._SIZE).fetchall()
+            found = _found(ask, (self._BEGUN, begun), (self._ENDED, ended))
+        return found._replace(database_bytes=size)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -171,10 +160,9 @@ class ServerWindow:
 Asked = tuple[str, Sequence[str]]
 
 
-def _found(place: Position, ask: Ask, begun: Asked, ended: Asked) -> Glance:
+def _found(ask: Ask, begun: Asked, ended: Asked) -> Glance:
     until_s = time.monotonic() + ENOUGH_S
     return Glance(
-        place,
         [row[0] for row in _rows(ask, *begun, until_s)],
         [_ended(*row) for row in _rows(ask, *ended, until_s)],
     )

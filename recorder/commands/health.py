@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from recorder import __version__
-from recorder.commands.journals import journals, left, state
+from recorder.commands.journals import journals, killed, state
 from recorder.commands.lastverify import verified_path
+from recorder.commands.vitals import LAG_S
 from recorder.descriptors import room
 from recorder.location import lock_path
+from recorder.segments import waiting
+from recorder.unreadable import LIMIT_BYTES, folder, kept
 
 State = Literal["ok", "warn", "bad"]
 
@@ -142,7 +145,7 @@ def port(number: int = PORT) -> Iterator[Line]:
 
 def modes(files: Sequence[Path], root: Path) -> Iterator[Line]:
     """Recordings hold what was said: they are for their owner only."""
-    found = list(_loose([*files, root, *journals(root)]))
+    found = list(_loose([*files, root, *journals(root), folder(root), *(each.path for each in kept(root))]))
     yield from found
     if not found:
         of = "the database and what belongs to it" if files else "the journals"
@@ -234,15 +237,33 @@ def wal(database: Path) -> Iterator[Line]:
 def journal(root: Path) -> Iterator[Line]:
     """Recorders that run, and what others left."""
     alive = 0
+    yield from _unreadable(root)
     for directory in journals(root):
-        waits = left(directory).size_bytes
-        if state(directory) == "alive":
-            alive += 1
-            if waits > WAITING_BYTES:
-                message = f"{waits // 2**20} MiB wait in {directory}: the database is slow, locked, or refuses."
-                yield Line("warn", "journal", message)
-        else:
-            message = f"A recorder was killed and left {waits:,} bytes in {directory}: run `recorder db recover`."
+        if state(directory) != "alive":
+            yield Line("warn", "journal", killed(directory))
+            continue
+        alive += 1
+        waits = waiting(directory)
+        since_s = waits.since_s or 0.0
+        if waits.size_bytes > WAITING_BYTES or since_s > LAG_S:
+            size = f"{waits.size_bytes / 2**20:.1f} MiB"
+            why = "the database is slow, locked, or refuses, or the processor is busy"
+            message = f"{size} wait in {directory} for the log, the oldest for {since_s:.0f} s: {why}."
             yield Line("warn", "journal", message)
     running = "1 recorder runs" if alive == 1 else f"{alive} recorders run"
     yield Line("ok", "journal", f"{running} just now.")
+
+
+def _unreadable(root: Path) -> Iterator[Line]:
+    """What stood in a journal and could not be read."""
+    files = kept(root)
+    if files:
+        size_bytes = sum(each.size_bytes for each in files)
+        what = "1 piece of a journal" if len(files) == 1 else f"{len(files):,} pieces of journals"
+        message = (
+            f"{what} could not be read ({size_bytes:,} bytes, counted as gaps) and wait in {folder(root)}: report what "
+            "the recorder's log says of them, then delete them."
+        )
+        yield Line("warn", "journal", message)
+        if size_bytes > LIMIT_BYTES // 2:
+            yield Line("warn", "journal", f"{folder(root)} holds {LIMIT_BYTES >> 20} MiB at most: delete some of it.")

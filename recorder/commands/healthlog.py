@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from recorder import migrate
+from recorder.checkup import Writer
 from recorder.commands.health import Line
+from recorder.commands.journals import writer_of
 from recorder.commands.lastverify import last_verify
 from recorder.errors import StoreError
+from recorder.location import database_url, journal_root
 from recorder.schema import REBUILD_IS_DUE
 from recorder.sqlite import READER, application_id, apply, file_uri, meaning, translated
 
@@ -65,6 +71,7 @@ def _opened(database: Path) -> Iterator[Line]:
                 if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                     raise meaning(error, database) from error
                 yield too_long(name)
+        yield from _open(ask, writer_of(journal_root(database_url(database))))
         yield from _verified(database, ask("SELECT EXISTS (SELECT 1 FROM exchanges)"))
 
 
@@ -117,6 +124,34 @@ def _newest(ask: Ask) -> Iterator[Line]:
             "warn", "clock", "The newest exchange is from the future: the clock was set back, here or where it was."
         )
 
+
+def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[Line]:
+    """What `recorder verify` lists of exchanges without an end, counted."""
+    counts: Counter[Writer] = Counter()
+    try:
+        for recorder_id, exchanges in msgspec.json.decode(ask(_UNENDED), type=list[tuple[str, int]]):
+            counts[writer(recorder_id)] += exchanges
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        yield too_long("open")
+        return
+    for state, remedy in _REMEDIES.items():
+        if count := counts[state]:
+            yield Line("warn", "open", f"{count:,} exchange{'' if count == 1 else 's'} without an end: {remedy}.")
+    if count := counts["alive"]:
+        yield Line("ok", "open", f"{count:,} exchange{' is' if count == 1 else 's are'} being recorded.")
+    if not counts:
+        yield Line("ok", "open", "No exchange is open.")
+
+
+_UNENDED = """SELECT json_group_array(json_array(CAST(recorder_id AS TEXT), exchanges)) FROM (
+    SELECT recorder_id, count(*) AS exchanges FROM exchanges AS x WHERE NOT EXISTS (SELECT 1 FROM events AS e
+    WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND e.kind = 'end') GROUP BY recorder_id)"""
+_REMEDIES: Mapping[Writer, str] = {
+    "left": "their recorder is gone, run `recorder db recover`",
+    "gone": "nobody records them, and no journal has the rest; `recorder verify` names them",
+}
 
 # On both engines.
 CHECKS: Mapping[str, Callable[[Ask], Iterator[Line]]] = {

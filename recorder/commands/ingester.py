@@ -6,7 +6,6 @@ a pipe: when that closes, the recorder has ended, and what is left in the journa
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import os
@@ -17,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from recorder.commands import niceness
 from recorder.commands.output import log_to_stderr
 from recorder.commands.settings import redactor
 from recorder.errors import RecorderError, StoreError
@@ -24,13 +24,12 @@ from recorder.ingest import Ingester, recover, recover_one
 from recorder.location import database_url
 from recorder.patience import COMPLAIN_S, RETRY_S, Stopped
 from recorder.redactor import Redactor
-from recorder.segments import claimed
+from recorder.segments import claimed, waiting
 from recorder.store import Store
 
 log = logging.getLogger(__name__)
 
-NICENESS = 19  # the proxy comes first: what waits here waits on disk
-AUTOGROUP = Path("/proc/self/autogroup")  # on Linux a process with a session of its own is nice through this only
+LOOK_S = 2.0  # between two looks at how far behind it is
 DYING_S = 2.0  # for the kernel to end a process of any size
 GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
 
@@ -48,8 +47,27 @@ class Pause:
             readable, _, _ = select.select([sys.stdin], [], [], seconds)
             self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
             if self._recorder_ended:
-                _stand_forward()
+                niceness.set_group(0)  # no proxy comes first any more, and who stopped it waits for what is left
         return self._asked_to_stop or self._recorder_ended
+
+
+class _Striding:
+    """A pause after which an ingester that is far behind is less nice, until it has caught up.
+
+    What a command that waits has lent it is over then, too: whoever is killed in that moment cannot take it back.
+    """
+
+    def __init__(self, pause: Pause, directory: Path) -> None:
+        self._pause, self._directory = pause, directory
+        self._looked_s = time.monotonic()
+
+    def __call__(self, seconds: float) -> bool:
+        now_s = time.monotonic()
+        if now_s - self._looked_s > LOOK_S:
+            self._looked_s = now_s
+            is_far = (waiting(self._directory).since_s or 0.0) > niceness.FAR_S
+            niceness.set_group(niceness.FAR_NICENESS if is_far else niceness.NICENESS)
+        return self._pause(seconds)
 
 
 def main(url: str, directory: Path) -> None:
@@ -64,7 +82,7 @@ def main(url: str, directory: Path) -> None:
             store.close()  # what is imported for it, and its migrations, are not to wait for an idle processor
         is_over = pause(0)
         if not is_over:
-            with ThreadPoolExecutor(1, initializer=_stand_back) as behind:
+            with ThreadPoolExecutor(1, initializer=niceness.be_nice) as behind:
                 behind.submit(_follow, url, directory, pause, secrets).result()
         if (store := _open(url, pause)) is not None:
             with store:
@@ -78,20 +96,6 @@ def main(url: str, directory: Path) -> None:
         sys.exit(1)  # the recorder starts another, with the database, and the settings, that are there then
 
 
-def _stand_back() -> None:
-    """Take the processor only when nobody else wants it. On Linux niceness is a thread's, which none may take back."""
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-    with contextlib.suppress(OSError):
-        AUTOGROUP.write_text(str(NICENESS))
-
-
-def _stand_forward() -> None:
-    """There is no proxy any more that comes first, and who stopped the recorder waits for what is left."""
-    with contextlib.suppress(OSError):
-        AUTOGROUP.write_text("0")
-
-
 def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
     """Ingest what dead recorders left; then follow the journal while its recorder lives, when nobody else does."""
     store = _open(url, pause)
@@ -102,7 +106,7 @@ def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
         while directory.exists():
             with claimed(directory) as mine:
                 if mine:
-                    Ingester(store, directory, pause, secrets).run()
+                    Ingester(store, directory, _Striding(pause, directory), secrets).run()
                     return
             if pause(RETRY_S):
                 return

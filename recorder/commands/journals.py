@@ -75,6 +75,12 @@ def left(directory: Path) -> Left:
     return Left(directory, sum(sizes))
 
 
+def killed(directory: Path) -> str:
+    """What to say of the journal of a recorder that was killed."""
+    size = left(directory).size_bytes
+    return f"A recorder was killed and left {size:,} bytes in {directory}: run `recorder db recover`."
+
+
 def _is_held(lock: Path) -> bool:
     try:
         fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)

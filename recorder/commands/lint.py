@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from recorder.commands.behind import wait_option
 from recorder.commands.database import database_option
 from recorder.commands.output import echo, safe_text, write_json, write_line
 from recorder.commands.subjects import subject
@@ -40,6 +41,7 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "and places (each with pos and said). With --list, of rules.",
 )
 @click.option("--jsonl", is_flag=True, help="The same as --json, one object a line.")
+@wait_option
 @database_option
 def command(
     db: str | None, subjects: Sequence[str], profile: Profile | None, list: bool, json: bool, jsonl: bool

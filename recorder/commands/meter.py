@@ -15,7 +15,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -25,15 +25,14 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.commands.glance import Ended, Glance, window
-from recorder.commands.lag import Lag, Sight
 from recorder.commands.lowwater import free_bytes
 from recorder.commands.processes import process
 from recorder.commands.vitals import Vitals
 from recorder.heads import ExchangeEnd, RequestHead
 from recorder.journal import Journal, JournalExchange
 from recorder.location import database_url
-from recorder.records import START, Mark, Position
-from recorder.segments import at_rest_s, changed_s, segment_name, segment_numbers, size_bytes
+from recorder.records import Mark
+from recorder.segments import segment_name, segment_numbers, size_bytes, waiting
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +40,7 @@ LOOK_S = 2.0  # between two looks when nobody asks
 FRESH_S = 1.0  # how old a look may be that an answer is made of
 WAITING = 100_000  # exchanges that the log does not have yet; of more only starts and ends are counted
 IDS = 2_000  # of them looked for at once
+FORGET_S = 30.0  # after all was ingested, an exchange that no look has found in the log is in none
 
 Write = Callable[[Mark, int, bytes], None]
 
@@ -61,7 +61,7 @@ class Meter:
 
     def __init__(self, database: Path | URL) -> None:
         self._window = window(database_url(database))
-        self._lag, self._look = Lag(), Vitals()
+        self._look = Vitals()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "look")
@@ -117,43 +117,36 @@ class Meter:
         loop = asyncio.get_running_loop()
         seen = await loop.run_in_executor(self._thread, self._see, self._ingester.pid, begun, over)
         traffic.found(seen.glance)
-        lag_s = self._lag.look(seen.sight, seen.glance.place, seen.glance.committed_s, traffic.oldest_s())
-        traffic.forget(self._lag.settled_s)
+        if seen.vitals.database_error is None:
+            traffic.forget(time.time() - seen.vitals.lag_s - FORGET_S)
         self._errors += seen.vitals.database_error is not None and self._look.database_error is None
-        self._look = msgspec.structs.replace(
-            seen.vitals,
-            lag_s=lag_s,
-            lag_bytes=_after(self._lag.told, seen.segments) if lag_s else 0,
-        )
+        self._look = seen.vitals
         self._looked_s = time.monotonic()
 
     def _see(self, ingester: int | None, begun: Sequence[str], over: Sequence[str]) -> _Seen:
         """In the thread."""
         directory = self._journal.directory
-        segments = {number: size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)}
-        end = max(map(Position._make, segments.items()), default=START)
-        sight = Sight(time.time(), end, changed_s(directory / segment_name(end.segment)))
-        found = self._window.look(directory.name, begun, over)
-        found = found._replace(committed_s=max(found.committed_s, at_rest_s(directory)))
+        waits = waiting(directory)
+        found = self._window.look(begun, over)
         pids = {"recorder": os.getpid(), **({"ingester": ingester} if ingester else {})}
         vitals = Vitals(
             journal=directory,
-            journal_bytes=sum(segments.values()),
+            journal_bytes=sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)),
+            lag_s=waits.since_s or 0.0,
+            lag_bytes=waits.size_bytes,
             database_bytes=found.database_bytes,
             wal_bytes=found.wal_bytes,
             database_error=found.error,
             free_bytes=free_bytes(directory),
             processes={name: each for name, pid in pids.items() if (each := process(pid))},
         )
-        return _Seen(found, sight, segments, vitals)
+        return _Seen(found, vitals)
 
 
 class _Seen(NamedTuple):
     """What a look has found."""
 
     glance: Glance
-    sight: Sight
-    segments: Mapping[int, int]  # the size of each segment of the journal
     vitals: Vitals
 
 
@@ -194,13 +187,9 @@ class Traffic:
 
     def forget(self, settled_s: float) -> None:
         """What is not in the log although all of that time was ingested was purged, or refused: it never will be."""
-        for waiting in (self.begun, self.over):
-            while waiting and next(iter(waiting.values())) < settled_s:
-                del waiting[next(iter(waiting))]
-
-    def oldest_s(self) -> float | None:
-        """When the oldest beginning or end was that the log has not shown."""
-        return min((when for waiting in (self.begun, self.over) for when in islice(waiting.values(), 1)), default=None)
+        for missing in (self.begun, self.over):
+            while missing and next(iter(missing.values())) < settled_s:
+                del missing[next(iter(missing))]
 
 
 class Tape:
@@ -230,9 +219,3 @@ class Tape:
         self._inner.end(t_ns, payload, last)
         if self._head is not None:
             self._traffic.end(self._head, msgspec.json.decode(payload, type=ExchangeEnd).outcome)
-
-
-def _after(place: Position, segments: Mapping[int, int]) -> int:
-    """How many bytes of a journal stand after a place."""
-    rest = sum(size for number, size in segments.items() if number >= place.segment)
-    return max(0, rest - (place.offset if place.segment in segments else 0))

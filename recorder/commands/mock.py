@@ -14,6 +14,7 @@ import msgspec
 from recorder import server
 from recorder.admission import refusal
 from recorder.commands.answering import Answering
+from recorder.commands.behind import wait_option
 from recorder.commands.database import database_option
 from recorder.commands.env import DEFAULT_URL
 from recorder.commands.listening import (
@@ -77,6 +78,7 @@ REQUESTS = "/_recorder/requests"
 @token_option
 @max_body_option
 @ready_file_option
+@wait_option
 @database_option
 def command(
     db: str | None,

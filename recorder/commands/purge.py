@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -33,6 +34,7 @@ from recorder.purging import being_recorded, purge
 from recorder.store import Store
 from recorder.sweeping import sweep
 from recorder.tombstones import Counts, Tombstone
+from recorder.unreadable import folder, forget
 
 _COLUMNS = (
     Column("session"),
@@ -212,6 +214,9 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
         with Store(url) as store:
             done = _delete(store, found.holdings, reason, progress, late)
             is_blank = late.blank(store, root)
+        unknown = _forget(
+            root, [*(each.session_id for each in found.purged), *(each.session_id for each in found.holdings)]
+        )
         progress.add_task("Sweeping up", total=None)
         try:
             is_swept = sweep(url, vacuum=vacuum)
@@ -220,6 +225,8 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
                 f"{error} Then run `recorder db purge {again}`: pieces are still in the {_kept_in(url)}."
             ) from error
     echo(f"{_count(len(done), 'session')} purged: {_sums(done)}." if done else "Swept up once more.")
+    if unknown:
+        echo(f"{_count(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
     if not is_file(url):
         echo(ON_A_SERVER)
         late.tell_elsewhere(root)
@@ -233,6 +240,15 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
             "A journal still holds what was deleted, as it does while a stream is open that began before: when all "
             f"have ended, run `recorder db purge {again}`."
         )
+
+
+def _forget(root: Path, session_ids: Collection[str]) -> int:
+    """What could not be read of journals goes too. Returns how much of it may have been of others."""
+    try:
+        return forget(root, session_ids)
+    except OSError as error:
+        message = f"{folder(root)} cannot be emptied: {error.strerror}. Delete it, then purge again."
+        raise RecorderError(message) from error
 
 
 def _kept_in(url: URL) -> str:

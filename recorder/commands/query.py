@@ -16,7 +16,8 @@ import click
 from rich.cells import cell_len
 from sqlalchemy import URL
 
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.behind import current_url, wait_option
+from recorder.commands.database import database_option
 from recorder.commands.output import echo, safe_text, with_json, write_csv, write_json, write_line
 from recorder.commands.table import Column, fitted, write_table
 from recorder.errors import RecorderError, UsageError
@@ -55,6 +56,7 @@ Write = Callable[[Answer], None]
 )
 @with_json
 @click.option("--csv", is_flag=True, help="CSV with a header; NULL is empty.")
+@wait_option
 @database_option
 def command(
     db: str | None,
@@ -81,7 +83,7 @@ def command(
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): _value(text) for name, text in param}
-    with _opened(chosen_url(db)) as query:
+    with _opened(current_url(db)) as query:
         if query.is_stale():
             echo(STALE)
         write(query.ask(given, values, timeout))

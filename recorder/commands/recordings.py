@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.commands.database import chosen_url
+from recorder.commands.behind import current_url
 from recorder.commands.output import safe_text
 from recorder.commands.selection import select
 from recorder.errors import NotFoundError, RecorderError
@@ -37,7 +37,7 @@ async def recordings(
     """
     held = _Held(allow_gaps, limit_bytes)
     if sessions or not cassettes:
-        async with await Log.open(chosen_url(db)) as log:
+        async with await Log.open(current_url(db)) as log:
             for session in sessions or [LATEST]:
                 await held.add_session(log, session)
     for cassette in dict.fromkeys(cassettes):

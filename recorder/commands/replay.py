@@ -8,7 +8,8 @@ from typing import get_args
 import click
 import msgspec
 
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.behind import current_url, wait_option
+from recorder.commands.database import database_option
 from recorder.commands.output import echo, write_bytes, write_json, write_line
 from recorder.commands.selection import EXCHANGE_HELP, select
 from recorder.dialects import by_name
@@ -64,6 +65,7 @@ class _End(msgspec.Struct, frozen=True):
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="Play a session although some of its bytes were not kept.")
+@wait_option
 @database_option
 def command(
     db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
@@ -83,7 +85,7 @@ def command(
 async def _replay(
     db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         if not allow_gaps:
             await _refuse_gaps(log, chosen)

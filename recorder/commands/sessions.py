@@ -9,7 +9,8 @@ from typing import get_args
 import click
 import msgspec
 
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.behind import current_url, nothing_yet, wait_option
+from recorder.commands.database import database_option
 from recorder.commands.output import echo, seconds, with_json, write_json
 from recorder.commands.selection import say_if_stale
 from recorder.commands.table import Column, short_ids, write_table
@@ -63,6 +64,7 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
     "`wea*` is any word that begins so.",
 )
 @with_json
+@wait_option
 @database_option
 def command(
     db: str | None,
@@ -101,7 +103,7 @@ def command(
 
 
 async def _rows(db: str | None, limit: int, wanted: Wanted) -> list[SessionRow]:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         await say_if_stale(log)
         return await log.sessions(limit, wanted)
 
@@ -125,7 +127,7 @@ _SEARCHED = (
 def _nothing(wanted: Wanted) -> str:
     given = {_OPTIONS[name]: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
     if not given:
-        return "Nothing is recorded yet: start `recorder serve` and point a client at it."
+        return nothing_yet("Nothing is recorded yet: start `recorder serve` and point a client at it.")
     said = [f"{option} {value!r}" if isinstance(value, str) else option for option, value in given.items()]
     searched = "" if wanted.words is None else f" {_SEARCHED}"
     return f"No session matches {' and '.join(said)}.{searched}"

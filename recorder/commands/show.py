@@ -8,8 +8,9 @@ import sys
 
 import click
 
+from recorder.commands.behind import current_url, wait_option
 from recorder.commands.conversation import as_written, conversation
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.database import database_option
 from recorder.commands.document import document
 from recorder.commands.output import echo, write_document, write_line
 from recorder.commands.selection import select
@@ -31,6 +32,7 @@ from recorder.log import Log
 )
 @click.option("--at-event", type=click.IntRange(min=0), metavar="POS", help="As it stood after that event.")
 @click.option("--json", is_flag=True, help="One JSON object with the session and all of its exchanges.")
+@wait_option
 @database_option
 def command(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None, json: bool
@@ -62,7 +64,7 @@ def command(
 async def _snapshot(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None
 ) -> Snapshot:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         until = await moment(log, everything, chosen, at, at_event)

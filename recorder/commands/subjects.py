@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from recorder.assembly import Assembler
 from recorder.cassettes import Entry, refused
-from recorder.commands.database import chosen_url
+from recorder.commands.behind import current_url
 from recorder.commands.files import NAMES, STDIN, cassette_in, opened, own_name, reason, shown
 from recorder.commands.output import safe_text
 from recorder.commands.selection import select
@@ -57,7 +57,7 @@ async def subject(db: str | None, said: str) -> Subject:
         if is_file(name):
             return _only(_in_file(Path(name)), part)
     try:
-        async with await Log.open(chosen_url(db)) as log:
+        async with await Log.open(current_url(db)) as log:
             return await _in_log(log, said)
     except (NotFoundError, StoreError) as error:
         if _looks_like_file(said):

@@ -9,7 +9,8 @@ from typing import Any, get_args
 
 import click
 
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.behind import current_url, wait_option
+from recorder.commands.database import database_option
 from recorder.commands.output import echo, with_json, write_csv, write_json
 from recorder.commands.table import Column, short_ids, write_table
 from recorder.commands.times import between, check_order
@@ -50,6 +51,7 @@ _SHARES = ("reasoning_share", "cached_share")
 @between
 @with_json
 @click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
+@wait_option
 @database_option
 def command(db: str | None, by: By, since: int | None, until: int | None, json: bool, jsonl: bool, csv: bool) -> None:
     """Sum the tokens of the exchanges that have ended: by model, since tokens of two models are not the same thing.
@@ -80,7 +82,7 @@ def command(db: str | None, by: By, since: int | None, until: int | None, json: 
 
 async def _tallies(db: str | None, by: By, since: int | None, until: int | None) -> tuple[list[Tally], bool]:
     """The sums, and whether they are not of all that the log has."""
-    async with await Log.open(chosen_url(db)) as log:
+    async with await Log.open(current_url(db)) as log:
         return await log.usage(by, since, until), await log.rebuild_is_due()
 
 

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from recorder.checkup import Checkup, Place, Verified
-from recorder.commands.database import chosen_url, database_option
+from recorder.commands.behind import current_url, nothing_yet, other_killed, wait_option
+from recorder.commands.database import database_option
 from recorder.commands.journals import writer_at
 from recorder.commands.lastverify import LastVerify, keep
 from recorder.commands.output import echo, safe_text, with_json, write_json, write_line
@@ -35,6 +36,7 @@ STALE = "The projections are to be made anew, and so were not compared: run `rec
 @click.option("--manifest", is_flag=True, help="Print a line with a digest for each session, to be kept.")
 @click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a manifest from before.")
 @with_json
+@wait_option
 @database_option
 @click.pass_context
 def command(
@@ -71,6 +73,7 @@ def command(
         echo("A manifest of what is damaged proves nothing: `recorder verify` says what was found.")
     _sum_up(verified, findings)
     if not sessions:
+        run.say_killed()
         run.keep(verified, findings)
     ctx.exit(FOUND if findings else 0)
 
@@ -79,7 +82,7 @@ class _Run:
     """One verification: of some sessions, or of all there is."""
 
     def __init__(self, db: str | None, refs: Sequence[str]) -> None:
-        self._url, self._refs = chosen_url(db), refs
+        self._url, self._refs = current_url(db), refs
         self._began_ns = time.time_ns()
         self.damage: list[str] = []
 
@@ -103,7 +106,7 @@ class _Run:
             there = set(checkup.session_ids())
             wanted = sorted({*there, *told})
         if not wanted:
-            raise NotFoundError(f"There is nothing in {checkup.name} yet.")
+            raise NotFoundError(nothing_yet(f"There is nothing in {checkup.name} yet."))
         is_due = checkup.rebuild_is_due()
         if is_due:
             self.damage.append(STALE)
@@ -119,6 +122,11 @@ class _Run:
         if len(ref) == ID_LENGTH and ids_beginning(ref) and checkup.has(ref):
             return ref
         return asyncio.run(_session_id(self._url, ref))
+
+    def say_killed(self) -> None:
+        """What `recorder doctor` says of journals, in the same words."""
+        for sentence in other_killed(self._url):
+            echo(sentence)
 
     def keep(self, verified: Sequence[Verified], findings: int) -> None:
         """When all was verified last, for `recorder doctor`: not in the database."""

@@ -26,7 +26,7 @@ import httpx
 import pytest
 
 from recorder import migrate, sqlite, sqlite_writer
-from recorder.assembly import Batch
+from recorder.batch import Batch
 from recorder.events import BODY_KINDS
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal
@@ -368,7 +368,7 @@ class OffsetFirst(Ingester):
 
 class OffsetLast(Ingester):
     def _write(self, batch: Batch, place: Position | None) -> None:
-        super()._write(batch, self._place)  # where it was: a recorder without any place is none
+        super()._write(batch, self._again.place)  # where it was: a recorder without any place is none
         super()._write(Batch(), place)
 
 
