@@ -98,7 +98,7 @@ MEANINGS: Mapping[str, str] = {
     "longest_silence_ns": "between two events",
     "stalls": "silences over two seconds",
     "bytes": "of the decoded body",
-    "events_per_s": "from the first event to the last",
+    "events_per_s": "from the first event to the last; `NULL` of a document",
     "gap_p50_ns": "the median of the gaps between events",
     "pos": "the event's position in the exchange",
     "t_ns": "since the exchange began",

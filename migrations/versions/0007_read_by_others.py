@@ -458,9 +458,22 @@ GROUP BY s.session_id, s.name
 TEXT = "ALTER FUNCTION recorder_text(bytea) PARALLEL UNSAFE"
 OLD_TEXT = "ALTER FUNCTION recorder_text(bytea) PARALLEL SAFE"
 
+# Rows as a fold of the same version makes them now, so that nothing is to be rebuilt: a document has no rate of events,
+# and what a stream of an unknown format says at its end nobody knows, so it is whole if it ended well.
+CORRECTIONS = (
+    "UPDATE p_timing_v1 SET events_per_s = NULL WHERE events_per_s < 0",
+    """
+UPDATE p_usage_v1 SET partial = 0 WHERE partial = 1 AND EXISTS (SELECT 1 FROM exchanges AS x JOIN p_exchanges_v1 AS p
+    ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id WHERE x.session_id = p_usage_v1.session_id
+    AND x.exchange_id = p_usage_v1.exchange_id AND x.api = 'other'
+    AND p.status IN ('completed', 'incomplete', 'failed'))
+""",
+)
+
 
 def upgrade() -> None:
     replace(VIEWS, VIEWS_ON_SERVER, TEXT)
+    run(*CORRECTIONS)
 
 
 def downgrade() -> None:
