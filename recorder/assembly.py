@@ -6,7 +6,6 @@ Pure but for one question, which session a request belongs to, that it asks its 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection
 
 import msgspec
@@ -15,7 +14,7 @@ from recorder.capture import Capture
 from recorder.decoding import UndecodableError, decode, decoded_part
 from recorder.dialects import by_path
 from recorder.events import Event, Exchange, Session, row_root
-from recorder.grouping import Grouping, group
+from recorder.grouping import Grouping, by_history, group, own_name
 from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.late import Late
 from recorder.records import Gap, Mark, Position, Record
@@ -34,6 +33,7 @@ class Batch(msgspec.Struct):
     exchanges: list[Exchange] = msgspec.field(default_factory=list)
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
+    asked: set[str] = msgspec.field(default_factory=set)  # `OpenExchange.asked` of those that end in it
 
     def add(self, events: list[Event]) -> None:
         self.events += events
@@ -66,6 +66,7 @@ class OpenExchange(msgspec.Struct):
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     capture: Told | None = None
     last_ns: int = 0
+    asked: tuple[str, str] | None = None  # if it is known by its history, the digest of what it asks and its session
 
 
 def nothing_told(exchange_id: str) -> None:
@@ -193,7 +194,8 @@ class Assembler:
 
     def _on_end(self, record: Record, start: Position) -> list[Event]:
         capture, events = self._begin(self.open[record.exchange])
-        del self.open[record.exchange]
+        if asked := self.open.pop(record.exchange).asked:
+            self.batch.asked.add(asked[0])
         return events + capture.end(record.t_ns, msgspec.json.decode(record.payload, type=ExchangeEnd))
 
     def _begin(self, exchange: OpenExchange) -> tuple[Told, list[Event]]:
@@ -208,9 +210,12 @@ class Assembler:
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
         sent, undecoded = _decoded(head, wire)
         body, redactions = self._told(head.exchange_id) or self._redacted(head, sent, undecoded, complete=complete)
-        grouping = group(head, None if undecoded else body)
-        session_id = self._session(head, grouping)
         dialect = by_path(head.method, head.target.partition("?")[0])
+        grouping = group(head, None if undecoded else body)
+        if head.imported is None and complete and not undecoded:
+            grouping = by_history(grouping, dialect.name, head, body)
+        session_id = self._session(head, grouping)
+        exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
         row = _exchange(session_id, self._recorder_id, dialect.name, head, grouping)
         self.batch.exchanges.append(row)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
@@ -240,7 +245,7 @@ class Assembler:
         found = self._find_session(head, grouping)
         if found is not None:
             return found
-        name = grouping.name or _own_name(head, grouping)
+        name = grouping.name or own_name(head, grouping)
         self.batch.sessions.append(Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live"))
         return head.session_id
 
@@ -292,9 +297,3 @@ def _exchange(session_id: str, recorder_id: str, api: str, head: RequestHead, gr
         resumes_response_id=grouping.resumes_response_id,
         resumes_after=grouping.resumes_after,
     )
-
-
-def _own_name(head: RequestHead, grouping: Grouping) -> str:
-    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
-    client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
-    return f"{client}-{head.session_id[-6:]}"

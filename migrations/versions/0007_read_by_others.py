@@ -1,4 +1,4 @@
-"""Views that DuckDB can read from a file, and payloads that a server can read whatever its plan.
+"""Views that DuckDB can read, payloads that a server can read whatever its plan, and what conversations come to.
 
 Revision ID: 0007
 Revises: 0006
@@ -470,13 +470,46 @@ UPDATE p_usage_v1 SET partial = 0 WHERE partial = 1 AND EXISTS (SELECT 1 FROM ex
 """,
 )
 
+HISTORY = (
+    """
+CREATE TABLE p_history_v1 (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    PRIMARY KEY (session_id, exchange_id)
+) STRICT
+""",
+    "CREATE INDEX p_history_v1_digest ON p_history_v1 (digest)",
+)
+HISTORY_ON_SERVER = (
+    """
+CREATE TABLE p_history_v1 (
+    session_id UUID NOT NULL,
+    exchange_id UUID NOT NULL,
+    digest TEXT NOT NULL,
+    PRIMARY KEY (session_id, exchange_id)
+)
+""",
+    "CREATE INDEX p_history_v1_digest ON p_history_v1 (digest)",
+    # Who may write the other projections may write this one.
+    """
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'recorder_writer')
+        AND has_table_privilege('recorder_writer', 'p_items_v1', 'INSERT') THEN
+        GRANT SELECT, INSERT, UPDATE, DELETE ON p_history_v1 TO recorder_writer;
+    END IF;
+END $$
+""",
+)
+
 
 def upgrade() -> None:
     replace(VIEWS, VIEWS_ON_SERVER, TEXT)
-    run(*CORRECTIONS)
+    run(*CORRECTIONS, *(HISTORY_ON_SERVER if op.get_bind().dialect.name == "postgresql" else HISTORY))
 
 
 def downgrade() -> None:
+    run("DROP TABLE p_history_v1")
     replace(OLD_VIEWS, OLD_VIEWS_ON_SERVER, OLD_TEXT)
 
 
