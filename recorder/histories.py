@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from operator import itemgetter
 
 from sqlalchemy import bindparam, select
 
@@ -23,6 +23,8 @@ later is more likely to run the same program again.
 
 RECENT = 64  # exchanges that came to one of the same digests: programs ask the same over and over
 
+RETRIED = -1  # the place of a request that got nothing: it is asked again once, by whoever says so
+
 _DIGESTS = [f"digest_{number}" for number in range(2 * LOOK_BACK_ANSWERS + 1)]
 _history, _later = tables_of["history"], exchanges.alias()
 _is_followed = (
@@ -37,15 +39,6 @@ _FOUND = Statement(
     .order_by(_history.c.exchange_id.desc()),
     f"LIMIT {RECENT}",
 )
-
-
-class _Found(NamedTuple):
-    """An exchange that a conversation came to."""
-
-    session_id: str
-    exchange_id: str
-    digest: str
-    is_followed: bool  # by another exchange of its session
 
 
 def asked_before(grouping: Grouping) -> set[str]:
@@ -66,25 +59,23 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
     places = _places(asked, is_retry=bool(grouping.attempt)) if asked else {}
     if not places:
         return None
-    latest = {exchange.session_id: exchange.exchange_id for exchange in batch.exchanges}
-
-    def rank(found: _Found) -> tuple[int, bool]:
-        is_followed = found.is_followed or latest.get(found.session_id, "") > found.exchange_id
-        return places[found.digest], is_followed
-
     values = {**dict.fromkeys(_DIGESTS, ""), **dict(zip(_DIGESTS, places, strict=False))}
     since = uuid7(max(0, head.started_ns - LOOK_BACK_NS), bytes(10))
-    rows = [_Found(*row) for row in store.ask(_FOUND, {**values, "since": since})]
-    best = min(rows, key=rank, default=None)  # the newest, where they are equal
-    return best.session_id if best else None
+    latest = {exchange.session_id: exchange.exchange_id for exchange in batch.exchanges}
+    ranked: list[tuple[int, bool, str]] = []
+    for session_id, exchange_id, digest, is_followed in store.ask(_FOUND, {**values, "since": since}):
+        is_followed = bool(is_followed) or latest.get(session_id, "") > exchange_id
+        if not is_followed or places[digest] != RETRIED:
+            ranked.append((places[digest], is_followed, session_id))
+    return min(ranked, key=itemgetter(0, 1), default=(0, False, None))[2]  # the newest, where they are equal
 
 
 def _places(asked: Chain, *, is_retry: bool) -> dict[str, int]:
     """What the exchange before may have come to, the likeliest first."""
-    places = {unanswered(asked.asked): 0} if is_retry else {}
-    for before, with_answer in asked.answers:
-        places[with_answer] = len(places)
-        places[broken_off(before)] = len(places)
+    places = {unanswered(asked.asked): RETRIED} if is_retry else {}
+    for number, (before, with_answer) in enumerate(asked.answers):
+        places[with_answer] = 2 * number
+        places[broken_off(before)] = 2 * number + 1
     return places
 
 
