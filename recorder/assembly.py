@@ -11,12 +11,12 @@ from itertools import islice
 
 import msgspec
 
-from recorder.batch import Batch, exchange_row, gap_record, own_name
+from recorder.batch import Batch, exchange_row, gap_record
 from recorder.capture import Capture
 from recorder.decoding import UndecodableError, decode, decoded_part
 from recorder.dialects import by_name, by_path
 from recorder.events import Event, Exchange, Session, row_root
-from recorder.grouping import Grouping, group
+from recorder.grouping import Grouping, by_history, group, own_name
 from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.late import Late
 from recorder.records import Gap, Mark, Position, Record
@@ -148,6 +148,8 @@ class Assembler:
         events += capture.end(t_ns, end)
         if isinstance(capture, Unread):
             self._keep(number, exchange, capture)
+        if exchange.asked is not None:
+            self.batch.asked.add(exchange.asked[0])
         del self.open[number]
         return events
 
@@ -233,9 +235,12 @@ class Assembler:
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
         sent, undecoded = _decoded(head, wire)
         body, redactions = self._told(head.exchange_id) or self._redacted(head, sent, undecoded, complete=complete)
-        grouping = group(head, None if undecoded else body)
-        session_id, session = self._session(head, grouping)
         dialect = by_path(head.method, head.target.partition("?")[0])
+        grouping = group(head, None if undecoded else body)
+        if head.imported is None and complete and not undecoded:
+            grouping = by_history(grouping, dialect.name, head, body)
+        session_id, session = self._session(head, grouping)
+        exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
         wire = body if redactions else wire

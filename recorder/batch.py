@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from recorder.events import Event, Exchange, Session
@@ -19,6 +17,7 @@ class Batch(msgspec.Struct):
     exchanges: list[Exchange] = msgspec.field(default_factory=list)
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
+    asked: set[str] = msgspec.field(default_factory=set)  # `OpenExchange.asked` of those that end in it
 
     def add(self, events: list[Event]) -> None:
         self.events += events
@@ -68,9 +67,3 @@ def gap_record(gap: Gap) -> GapRecord:
         to_ns=gap.to_ns,
         reason=gap.reason,
     )
-
-
-def own_name(head: RequestHead, grouping: Grouping) -> str:
-    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
-    client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
-    return f"{client}-{head.session_id[-6:]}"

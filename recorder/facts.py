@@ -192,6 +192,13 @@ class Asked(Fact, frozen=True, gc=False):
     results: tuple[Returned, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
 
 
+class Requested(Fact, frozen=True, gc=False):
+    """A request as it came: its path without the query, and its body."""
+
+    path: str
+    body: bytes
+
+
 class Responded(Fact, frozen=True, gc=False):
     """The response head came."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from recorder.events import BODY_KINDS, Event, Exchange
 from recorder.facts import Fact
-from recorder.projections import PROJECTIONS
+from recorder.projections import PROJECTIONS, history
 from recorder.projections.anomalies import Anomalies
 from recorder.projections.projection import Fold, Handler, Witness
 from recorder.projections.timing import Timing
@@ -28,13 +28,19 @@ class Folding:
     items are those of the whole response.
     """
 
-    def __init__(self, exchange: Exchange, reading: Reading | None = None) -> None:
+    def __init__(self, exchange: Exchange, reading: Reading | None = None, *, with_history: bool = False) -> None:
+        """`with_history`: its session is found by the history that requests repeat, so that is kept too."""
         self._reading = reading or Reading(exchange)
         anomalies, timing = Anomalies(exchange), Timing(exchange)
         self._observe_anomalies, self._observe_timing = anomalies.event, timing.event
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
-        witness = Witness(anomalies.note, timing.began, anomalies.last_number)
-        self._folds = {each.name: shared.get(each.name) or each.fold(exchange, witness) for each in PROJECTIONS}
+        self._rows: dict[str, list[Any]] = {}
+        witness = Witness(anomalies.note, timing.began, anomalies.last_number, lambda: self._rows["items"])
+        self._folds = {
+            each.name: shared.get(each.name) or each.fold(exchange, witness)
+            for each in PROJECTIONS
+            if with_history or each is not history.PROJECTION
+        }
         self._handlers = Handlers(self._folds.values())
         self._recall_handlers: Handlers | None = None  # few exchanges go on with another
         self._last: Event | None = None
@@ -67,7 +73,9 @@ class Folding:
         """What the events so far come to. Nothing may be told after it."""
         if self._last is not None:
             self._apply(self._handlers, self._reading.close(), self._last)
-        return {name: list(fold.rows()) for name, fold in self._folds.items()}
+        for name, fold in self._folds.items():  # in order: the history is told of the items
+            self._rows[name] = list(fold.rows())
+        return self._rows
 
     @staticmethod
     def _apply(handlers: Handlers, facts: Iterable[Fact], event: Event) -> None:

@@ -78,7 +78,7 @@ MEANINGS: Mapping[str, str] = {
     # sessions
     "created_ns": "wall time, since 1970",
     "origin": "`live`, `import` or `synthetic`",
-    "source": "the rule that found the session's name",
+    "source": "the rule that found the session's name; `history`: what its requests repeat; `new`: none did",
     "title": "the first `user_text`",
     "session_summary.started_ns": "wall time of the first request",
     "session_summary.ended_ns": "wall time at which the last exchange ended",
@@ -98,7 +98,7 @@ MEANINGS: Mapping[str, str] = {
     "longest_silence_ns": "between two events",
     "stalls": "silences over two seconds",
     "bytes": "of the decoded body",
-    "events_per_s": "from the first event to the last",
+    "events_per_s": "from the first event to the last; `NULL` of a document",
     "gap_p50_ns": "the median of the gaps between events",
     "pos": "the event's position in the exchange",
     "t_ns": "since the exchange began",

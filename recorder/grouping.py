@@ -18,6 +18,7 @@ import msgspec
 
 from recorder.dialects.payload import too_deep
 from recorder.heads import RequestHead
+from recorder.projections.chain import Chain, chain
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Larger bodies are not searched: agents send 40 to 70 KB, and what is larger carries files, not sessions."""
@@ -30,6 +31,7 @@ MATCH_LIMIT = 4096
 
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
+HISTORY = "history"
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -94,7 +96,8 @@ class Grouping(msgspec.Struct, frozen=True):
     """What a request says of its session, its place in it, and its sender.
 
     `source` is the rule that found `name`. `new`: nothing did, the request is a session of its own. With
-    `previous_response_id` the name is the id of a response, and the session is the one that has it.
+    `previous_response_id` the name is the id of a response, and the session is the one that has it. With `history`
+    there is no name: the session is that of the exchange which the request goes on with, and else a new one.
     """
 
     name: str | None = None
@@ -106,6 +109,21 @@ class Grouping(msgspec.Struct, frozen=True):
     client_version: str | None = None
     resumes_response_id: str | None = None
     resumes_after: int | None = None
+    history: Chain | None = None
+
+
+def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> Grouping:
+    """The same for a request that no rule found a session for, if it brings a conversation: what that begins with."""
+    if grouping.source != NEW or len(body) > BODY_LIMIT:
+        return grouping
+    found = chain(api, head.target.partition("?")[0], body)
+    return grouping if found is None else msgspec.structs.replace(grouping, source=HISTORY, history=found)
+
+
+def own_name(head: RequestHead, grouping: Grouping) -> str:
+    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
+    client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
+    return f"{client}-{head.session_id[-6:]}"
 
 
 def group(head: RequestHead, body: bytes | None) -> Grouping:

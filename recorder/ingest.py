@@ -28,6 +28,7 @@ from recorder.events import Event
 from recorder.grouping import Grouping
 from recorder.heads import RequestHead
 from recorder.heartbeat import Heartbeat
+from recorder.histories import asked_before, session_of_open
 from recorder.membership import request_in_store, same_names, session_in_store
 from recorder.patience import Patience, Pause, Stopped
 from recorder.purging import is_purged, late_exchanges
@@ -147,13 +148,16 @@ class Ingester:
         return QUIET_S if size < QUIET_BYTES else BUSY_S
 
     def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
-        """The session a request is in already, or the one its grouping names."""
-        if grouping.source == "previous_response_id":
-            self._commit()  # that response may stand in this batch
-        for session in self._assembler.batch.sessions:
+        """The session a request is in already, or the one its grouping names, or whose conversation it goes on with."""
+        before = asked_before(grouping)
+        if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
+            self._commit()  # that response, or the exchange before, may stand in this batch
+        batch = self._assembler.batch
+        for session in batch.sessions:
             if session.name == grouping.name and session.source in same_names(grouping.source):
                 return session.session_id
-        return self._in_transaction(lambda: session_in_store(self._store, head.exchange_id, grouping))
+        found = self._in_transaction(lambda: session_in_store(self._store, head, grouping, batch))
+        return found or session_of_open(self._assembler.open.values(), before)
 
     # -- the store, which may refuse
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 from sqlalchemy import bindparam, select
 
+from recorder.batch import Batch
 from recorder.grouping import Grouping
-from recorder.heads import RequestRecord
+from recorder.heads import RequestHead, RequestRecord
+from recorder.histories import session_of_history
 from recorder.redactor import Redacted
 from recorder.resumed import constant
 from recorder.schema import events
@@ -29,15 +31,17 @@ _REQUEST = Statement(
 )
 
 
-def session_in_store(store: Store, exchange_id: str, grouping: Grouping) -> str | None:
-    """The id of the session that an exchange is in already, or that its grouping names. In a transaction."""
-    found = store.session_of_exchange(exchange_id)
+def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
+    """The id of the session that an exchange is in already, that its grouping names, or whose conversation it goes on
+    with. In a transaction; `batch` is what is still to be committed.
+    """
+    found = store.session_of_exchange(head.exchange_id)
     if found is None and grouping.name is not None:
         if grouping.source == "previous_response_id":
             found = store.session_of_response(grouping.name)
         for source in same_names(grouping.source):
             found = found or store.session_named(grouping.name, source)
-    return found
+    return found or session_of_history(store, head, grouping, batch)
 
 
 def same_names(source: str) -> tuple[str, ...]:

@@ -37,6 +37,11 @@ except ImportError as error:
     ) from error
 
 ENGINE = "postgresql"
+ENCODING = "UTF8"
+_NO_UTF8 = (
+    "The database {name} has the encoding {encoding}, which does not keep every text: "
+    "create one with ENCODING 'UTF8' TEMPLATE template0."
+)
 CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
 READERS = 4  # connections of one event loop, as for SQLite
 PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
@@ -131,10 +136,20 @@ def reading(url: URL, settings: Mapping[str, str], connect_s: int = CONNECT_S) -
     conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
     options: dict[str, Any] = {**_CONNECTION, "connect_timeout": connect_s}
     connection = psycopg.connect(conninfo, autocommit=True, **options)
-    adapt(connection)
-    for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():
-        connection.execute(f"SET {name} = {value}".encode())
+    with _closed_on_error(connection):
+        adapt(connection)
+        for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():
+            connection.execute(f"SET {name} = {value}".encode())
     return connection
+
+
+@contextmanager
+def _closed_on_error(connection: Any) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def run(connection: psycopg.Connection, statement: Statement, values: Any) -> None:
@@ -162,9 +177,10 @@ def _cursor(connection: psycopg.Connection, statement: Statement) -> Any:
 
 
 def _prepare(engine: Engine, settings: Mapping[str, str]) -> None:
-    @event.listens_for(engine, "connect")
+    @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy asks for a version, in text
     def connect(connection: Any, _record: object) -> None:
-        adapt(connection.driver_connection if hasattr(connection, "driver_connection") else connection)
+        with _closed_on_error(connection):
+            adapt(connection.driver_connection if hasattr(connection, "driver_connection") else connection)
         with connection.cursor() as cursor:
             for name, value in {**_EVERYWHERE, **settings}.items():
                 cursor.execute(f"SET {name} = '{value}'")
@@ -178,7 +194,13 @@ _LOADERS: Mapping[str, tuple[type[Loader], ...]] = {
 
 
 def adapt(connection: Any) -> None:
-    """Have a connection of psycopg take and give values as recorder has them."""
+    """Have a connection of psycopg take and give values as recorder has them.
+
+    Raises `StoreError` if its database does not keep every text: `initdb` with `LANG=C` makes such a server.
+    """
+    encoding = connection.info.parameter_status("server_encoding")  # said at every login, so asking costs nothing
+    if encoding != ENCODING:
+        raise StoreError(_NO_UTF8.format(name=connection.info.dbname, encoding=encoding))
     connection.adapters.register_dumper(bool, _FlagDumper)
     for type, loaders in _LOADERS.items():
         for loader in loaders:

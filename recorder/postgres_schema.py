@@ -53,8 +53,9 @@ CREATE FUNCTION first_id(month timestamp) RETURNS uuid LANGUAGE sql IMMUTABLE AS
 $$
 """
 # Bytes that are no text of PostgreSQL (no UTF-8, or with a NUL) are shown escaped, as `encode(data, 'escape')` does.
+# What catches an error begins a subtransaction, which no process of a parallel plan may: no plan with it is parallel.
 RECORDER_TEXT = """
-CREATE FUNCTION recorder_text(data bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+CREATE FUNCTION recorder_text(data bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL UNSAFE AS $$
 BEGIN
     RETURN convert_from(data, 'UTF8');
 EXCEPTION WHEN others THEN

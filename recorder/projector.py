@@ -23,10 +23,11 @@ from sqlalchemy.dialects.postgresql import insert
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.events import Event, Exchange
 from recorder.folding import Folding, Rows
+from recorder.grouping import HISTORY
 from recorder.postgres_schema import WORDS
 from recorder.projections.storable import storable
 from recorder.resumed import EARLIER_EVENTS, constant, each_number_once, earlier
-from recorder.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, tables_of
+from recorder.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.shared_rows import whole_events
 from recorder.statements import Statement
 
@@ -87,7 +88,8 @@ _of_end = select(events.c.pos).where(
     events.c.exchange_id == exchanges.c.exchange_id,
     events.c.kind == constant("end"),
 )
-_EXCHANGE = Statement(select(exchanges).where(_of_exchange(exchanges)))
+_source = select(sessions.c.source).where(sessions.c.session_id == exchanges.c.session_id).scalar_subquery()
+_EXCHANGE = Statement(select(exchanges, _source).where(_of_exchange(exchanges)))
 _EVENTS = Statement(select(events).where(_of_exchange(events)).order_by(events.c.pos), is_long=True)
 _EARLIER = Statement(EARLIER_EVENTS)
 
@@ -171,10 +173,10 @@ class Projector:
     def _project(self, session_id: str, exchange_id: str) -> list[Any]:
         """The row of the exchange itself, if it could be folded."""
         ids = {"session_id": session_id, "exchange_id": exchange_id}
-        for row in self._ask(_EXCHANGE, ids):
+        for *row, source in self._ask(_EXCHANGE, ids):
             try:
                 with self._database.attempt():
-                    rows = self._folded(Exchange(*row), ids)
+                    rows = self._folded(Exchange(*row), ids, with_history=source == HISTORY)
                     self._replace(ids, rows)
                     return rows["exchanges"]
             except (StoreBusyError, StoreLostError):
@@ -187,8 +189,8 @@ class Projector:
         """All rows at once: a statement that is not read to its end stays open."""
         return list(self._database.ask(statement, values))
 
-    def _folded(self, exchange: Exchange, ids: Mapping[str, str]) -> Rows:
-        folding = Folding(exchange)
+    def _folded(self, exchange: Exchange, ids: Mapping[str, str], *, with_history: bool) -> Rows:
+        folding = Folding(exchange, with_history=with_history)
         for event in self._earlier_events(exchange):
             folding.recall(event)
         with closing(self._database.ask(_EVENTS, ids)) as rows:

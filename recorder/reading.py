@@ -14,7 +14,7 @@ import msgspec
 from recorder.dialects import by_name
 from recorder.dialects.payload import Whole
 from recorder.events import Event, Exchange
-from recorder.facts import Ended, Fact, FirstByte, Lost, Malformed, Responded, TooLarge, Unterminated
+from recorder.facts import Ended, Fact, FirstByte, Lost, Malformed, Requested, Responded, TooLarge, Unterminated
 from recorder.sse import BOM, FRAME_LIMIT, parse
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.capture` reads its keys
@@ -107,7 +107,7 @@ class Reading:
         size_bytes, body = self._request.size_bytes, self._request.take()
         if body is None:
             return (TooLarge(size_bytes),)
-        return (self._dialect.asked(self._path, body),)
+        return (self._dialect.asked(self._path, body), Requested(self._path, body))
 
     def _on_frame(self, event: Event) -> Sequence[Fact]:
         return self._block(event, event.raw)

@@ -216,6 +216,8 @@ Index(
     postgresql_where=text("resumes_response_id IS NOT NULL"),
 )
 Index("p_exchanges_v1_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
+# The one index that does not begin with a session: which one a request belongs to is what is asked.
+Index("p_history_v1_digest", tables_of["history"].c.digest)
 Index("p_results_v1_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
 Index("p_results_v1_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
 # What an exchange has of each kind is counted without a look at the texts.

@@ -27,6 +27,7 @@ class OpenExchange(msgspec.Struct):
     overflown: bool = False
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     session_id: str | None = None
+    asked: tuple[str, str] | None = None  # if it is known by its history, the digest of what it asks and its session
     capture: Told | None = None
     last_ns: int = 0
     records: int = 0  # told so far

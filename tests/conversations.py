@@ -137,6 +137,7 @@ class Conversation:
         at_s: float = 0.0,
         ended: bool = True,
         outcome: Outcome = "eof",
+        content_type: str = "text/event-stream",
         **fields: Any,
     ) -> Exchange:
         """An exchange that begins `at_s` after the session."""
@@ -148,18 +149,18 @@ class Conversation:
         asking = json.dumps(body or {"model": "gpt-5", "stream": True, "input": asked or []}).encode()
         with Store(self.database) as store, store.transaction():
             store.add_exchange(exchange)
-            store.append(_events(exchange, asking, frames, outcome if ended else None))
+            store.append(_events(exchange, asking, frames, outcome if ended else None, content_type))
             if ended:
                 store.projector.project(exchange.session_id, exchange.exchange_id)
         return exchange
 
 
-def _events(exchange: Exchange, body: bytes, frames: Frames, outcome: Outcome | None) -> list[Event]:
+def _events(exchange: Exchange, body: bytes, frames: Frames, outcome: Outcome | None, content_type: str) -> list[Event]:
     ids = (exchange.exchange_id, exchange.session_id)
     head = RequestHead(*ids, exchange.started_ns, exchange.method, exchange.target, exchange.provider, [])
     capture = Capture(exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0)
     events = capture.request(head, body, wire=body)
-    events += capture.response(50 * MS, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
+    events += capture.response(50 * MS, ResponseHead(200, "OK", [("content-type", content_type)]))
     for number, frame in enumerate(frames, 1):
         events += capture.chunk(number * 100 * MS, frame)
     if outcome is not None:

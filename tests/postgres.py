@@ -47,10 +47,10 @@ class Server:
         """`url` is that of a database to connect to, as a user who may create others."""
         self.url = url
 
-    def create(self, template: str | None = None) -> URL:
+    def create(self, template: str | None = None, options: str = "") -> URL:
         """A new database."""
         name = f"recorder_test_{os.getpid()}_{next(_NUMBERS)}"
-        self.execute(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else ""))
+        self.execute(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else "") + options)
         return self.url.set(database=name)
 
     def drop(self, url: URL) -> None:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from recorder.commands.query import HELD_BYTES, TABLE_ROWS
 from recorder.glossary import meaning
 from recorder.projections.projection import STORABLE_LIMIT
-from recorder.views import VIEWS, View
+from recorder.views import VIEWS, View, written
+from recorder.views.view import Either, Expression
 from tests.corpus import ROOT
 
 PAGE = ROOT / "docs" / "sql.md"
+
+SEARCHES = Either(
+    """\
+SELECT i.exchange_id, snippet(p_search_v1, -1, '[', ']', '…', 12) AS found
+FROM p_search_v1 JOIN p_items_v1 AS i ON i.rowid = p_search_v1.rowid
+WHERE p_search_v1 MATCH 'dice' ORDER BY rank;""",
+    """\
+SELECT exchange_id, item, ts_headline('simple', text, plainto_tsquery('simple', 'dice')) AS found
+FROM p_search_v1 JOIN p_items_v1 USING (session_id, exchange_id, item)
+WHERE words @@ plainto_tsquery('simple', 'dice');""",
+)
 
 INTRO = f"""\
 # SQL
@@ -47,24 +59,41 @@ the second becomes `text_2`. An empty result is no error. What SQLite refuses or
 The names and columns of views are a contract. What lies below, tables named `p_…_v1`, is not: they are computed from
 the log and disposable, and a table with a higher number may take their place. `recorder db rebuild` makes them anew;
 `rebuilds` has a row while that is due, `dead_letters` the exchanges that could not be computed, with the reason.
-`p_search_v1` is a full-text index (FTS5) of the rows of `p_items_v1`:
+`p_search_v1` is a full-text index of the rows of `p_items_v1`: FTS5, on PostgreSQL a table of `tsvector`.
+"""
 
-```sql
-SELECT i.exchange_id, snippet(p_search_v1, -1, '[', ']', '…', 12) AS found
-FROM p_search_v1 JOIN p_items_v1 AS i ON i.rowid = p_search_v1.rowid
-WHERE p_search_v1 MATCH 'dice' ORDER BY rank;
+DUCKDB = """\
+## DuckDB
+
+DuckDB reads a file with these views, beside a recorder that writes it, and gives the same rows as SQLite. Of
+`event_payloads` it gives every column as text: write `CAST(pos AS BIGINT)`.
+
+```sh
+duckdb -c "ATTACH 'recordings.db' AS log (TYPE sqlite, READ_ONLY); SELECT * FROM log.usage_by_model"
 ```
 """
 
 
+def examples(engine: str) -> dict[str, str]:
+    """The queries of the page that this engine takes, by the name of the view."""
+    return {"search": written(SEARCHES, engine), **{view.name: written(view.example, engine) for view in VIEWS}}
+
+
 def page() -> str:
-    return "\n".join([INTRO, *map(_section, VIEWS)])
+    return "\n".join([INTRO, *_queries(SEARCHES), DUCKDB, *map(_section, VIEWS)])
 
 
 def _section(view: View) -> str:
     lines = [f"| `{name}` | {meaning(view.name, name)} |" for name in view.columns]
     head = [f"## {view.name}", "", view.row, "", "| column | meaning |", "|---|---|"]
-    return "\n".join([*head, *lines, "", "```sql", view.example, "```", ""]).replace("|  |", "| |")
+    return "\n".join([*head, *lines, "", *_queries(view.example)]).replace("|  |", "| |")
+
+
+def _queries(example: Expression) -> list[str]:
+    """A query as a block; if engines write it differently one for each, with its name above."""
+    if isinstance(example, str):
+        return ["```sql", example, "```", ""]
+    return ["In a file:", "", *_queries(example.sqlite), "On PostgreSQL:", "", *_queries(example.postgresql)]
 
 
 if __name__ == "__main__":

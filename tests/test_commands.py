@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -33,6 +33,7 @@ from recorder.journal import Journal
 from recorder.records import Mark
 from recorder.store import Store
 from tests.conftest import Demo
+from tests.conversations import Conversations
 from tests.corpus import ROOT
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202ereversed\u2066"
@@ -193,6 +194,41 @@ def test_each_text_ends_its_line(recorded: Recorded, tmp_path: Path) -> None:
     made.session("texts", FRAMES, FRAMES[:2], FRAMES[:1])
     ran = run("replay", "texts", "--speed", "max", "--format", "text", "--db", made.path)
     assert ran == (0, "Hello, été\nHello\n".encode(), "Exchange 3: there is no text in it.\n")
+
+
+CHAT = {"api": "openai-chat", "target": "/v1/chat/completions"}
+GEMINI = {"provider": "gemini", "api": "gemini", "target": "/v1beta/models/g:streamGenerateContent"}
+
+
+def _chat(index: int, text: str, kind: str = "delta") -> dict[str, Any]:
+    return {"choices": [{"index": index, kind: {"role": "assistant", "content": text}}]}
+
+
+def _candidate(index: int, text: str) -> dict[str, Any]:
+    return {"candidates": [{"index": index, "content": {"role": "model", "parts": [{"text": text}]}}]}
+
+
+CHOICES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "chat": (CHAT, [_chat(0, "Hel"), _chat(1, "Bye"), _chat(0, "lo"), _chat(1, "!")]),
+    "gemini": (GEMINI, [_candidate(0, "Hel"), _candidate(1, "Bye"), _candidate(0, "lo"), _candidate(1, "!")]),
+    "a document": (
+        CHAT,
+        [{"choices": _chat(1, "Bye", "message")["choices"] + _chat(0, "Hello", "message")["choices"]}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_of_several_choices_the_text_is_that_of_the_first(tmp_path: Path, name: str) -> None:
+    fields, said = CHOICES[name]
+    bodies = [json.dumps(each).encode() for each in said]
+    is_stream = name != "a document"
+    frames = [b"data: " + body + b"\n\n" for body in bodies] if is_stream else bodies
+    content_type = "text/event-stream" if is_stream else "application/json"
+    session = Conversations(tmp_path / "log.db").session("choices")
+    session.exchange(frames, body={"model": "m", "messages": []}, content_type=content_type, **fields)
+    ran = run("replay", "choices", "--speed", "max", "--format", "text", "--db", session.path)
+    assert ran == (0, b"Hello\n", "")
 
 
 def test_a_replay_says_how_a_stream_broke_off(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 from recorder import carried, ingest
 from recorder.capture import Capture
 from recorder.errors import StoreBusyError, StoreError
-from recorder.events import BODY_KINDS, Event, uuid7
+from recorder.events import BODY_KINDS, Event, Outcome, uuid7
 from recorder.heads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal, JournalExchange
@@ -48,7 +48,7 @@ class Exchange:
     def __init__(
         self, journal: Journal, body: bytes = b"{}", response: Sequence[tuple[str, str]] = SSE, **head: Any
     ) -> None:
-        self.id = uuid7(time.time_ns(), os.urandom(10))
+        self.id = uuid7(head.get("started_ns") or time.time_ns(), os.urandom(10))
         self._tape: JournalExchange = journal.exchange()
         self.received = b""
         fields: dict[str, Any] = {
@@ -71,8 +71,8 @@ class Exchange:
         self._write(Mark.CHUNK, data)
         return self
 
-    def end(self) -> Exchange:
-        self._tape.end(time.monotonic_ns(), msgspec.json.encode(ExchangeEnd("eof")))
+    def end(self, outcome: Outcome = "eof") -> Exchange:
+        self._tape.end(time.monotonic_ns(), msgspec.json.encode(ExchangeEnd(outcome)))
         return self
 
     def _write(self, mark: Mark, payload: bytes) -> None:

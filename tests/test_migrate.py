@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.config import Config
@@ -271,6 +272,33 @@ async def test_a_log_without_recipes_is_read_as_it_was_and_may_go_back(tmp_path:
         assert [(event.type, event.raw) async for event in log.events("s", "x")] == [(None, b"d"), ("body", b"{}")]
     assert alembic(path, "downgrade", "0005") == ""
     assert sorted(dumped(path)) == sorted(old)
+
+
+def test_rows_that_were_wrong_are_what_a_fold_makes_of_them_now(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    assert alembic(path, "upgrade", "0006") == ""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(OF_AN_OLD_LOG)
+        for number, (api, status, rate) in enumerate(
+            [("other", "completed", -15.0), ("other", "upstream_reset", 2.0), ("gemini", "completed", None)]
+        ):
+            x = f"x{number}"
+            log = "INSERT INTO exchanges VALUES ('s', ?, 1, 'r', 'p', ?, 'POST', '/'" + ", NULL" * 7 + ")"
+            connection.execute(log, [x, api])
+            tables: dict[str, dict[str, Any]] = {
+                "p_exchanges_v1": {"status": status, "is_turn": 0, "is_retrieval": 0},
+                "p_usage_v1": {"partial": 1},
+                "p_timing_v1": {"events_per_s": rate, "stalls": 0, "events": 1, "bytes": 2},
+            }
+            for table, values in tables.items():
+                row = {"session_id": "s", "exchange_id": x, **values}
+                sql = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+                connection.execute(sql, list(row.values()))
+    migrate.upgrade(database_url(path))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(
+            "SELECT partial, events_per_s FROM p_usage_v1 JOIN p_timing_v1 USING (exchange_id) ORDER BY exchange_id"
+        ).fetchall() == [(0, None), (1, 2.0), (1, None)]
 
 
 def test_a_log_with_recipes_has_no_way_down(tmp_path: Path) -> None:

@@ -88,6 +88,34 @@ def test_a_schema_of_another_program_is_refused_and_untouched(postgres_server: S
     postgres_server.drop(url)
 
 
+@pytest.fixture(scope="module")
+def ascii_database(postgres_server: Server) -> Iterator[URL]:
+    """What `createdb` makes on a server that was made by `LANG=C initdb`."""
+    url = postgres_server.create("template0", " ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
+    yield database_url(url)
+    postgres_server.drop(url)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["db", "upgrade"], ["db", "upgrade", "--roles"], ["sessions"], ["query", "SELECT 1"], ["verify"], ["tail"]),
+        *(["doctor"], ["serve", "--port", "0"]),
+    ],
+    ids=" ".join,
+)
+def test_a_database_that_does_not_keep_every_text_is_refused(ascii_database: URL, command: list[str]) -> None:
+    ran = run(ascii_database, *command)
+    sentence = (
+        f"The database {ascii_database.database} has the encoding SQL_ASCII, which does not keep every text: "
+        "create one with ENCODING 'UTF8' TEMPLATE template0."
+    )
+    if command == ["doctor"]:
+        assert (ran.code, sentence in ran.out.decode()) == (4, True)
+    else:
+        assert (ran.code, ran.err) == (1, f"Error: {sentence}\n")
+
+
 def test_a_newer_schema_is_refused(postgres_database: URL) -> None:
     asked(postgres_database, "UPDATE recorder_version SET version_num = '9999'")
     with pytest.raises(StoreError, match="made by a newer recorder"):

@@ -70,6 +70,18 @@ def test_usage_is_partial_until_the_response_has_ended() -> None:
     assert not is_partial(Ended("completed", "eof"))  # a document
 
 
+def test_a_stream_of_a_format_that_nobody_here_knows_is_whole_when_it_ended_well() -> None:
+    other = msgspec.structs.replace(EXCHANGE, api="other", target="/v1/audio/speech")
+
+    def is_partial(ended: Ended) -> bool:
+        return bool(fold(usage.PROJECTION, [ended], other).row.partial)
+
+    assert not is_partial(Ended("completed", "eof", frames=3))
+    assert not is_partial(Ended("completed", "eof"))
+    assert is_partial(Ended("upstream_reset", "upstream_reset", frames=3))
+    assert is_partial(Ended("client_disconnect", "client_disconnect", frames=3))
+
+
 def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
     outcome = fold(usage.PROJECTION, [UsageReported(Usage(input_tokens=5, total_tokens=2**62, output_tokens=-1), "{}")])
     assert (outcome.row.input_tokens, outcome.row.output_tokens, outcome.row.total_tokens) == (5, None, None)
@@ -164,6 +176,11 @@ def test_comments_are_no_events_and_parts_are_one() -> None:
 def test_a_document_is_one_event_as_long_as_it_takes() -> None:
     row = fold(timing.PROJECTION, [event(pos, kind="body", t_ms=5 * pos) for pos in (1, 2, 3)]).row
     assert (row.events, row.first_event_ns, row.last_event_ns, row.gap_p50_ns) == (1, 5 * MS, 15 * MS, None)
+
+
+def test_a_document_that_comes_in_several_reads_has_no_rate_of_events() -> None:
+    row = fold(timing.PROJECTION, [event(pos, kind="body", t_ms=5 * pos, raw=b"x" * 10) for pos in (1, 2, 3)]).row
+    assert (row.events_per_s, row.bytes_per_s) == (None, 3_000.0)
 
 
 def test_nothing_received_is_timed_as_nothing() -> None:

@@ -58,7 +58,7 @@ def log(shared_database: URL) -> URL:
 
 @pytest.fixture
 def asking(log: URL) -> Iterator[Asking]:
-    with command._opened(log) as opened:
+    with command.opened(log) as opened:
         yield opened
 
 

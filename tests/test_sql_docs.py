@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
+import psycopg
 import pytest
+from sqlalchemy import URL
 
+from recorder.commands.query import opened
+from recorder.events import Kind
 from recorder.glossary import MEANINGS
+from recorder.query import Asking, Row
 from recorder.schema import SEARCH, dead_letters, rebuilds
+from recorder.store import Store
 from recorder.views import VIEWS
+from tests.behind import connected, engine
+from tests.log_rows import add, begin, make_end, make_events
+from tests.postgres import conninfo
 from tests.projected_rows import a_conversation, written
-from tests.sql_docs import PAGE, page
+from tests.sql_docs import PAGE, examples, page
 
-EXAMPLES = re.findall(r"^```sql\n(.*?)^```", page(), re.MULTILINE | re.DOTALL)
+NAMES = ["search", *(view.name for view in VIEWS)]
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    with written(tmp_path / "log.db") as connection:
+@pytest.fixture(scope="module")
+def conversation(shared_database: URL) -> URL:
+    with written(shared_database) as connection:
         a_conversation(connection)
-    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
-        yield connection
+    return shared_database
+
+
+def asked(asking: Asking, sql: str) -> list[Row]:
+    return list(asking.ask(sql, {"session": "run-1"} if ":session" in sql else {}).rows)
 
 
 def test_the_page_is_the_one_that_the_views_make() -> None:
@@ -32,15 +40,68 @@ def test_the_page_is_the_one_that_the_views_make() -> None:
 
 
 def test_every_view_has_an_example_of_its_own() -> None:
-    for view in VIEWS:
-        assert re.search(rf"\b{view.name}\b", view.example)
-        assert view.example in page()
-    assert len(EXAMPLES) == len(VIEWS) + 1
+    for name in ("sqlite", "postgresql"):
+        found = examples(name)
+        assert list(found) == NAMES
+        for view in VIEWS:
+            assert re.search(rf"\b{view.name}\b", found[view.name])
+            assert found[view.name] in page()
 
 
-@pytest.mark.parametrize("sql", EXAMPLES, ids=["search", *(view.name for view in VIEWS)])
-def test_every_example_finds_something(db: sqlite3.Connection, sql: str) -> None:
-    assert db.execute(sql, {"session": "run-1"}).fetchall()
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_finds_something(conversation: URL, name: str) -> None:
+    with opened(conversation) as asking:
+        assert asked(asking, examples(engine(conversation))[name])
+
+
+# -- on a server that goes about everything in parallel
+
+
+PARALLEL = {
+    **dict.fromkeys(("parallel_setup_cost", "parallel_tuple_cost"), "0"),
+    **dict.fromkeys(("min_parallel_table_scan_size", "min_parallel_index_scan_size"), "0"),
+}
+
+
+@pytest.fixture
+def parallel(postgres_database: URL) -> URL:
+    """A log on a server that reads every table with several processes if it may."""
+    with psycopg.connect(conninfo(postgres_database), autocommit=True) as connection:
+        forced = "debug_parallel_query" if connection.info.server_version >= 160000 else "force_parallel_mode"
+        for name, value in {**PARALLEL, forced: "on"}.items():
+            connection.execute(f'ALTER DATABASE "{postgres_database.database}" SET {name} = {value}'.encode())
+    return postgres_database
+
+
+def recorded(url: URL, exchanges: int, events: int) -> None:
+    """Exchanges with so many payloads each, that have ended, and what several make of them."""
+    payload = b'{"type":"response.output_text.delta","delta":"dice"}'
+    with Store(url) as store:
+        for number in range(10, 10 + exchanges):
+            exchange = begin(store, number)
+            raws = [b"{}", *[b"data: " + payload + b"\n\n"] * events, make_end("completed")]
+            kinds: list[Kind] = ["request", "end"]
+            kinds[1:1] = ["frame"] * events
+            add(store, make_events(exchange, raws, kinds))
+    with connected(url) as connection:
+        connection.execute(f"UPDATE events SET data_start = 6, data_length = {len(payload)} WHERE kind = 'frame'")
+        a_conversation(connection)
+    with psycopg.connect(conninfo(url), autocommit=True) as server:
+        server.execute("ANALYZE")
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "events"), [(1, 200), pytest.param(50, 1_000, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_every_view_and_example_is_read_in_parallel(parallel: URL, exchanges: int, events: int) -> None:
+    recorded(parallel, exchanges, events)
+    with opened(parallel) as asking:
+        for view in VIEWS:
+            assert asked(asking, f"SELECT * FROM {view.name}"), view.name
+        for name, sql in examples("postgresql").items():
+            assert asked(asking, sql), name
+        assert len(asked(asking, "SELECT payload FROM event_payloads")) == exchanges * events + 2
+        assert any("Gather" in row[0] for row in asked(asking, "EXPLAIN SELECT * FROM event_gaps"))
 
 
 def test_the_page_names_what_is_not_a_view() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -161,6 +162,22 @@ def test_a_share_of_nothing_is_null(db: Any) -> None:
     put(db, row(ExchangeRow, exchange, request_model="m"))
     put(db, row(UsageRow, exchange, output_tokens=0, reasoning_output_tokens=0, usage_raw="{}"))
     assert only(db, "usage_by_model")["reasoning_share"] is None
+
+
+DAYS = [
+    *("1970-01-01", "1972-02-29", "1999-12-31", "2000-02-29", "2000-03-01", "2024-02-29", "2025-02-28", "2025-03-01"),
+    *("2026-11-22", "2100-02-28", "2100-03-01", "2261-12-31"),
+]
+
+
+def test_a_day_is_one_in_utc(db: Any) -> None:
+    for number, day in enumerate(DAYS):
+        midnight_ns = int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()) * 10**9
+        for started_ns in (midnight_ns, midnight_ns + DAY_NS - 1):
+            generated(db, 2 * number + (started_ns != midnight_ns) + 1, started_ns=started_ns)
+    assert [(found["day"], found["exchanges"]) for found in asked(db, "SELECT * FROM usage_by_day ORDER BY day")] == [
+        (day, 2) for day in DAYS
+    ]
 
 
 def test_an_exchange_that_generates_nothing_is_no_usage(db: Any) -> None:

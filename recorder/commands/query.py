@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from sqlalchemy import URL
 
 from recorder.commands.behind import current_url, wait_option
-from recorder.commands.database import database_option
+from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import echo, safe_text, with_json, write_csv, write_json, write_line
 from recorder.commands.table import Column, fitted, write_table
 from recorder.errors import RecorderError, UsageError
@@ -25,7 +25,7 @@ from recorder.glossary import meaning
 from recorder.location import is_file
 from recorder.query import TIMEOUT_S, Answer, Asking, Query, Row, Value
 from recorder.schema import STALE
-from recorder.views import VIEWS, View
+from recorder.views import VIEWS, View, written
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
 HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much, and no machine minds
@@ -79,17 +79,18 @@ def command(
     if json + jsonl + csv > 1:
         raise UsageError("--json, --jsonl and --csv are three formats: choose one.")
     if list:
-        _list_views(sql, json, jsonl, csv)
+        _list_views(sql, json, jsonl, csv, "sqlite" if is_file(chosen_url(db)) else "postgresql")
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): _value(text) for name, text in param}
-    with _opened(current_url(db)) as query:
+    with opened(current_url(db)) as query:
         if query.is_stale():
             echo(STALE)
         write(query.ask(given, values, timeout))
 
 
-def _opened(url: URL) -> AbstractContextManager[Asking]:
+def opened(url: URL) -> AbstractContextManager[Asking]:
+    """A database of either engine, open for questions."""
     if is_file(url):
         return Query.open(url)
     from recorder.postgres_query import PostgresQuery
@@ -201,12 +202,12 @@ def _text(value: Any) -> str:
 # -- the views
 
 
-def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool) -> None:
+def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool, engine: str) -> None:
     if sql is not None or csv:
         odd = "--csv" if csv else f"{sql!r}"
         raise UsageError(f"--list names all views: leave {odd} away. It stands alone, or with --json or --jsonl.")
     if json or jsonl:
-        write_json(map(_described, VIEWS), lines=jsonl)
+        write_json((_described(view, engine) for view in VIEWS), lines=jsonl)
         return
     for view in VIEWS:
         write_line(click.style(view.name, bold=True) if sys.stdout.isatty() else view.name)
@@ -215,6 +216,7 @@ def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool) -> None:
     echo("--list --json says what each column means, and has an example of each view.")
 
 
-def _described(view: View) -> dict[str, Any]:
+def _described(view: View, engine: str) -> dict[str, Any]:
+    """A view with the example that its engine takes."""
     columns = [{"name": name, "meaning": meaning(view.name, name)} for name in view.columns]
-    return {"view": view.name, "row": view.row, "columns": columns, "example": view.example}
+    return {"view": view.name, "row": view.row, "columns": columns, "example": written(view.example, engine)}

@@ -171,6 +171,8 @@ class _Text(_Sse):
             self._others.add(fact.item)
         elif isinstance(fact, Restated) and not self._last:
             for stated in fact.items:
+                if self._has_choices and stated.output_index:
+                    continue
                 for field, _, text in stated.texts:
                     self._say(field, text)
 

@@ -5,7 +5,7 @@ A further projection is a file with a `PROJECTION` and its line here, and a migr
 
 from __future__ import annotations
 
-from recorder.projections import anomalies, exchanges, items, results, timing, usage
+from recorder.projections import anomalies, exchanges, history, items, results, timing, usage
 from recorder.projections.projection import Projection
 
 __all__ = ["PROJECTIONS", "Projection"]
@@ -17,4 +17,5 @@ PROJECTIONS: tuple[Projection, ...] = (
     timing.PROJECTION,
     results.PROJECTION,
     anomalies.PROJECTION,
+    history.PROJECTION,
 )

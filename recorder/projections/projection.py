@@ -53,6 +53,7 @@ class Witness(NamedTuple):
     note: Note
     began: Began
     last_number: Callable[[], int | None]  # the highest sequence number so far
+    items: Callable[[], Iterable[Any]]  # the rows of the items so far
 
 
 Handler = Callable[[Any, Event], None]

@@ -34,7 +34,7 @@ class TimingRow(msgspec.Struct, frozen=True):
     stalls: int  # silences over two seconds
     events: int
     bytes: int  # of the decoded body
-    events_per_s: float | None  # from the first event to the last
+    events_per_s: float | None  # from the first event to the last; a document has no rate
     bytes_per_s: float | None
     gap_p50_ns: int | None  # between an event and the next
     gap_p95_ns: int | None
@@ -109,7 +109,7 @@ class Timing:
             stalls=len(gaps) - bisect_right(gaps, STALL_NS),
             events=len(times) if times else int(first is not None),
             bytes=self._bytes,
-            events_per_s=_per_second(len(times) - 1, span_ns),
+            events_per_s=_per_second(len(times) - 1, span_ns) if times else None,
             bytes_per_s=_per_second(self._bytes, span_ns),
             gap_p50_ns=_percentile(gaps, 50),
             gap_p95_ns=_percentile(gaps, 95),

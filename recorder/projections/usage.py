@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from recorder.dialects import by_name, other
 from recorder.events import Event, Exchange
 from recorder.facts import Ended, Fact, Finished, Usage, UsageReported
 from recorder.projections.projection import Handler, Projection, Witness
@@ -35,7 +36,8 @@ class _Usage:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._usage = Usage()
         self._raw: str | None = None
-        self._is_finished = self._is_whole = False
+        self._is_finished = by_name(exchange.api) is other.DIALECT  # of those nobody here knows what ends a stream
+        self._is_whole = False
         self._note = witness.note
 
     def handlers(self) -> Mapping[type[Fact], Handler]:

@@ -8,13 +8,15 @@ Rules of this file:
 * A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
   one that has most of it stands, and supersedes the others: items, tokens and all sums leave them out, or they would
   count twice.
+* Where SQLite and DuckDB can have the same text they do: DuckDB reads a file with our views as its own. So no subquery
+  in the condition of a `LEFT JOIN`, no division that leaves a rest, no function that only one of them has.
 """
 
 from __future__ import annotations
 
 from recorder.views.parts import (
+    BY_DAY,
     ENDED,
-    FIRST_STARTED,
     FOLDED,
     ITEMS,
     MODEL,
@@ -22,6 +24,7 @@ from recorder.views.parts import (
     STANDS,
     SUPERSEDED_BY,
     TOKENS,
+    TOLD,
     USAGE_SUMS,
     count_of,
     ids,
@@ -30,9 +33,9 @@ from recorder.views.parts import (
     same_exchange,
     total,
 )
-from recorder.views.view import Either, View
+from recorder.views.view import Either, View, written
 
-__all__ = ["VIEWS", "View"]
+__all__ = ["VIEWS", "View", "written"]
 
 
 VIEWS = (
@@ -64,21 +67,24 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
         "A call of a tool, with its result: the provider's own, or what the client's tool gave in a later request.",
         {
             **ids("i"),
+            "session_name": "i.session_name",
             **of("i", "item output_index item_id type name call_id arguments arguments_json status"),
             "output": "coalesce(i.output, r.output)",
             "failed": "coalesce(i.failed, r.failed)",
             "output_exchange_id": "r.exchange_id",
             "latency_ns": """CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
-        WHEN r.started_ns >= x.started_ns + i.ended_ns THEN r.started_ns - (x.started_ns + i.ended_ns) END""",
+        WHEN r.started_ns >= i.started_ns + i.ended_ns THEN r.started_ns - (i.started_ns + i.ended_ns) END""",
             **of("i", "began_ns ended_ns"),
         },
-        f"""{ITEMS}
-LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND i.output IS NULL
-    AND r.digest = (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
-        AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED} ORDER BY n.started_ns, n.digest LIMIT 1)
-WHERE i.kind = 'tool_call' AND {STANDS}""",
-        """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
+        f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
+    {TOLD} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {STANDS}) AS i
+LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
+        Either(
+            """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
 FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
+            """SELECT name, CAST(arguments_json AS json) ->> 'command' AS command, output, latency_ns / 1e9 AS took_s
+FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
+        ),
     ),
     View(
         "usage",
@@ -144,14 +150,14 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
             "clients": listed("x.client", "FROM exchanges AS x"),
             "errors": "count(CASE WHEN p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL THEN 1 END)",
-            **{name: total(f"u.{name}") for name in TOKENS.split()},
+            **{name: total(f"CASE WHEN {STANDS} THEN u.{name} END") for name in TOKENS.split()},
         },
         f"""FROM sessions AS s
 LEFT JOIN exchanges AS x ON x.session_id = s.session_id
 LEFT JOIN p_exchanges_v1 AS p ON {same_exchange("p", "x")}
-LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")} AND {STANDS}
+LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
 LEFT JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}
-GROUP BY s.session_id, s.name""",
+GROUP BY s.session_id, s.name, s.created_ns, s.origin, s.source""",
         """SELECT session_name, title, turns, tools, total_tokens, duration_ns / 1e9 AS took_s
 FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
     ),
@@ -160,12 +166,12 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
         "The tokens of a day.",
         {
             "day": Either(
-                "date(started_ns / 1000000000, 'unixepoch')",
+                "substr(date, 2, 4) || '-' || substr(date, 6, 2) || '-' || substr(date, 8)",
                 "to_char(to_timestamp(started_ns / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
             ),
-            **USAGE_SUMS,
+            **{name: Either(name, written(each, "postgresql")) for name, each in USAGE_SUMS.items()},
         },
-        "FROM usage GROUP BY 1",
+        Either(f"FROM ({BY_DAY}) AS dates", "FROM usage GROUP BY 1"),
         "SELECT day, input_tokens, output_tokens, reasoning_share FROM usage_by_day ORDER BY day;",
     ),
     View(
@@ -219,7 +225,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
             "latency_avg_ns": "CAST(round(avg(latency_ns)) AS BIGINT)",
             "latency_max_ns": "max(latency_ns)",
             "arguments_bytes": Either(
-                "sum(length(CAST(arguments AS BLOB)))", "CAST(sum(octet_length(arguments)) AS BIGINT)"
+                "CAST(sum(length(hex(arguments))) / 2 AS BIGINT)", "CAST(sum(octet_length(arguments)) AS BIGINT)"
             ),
         },
         "FROM tool_calls GROUP BY name, type",

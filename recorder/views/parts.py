@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.views.view import Either, Expression
+from recorder.views.view import Either, Expression, written
 
 
 def of(table: str, columns: str) -> dict[str, str]:
@@ -85,5 +85,40 @@ def listed(value: str, source: str) -> Either:
 FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN p_exchanges_v1 AS q
         ON {same_exchange("q", "f")} WHERE q.session_id = p.session_id AND q.response_id = p.response_id
         AND p.is_retrieval = 1), x.started_ns)"""
+# The first of its results, of a call that has no output of its own.
+TOLD = f"""CASE WHEN i.output IS NULL THEN (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED} ORDER BY n.started_ns, n.digest LIMIT 1) END"""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
 FOLDED = f"FROM exchanges AS x JOIN p_exchanges_v1 AS p ON {same_exchange('p', 'x')}"
+
+
+def whole(value: str, by: int) -> str:
+    """A number that is not negative divided, without the rest: a `/` of DuckDB keeps it."""
+    return f"CAST(({value} - ({value}) % {by}) / {by} AS BIGINT)"
+
+
+DAY = whole("started_ns", 86_400_000_000_000)
+"""Days since 1970 (UTC)."""
+
+# Of days since 1970 the date, by arithmetic: SQLite and DuckDB have no function for it in common.
+# Years begin in March, so that a leap day is the last one; 146,097 days are 400 years.
+_IN_ERA = "SELECT *, (days + 719468) % 146097 AS in_era\nFROM {0}".format
+_YEARS = f"in_era - {whole('in_era', 1460)} + {whole('in_era', 36524)} - {whole('in_era', 146096)}"
+_IN_YEAR = f"in_era - 365 * year_of_era - {whole('year_of_era', 4)} + {whole('year_of_era', 100)}"
+
+
+def dated(table: str) -> str:
+    """A table that has `days`, with `date` besides, as YYYYMMDD."""
+    years = f"SELECT *, {whole(_YEARS, 365)} AS year_of_era\nFROM ({_IN_ERA(table)}) AS a"
+    in_year = f"SELECT *, {_IN_YEAR} AS in_year\nFROM ({years}) AS b"
+    months = f"SELECT *, {whole('5 * in_year + 2', 153)} AS months\nFROM ({in_year}) AS c"
+    year = f"year_of_era + 400 * {whole('(days + 719468)', 146097)} + CASE WHEN months < 10 THEN 0 ELSE 1 END"
+    month = "months + CASE WHEN months < 10 THEN 3 ELSE -9 END"
+    day = f"in_year - {whole('153 * months + 2', 5)} + 1"
+    date = f"100000000 + 10000 * ({year})\n    + 100 * ({month}) + {day}"
+    return f"SELECT *, CAST({date} AS TEXT) AS date\nFROM ({months}) AS d"
+
+
+_SUMS_OF_DAYS = ",\n    ".join(f"{written(each, 'sqlite')} AS {name}" for name, each in USAGE_SUMS.items())
+BY_DAY = dated(f"(SELECT {DAY} AS days,\n    {_SUMS_OF_DAYS}\nFROM usage GROUP BY 1) AS u")
+"""The sums of each day, with its date: worked out once for a day, not for every exchange."""

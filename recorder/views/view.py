@@ -16,21 +16,24 @@ class Either(NamedTuple):
 Expression = str | Either
 
 
+def written(expression: Expression, engine: str) -> str:
+    """An expression as `sqlite` or `postgresql` takes it."""
+    return expression if isinstance(expression, str) else str(getattr(expression, engine))
+
+
 class View(NamedTuple):
     """One view: `SELECT` its columns `FROM` a source."""
 
     name: str
     row: str  # what a row is, as a sentence
     columns: Mapping[str, Expression]  # the expression that each column is
-    source: str
-    example: str
+    source: Expression
+    example: Expression
 
     def statement(self, engine: str) -> str:
         """What creates it in `sqlite` or `postgresql`."""
-        written = {
-            name: getattr(each, engine) if isinstance(each, Either) else each for name, each in self.columns.items()
-        }
+        columns = {name: written(each, engine) for name, each in self.columns.items()}
         selected = ",\n    ".join(
-            name if expression == name else f"{expression} AS {name}" for name, expression in written.items()
+            name if expression == name else f"{expression} AS {name}" for name, expression in columns.items()
         )
-        return f"CREATE VIEW {self.name} AS\nSELECT {selected}\n{self.source.strip()}"
+        return f"CREATE VIEW {self.name} AS\nSELECT {selected}\n{written(self.source, engine).strip()}"

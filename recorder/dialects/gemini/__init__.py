@@ -169,4 +169,5 @@ DIALECT = Dialect(
     asked=asked,
     terminal={ERROR: "failed"},
     needs_terminal=False,
+    has_choices=True,
 )

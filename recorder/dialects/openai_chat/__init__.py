@@ -158,4 +158,5 @@ DIALECT = Dialect(
     asked=asked,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,
+    has_choices=True,
 )
