@@ -169,4 +169,5 @@ DIALECT = Dialect(
     asked=asked,
     terminal={ERROR: "failed"},
     needs_terminal=False,
+    reads_bare_json=True,
 )
