@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from recorder.events import Exchange
 from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
