@@ -145,7 +145,7 @@ class _Items:
                 item = self._add(f"final.{index}", stated.kind, stated.type, event)
                 item.output_index = index if stated.output_index is None else stated.output_index
                 self._take(item, stated, None, event)
-            item.status = stated.status or item.status or "completed"
+            item.status = stated.status or (item.status if item.ended_ns is not None else None) or "completed"
             item.ended_ns = event.t_ns if item.ended_ns is None else item.ended_ns
 
     def _on_finished(self, fact: Finished, event: Event) -> None:
