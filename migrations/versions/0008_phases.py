@@ -43,14 +43,14 @@ CREATE TABLE p_phases_v1 (
     PRIMARY KEY (session_id, exchange_id, step)
 )
 """
-# Roles that were made already write projections too.
+# Roles that have rights here already have them on what is new too.
 RIGHTS = """
 DO $$ BEGIN
     IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'recorder_writer') THEN
-        GRANT SELECT, INSERT, UPDATE, DELETE ON p_phases_v1 TO recorder_writer;
-    END IF;
-    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'recorder_reader') THEN
-        GRANT SELECT ON p_phases_v1, exchange_summary, tool_phases, other_items TO recorder_writer, recorder_reader;
+        IF has_table_privilege('recorder_writer', 'p_items_v1', 'INSERT') THEN
+            GRANT SELECT ON p_phases_v1, exchange_summary, tool_phases, other_items TO recorder_writer, recorder_reader;
+            GRANT INSERT, UPDATE, DELETE ON p_phases_v1 TO recorder_writer;
+        END IF;
     END IF;
 END $$
 """
