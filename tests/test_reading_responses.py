@@ -9,13 +9,14 @@ from hashlib import sha256
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai import OpenAI
 
 from recorder.folding import Folding, Rows
-from tests.folds import MS, captured, folded
+from tests.folds import EXCHANGE, MS, captured, folded
 
 Json = dict[str, Any]
 
@@ -244,3 +245,16 @@ def test_a_partial_image_is_known_by_size_and_digest() -> None:
 def test_a_step_of_any_tool_is_a_phase(type: str) -> None:
     [row] = rows_of([of_item(type)])["phases"]
     assert f"{row.type}.{row.phase}" == type
+
+
+def test_the_phases_of_a_resumed_response_are_those_of_the_whole() -> None:
+    steps = [of_item(f"web_search_call.{step}") for step in ("in_progress", "searching", "completed")]
+    events = numbered(CREATED, *steps, completed())
+    resumed = msgspec.structs.replace(EXCHANGE, exchange_id="e-2", resumes_response_id="resp_1", resumes_after=2)
+    exchange, rest = captured(bytes_of(events[3:]), exchange=resumed)
+    folding = Folding(exchange)
+    for each in captured(bytes_of(events[:3]))[1]:
+        if each.kind == "frame":
+            folding.recall(each)
+    folding.tell_all(rest)
+    assert [row.phase for row in folding.rows()["phases"]] == ["in_progress", "searching", "completed"]
