@@ -20,7 +20,7 @@ from recorder.decoding import Decoder, UndecodableError
 from recorder.dialects import Dialect, Ending, Keys, by_name, framing
 from recorder.events import BODY_KINDS, Event, Kind, Outcome, Status, link, root
 from recorder.heads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
-from recorder.sse import BOM, FRAME_LIMIT, Piece, Splitter
+from recorder.sse import BOM, FRAME_LIMIT, Piece, Splitter, begins_stream
 
 KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
 READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
@@ -47,6 +47,7 @@ class Capture:
         self._http_status: int | None = None
         self._decoder = Decoder(None)
         self._splitter: Splitter | None = None
+        self._opening: bytes | None = None  # of a body that may be a stream by another type: SDKs read it
         self._undecoded: str | None = None
         self._is_plain = False  # from now on the body is what was on the wire
         self._verdict: Ending | None = None
@@ -103,7 +104,7 @@ class Capture:
         return capture
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
-        """The response head. It decides how the body is decoded and framed."""
+        """The response head. It decides how the body is decoded and framed; of a known API, its first bytes too."""
         headers = {name.lower(): value for name, value in head.headers}
         content_type = headers.get("content-type")
         is_stream = framing(content_type) == "sse"
@@ -111,6 +112,7 @@ class Capture:
         self._http_status = head.status
         self._decoder = Decoder(headers.get("content-encoding"), sniff=is_text)
         self._splitter = Splitter() if is_stream else None
+        self._opening = None if is_stream or self._dialect is by_name("other") else b""
         return [self._event("response", self._since(t_ns), _encode(head))]
 
     def chunk(self, t_ns: int, data: bytes) -> list[Event]:
@@ -203,6 +205,13 @@ class Capture:
 
     def _take(self, data: bytes, events: list[Event]) -> None:
         """Decoded bytes of the body."""
+        if self._opening is not None:
+            data = self._opening + data
+            is_stream = begins_stream(data)
+            self._opening = data if is_stream is None else None
+            if is_stream is None:
+                return
+            self._splitter = Splitter() if is_stream else None
         if self._splitter is None:
             self._keep(data, events)
             return
@@ -232,6 +241,8 @@ class Capture:
         self._keep(error.rest, events)
 
     def _close_splitter(self, events: list[Event]) -> None:
+        opening, self._opening = self._opening, None
+        self._keep(opening or b"", events)
         if self._splitter is not None:
             events += [self._framed(piece) for piece in self._splitter.close()]
         self._parts.clear()

@@ -93,6 +93,7 @@ class TextSettled(Fact, frozen=True, gc=False):
     field: Field
     part: int
     text: str
+    name: str | None = None  # of the tool, where arguments end with it
 
 
 class AnnotationAdded(Fact, frozen=True, gc=False):
@@ -115,6 +116,14 @@ class ItemFinished(Fact, frozen=True, gc=False):
     item: ItemKey
     output_index: int | None
     stated: Stated
+
+
+class Progressed(Fact, frozen=True, gc=False):
+    """A tool of the provider is at another step of its work: `searching`, `generating`, `completed`, …"""
+
+    type: str  # of the item
+    phase: str  # as the provider calls it
+    detail: str | None = None  # what the event says besides, as JSON: images by size and digest
 
 
 class Restated(Fact, frozen=True, gc=False):
@@ -168,6 +177,7 @@ class Failed(Fact, frozen=True, gc=False):
     type: str | None = None
     code: str | None = None
     message: str | None = None
+    param: str | None = None  # of the request: what is wrong with it
 
 
 class Unknown(Fact, frozen=True, gc=False):

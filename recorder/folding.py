@@ -18,7 +18,8 @@ from recorder.reading import Reading
 Rows = Mapping[str, list[Any]]
 """By the name of the projection."""
 
-RECALLED = ("items", "anomalies")  # of the events of an earlier exchange: what a response is, not when this one came
+RECALLED = ("items", "phases", "anomalies")
+"""What is told of the events of an earlier exchange: what a response is, not when this one came."""
 
 
 class Folding:

@@ -14,7 +14,18 @@ import msgspec
 from recorder.dialects import by_name
 from recorder.dialects.payload import Whole
 from recorder.events import Event, Exchange
-from recorder.facts import Ended, Fact, FirstByte, Lost, Malformed, Requested, Responded, TooLarge, Unterminated
+from recorder.facts import (
+    Ended,
+    Fact,
+    Failed,
+    FirstByte,
+    Lost,
+    Malformed,
+    Requested,
+    Responded,
+    TooLarge,
+    Unterminated,
+)
 from recorder.sse import BOM, FRAME_LIMIT, parse
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.capture` reads its keys
@@ -124,22 +135,31 @@ class Reading:
         self._parts.add(event.raw)
         facts = [fact for fact in self._parts_block(event) if not isinstance(fact, Malformed)]
         is_document = event.raw.lstrip().startswith((b"{", b"["))  # an error, in a body that says it is a stream
-        return facts if is_document else [*facts, Unterminated()]
+        return facts if facts and is_document else [*facts, Unterminated()]
 
     def _parts_block(self, event: Event) -> Sequence[Fact]:
         size_bytes, block = self._parts.size_bytes, self._parts.take()
         return (TooLarge(size_bytes),) if block is None else self._block(event, block)
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """A block that is more than one line of data, or none to the standard: errors come as bare JSON (Gemini), or
-        as a field `error:` (llama.cpp).
-        """
+        """A block that is more than one line of data, or none to the standard."""
         block = block.removeprefix(BOM)
         data = parse(block).data
         if data is None:
-            bare = block.removeprefix(b"error:").strip()
-            data = bare if bare.startswith((b"{", b"[")) else None
-        return _NOTHING if data is None or not data.strip() else self._tell(event.type, data)
+            return self._without_data(event, block)
+        return self._tell(event.type, data) if data.strip() else _NOTHING
+
+    def _without_data(self, event: Event, block: bytes) -> Sequence[Fact]:
+        """No event to the standard, and most clients pass over it. But errors come so: as bare JSON (Gemini), or as a
+        field `error:` (llama.cpp).
+        """
+        bare = block.removeprefix(b"error:").strip()
+        if not bare.startswith((b"{", b"[")):
+            return _NOTHING
+        if self._dialect.reads_bare_json:
+            return self._tell(event.type, bare)
+        failures = [fact for fact in self._dialect.teller().event(event.type, bare) if isinstance(fact, Failed)]
+        return failures or (Malformed("JSON without `data:`, which clients pass over"),)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:
         self._body.add(event.raw)

@@ -1,4 +1,4 @@
-"""The events of a response that an earlier exchange received: what a resumed stream goes on from.
+"""The response that an earlier exchange received: its events, which a resumed stream goes on from, and its session.
 
 A client that was cut off asks for the rest (`GET /responses/{id}?stream=true&starting_after=N`). The numbers go on, so
 the earlier events up to N and the exchange's own are the whole response, each number once.
@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import ColumnClause, ColumnElement, LargeBinary, and_, bindparam, func, literal_column, or_, select
 
 from recorder.events import BODY_KINDS, Event, Exchange
-from recorder.schema import events, exchanges
+from recorder.schema import events, exchanges, tables_of
 from recorder.statements import Contains
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
@@ -93,3 +93,34 @@ def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
                 yield from parts or (event,)
             seen.add(number)
             parts = []
+
+
+RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
+
+_recent = (
+    select(exchanges.c.session_id, exchanges.c.exchange_id)
+    .order_by(exchanges.c.exchange_id.desc())
+    .limit(RECENT_EXCHANGES)
+    .subquery()
+)
+SESSION_OF_RESPONSE = (
+    select(_recent.c.session_id)
+    .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
+    .where(begins(events))
+    .where(Contains(events.c.raw, bindparam("quoted_id", type_=LargeBinary)))
+    .order_by(_recent.c.exchange_id.desc())
+    .limit(1)
+)
+
+# Of a response whose id rotates (GitHub Copilot), clients go on with the last one; that stands far from its beginning.
+_exchanges = tables_of["exchanges"]
+SESSION_OF_LAST_RESPONSE = (
+    select(_recent.c.session_id)
+    .join(
+        _exchanges,
+        (_exchanges.c.session_id == _recent.c.session_id) & (_exchanges.c.exchange_id == _recent.c.exchange_id),
+    )
+    .where(_exchanges.c.last_response_id == bindparam("response_id"))
+    .order_by(_recent.c.exchange_id.desc())
+    .limit(1)
+)

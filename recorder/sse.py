@@ -152,6 +152,16 @@ class Fields(NamedTuple):
     retry: bytes | None = None
 
 
+def begins_stream(data: bytes) -> bool | None:
+    """Whether a body that begins so is an event stream, and no JSON; `None` if it is too short to tell."""
+    if any(opening.startswith(data) for opening in _OPENINGS if len(data) < len(opening)):
+        return None
+    return data.startswith(_OPENINGS)
+
+
+_OPENINGS = tuple(bom + field for bom in (b"", BOM) for field in (b"data:", b"event:", b"id:", b"retry:", b":"))
+
+
 def parse(raw: bytes) -> Fields:
     """Read a block, with or without its terminator. Never raises: what is no field is passed over, as in the standard.
 

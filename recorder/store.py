@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import msgspec
-from sqlalchemy import URL, Connection, CursorResult, LargeBinary, Table, bindparam, delete, select, update
+from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql import Executable
 
@@ -29,15 +29,14 @@ from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.events import Event, Exchange, Session
 from recorder.location import database_path, database_url, default_url, is_file
 from recorder.projector import Projector
-from recorder.resumed import begins
+from recorder.resumed import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE
 from recorder.schema import events, exchanges, ingest_offsets, sessions
 from recorder.shared_rows import Appender, events_as_they_are
 from recorder.sqlite import BUSY_TIMEOUT_S
-from recorder.statements import KEEP, SAVE, UNDO, Contains, ServerTime, Statement
+from recorder.statements import KEEP, SAVE, UNDO, ServerTime, Statement
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
 
-RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
 
 _key = attrgetter("session_id", "exchange_id", "pos")
 
@@ -96,21 +95,6 @@ _LAST_EVENT = (
     select(events)
     .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
     .order_by(events.c.pos.desc())
-    .limit(1)
-)
-
-_recent = (
-    select(exchanges.c.session_id, exchanges.c.exchange_id)
-    .order_by(exchanges.c.exchange_id.desc())
-    .limit(RECENT_EXCHANGES)
-    .subquery()
-)
-_SESSION_OF_RESPONSE = (
-    select(_recent.c.session_id)
-    .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
-    .where(begins(events))
-    .where(Contains(events.c.raw, bindparam("quoted_id", type_=LargeBinary)))
-    .order_by(_recent.c.exchange_id.desc())
     .limit(1)
 )
 
@@ -187,8 +171,8 @@ class Store:
     def session_of_response(self, response_id: str) -> str | None:
         """The id of the session in which one of the last exchanges had that response id."""
         quoted_id = msgspec.json.encode(response_id)
-        found: str | None = self._execute(_SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
-        return found
+        found: str | None = self._execute(SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
+        return found or self._execute(SESSION_OF_LAST_RESPONSE, response_id=response_id).scalar()
 
     def last_event(self, session_id: str, exchange_id: str) -> Event | None:
         """The last event that the log has of an exchange."""

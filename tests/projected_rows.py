@@ -16,7 +16,8 @@ from recorder.events import Event, Exchange, Session
 from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
+from recorder.projections.phases import PhaseRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
@@ -91,6 +92,8 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
         row(ExchangeRow, asks, request_model="m", status="completed", user_text="Roll the dice", is_turn=True),
         row(ExchangeRow, tells, request_model="m", response_model="m-1", status="failed", error="overloaded"),
         row(ItemRow, asks, item=0, kind="reasoning", type="reasoning", text="Which dice?", ended_ns=90),
+        row(ItemRow, tells, item=9, kind="other", type="mcp_approval_request", arguments="{}"),
+        row(PhaseRow, asks, step=0, type="web_search_call", phase="searching", began_ns=10, ended_ns=90),
         a_call(asks, item=1, call_id="c1", call_key="c1", began_ns=90, ended_ns=100),
         row(ItemRow, tells, item=0, kind="message", type="message", role="assistant", text="The dice are gone."),
         row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),

@@ -21,7 +21,7 @@ from recorder.capture import READS_PART, Capture
 from recorder.dialects import by_name
 from recorder.events import BODY_KINDS, Event, Outcome, link, root
 from recorder.heads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
-from recorder.sse import BOM, FRAME_LIMIT
+from recorder.sse import BOM, FRAME_LIMIT, begins_stream
 from tests.corpus import corpus_files, needs_corpus
 from tests.test_sse import cut_streams
 
@@ -279,3 +279,61 @@ def test_recorded_streams_are_kept_byte_for_byte(path: Path, size: int) -> None:
     data = path.read_bytes()[:200_000]
     events = capture([data[i : i + size] for i in range(0, len(data), size)], api=path.parent.name)
     assert body(events) == data
+
+
+OTHER_TYPES = ("text/plain", "application/json", "application/octet-stream", "")
+
+
+@given(cut_streams(), st.sampled_from(OTHER_TYPES))
+def test_a_stream_of_another_type_is_framed_as_any(stream: tuple[bytes, list[bytes]], content_type: str) -> None:
+    data, chunks = stream
+    events = capture(chunks, content_type=content_type)
+    assert body(events) == data
+    assert ending(events).lossless
+    framed = [event[0:4:3] for event in without_reads(capture(chunks))[3:]]
+    told = [event[0:4:3] for event in without_reads(events)[3:]]
+    if begins_stream(data):
+        assert told == framed
+    else:
+        assert {kind for kind, _ in told} <= {"body"}
+
+
+@pytest.mark.parametrize("content_type", OTHER_TYPES)
+@pytest.mark.parametrize("coding", [None, "gzip"])
+@pytest.mark.parametrize("begins", [b"", b": hello\n\n", BOM, b"id: 1\n", b"retry: 5\n\n"])
+def test_a_stream_of_another_type_has_its_end(content_type: str, coding: str | None, begins: bytes) -> None:
+    data = begins + CREATED + COMPLETED
+    wire = gzip.compress(data) if coding else data
+    events = capture([wire[:3], wire[3:]], content_type=content_type, coding=coding)
+    assert [event.type for event in events if event.kind == "frame"][-2:] == ["response.created", "response.completed"]
+    assert ending(events).status == "completed"
+    cut = capture([begins + CREATED], content_type=content_type)
+    assert ending(cut).status == "incomplete"
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"a": "data: b"}', b"[1]", b"dat", b"data", b"<html>", b"\n\ndata: x\n\n", BOM, b""]
+)
+def test_what_does_not_begin_as_a_stream_is_a_body(data: bytes) -> None:
+    for chunks in ([data], [data[i : i + 1] for i in range(len(data))]):
+        events = capture(chunks, content_type="text/plain")
+        assert body(events) == data
+        assert {event.kind for event in events} <= {"request", "response", "body", "reads", "end"}
+        assert ending(events).status == "completed"
+
+
+def test_on_an_unknown_path_only_the_type_says_that_it_is_a_stream() -> None:
+    events = capture([CREATED], api="other", content_type="text/plain")
+    assert [event.kind for event in events if event.kind in BODY_KINDS] == ["body"]
+
+
+def test_a_gap_in_what_may_become_a_stream_loses_no_byte() -> None:
+    one = Capture(*IDS, by_name("openai-chat"), 0)
+    events = one.request(HEAD, b"{}", wire=b"{}")
+    events += one.response(1, ResponseHead(200, "OK", [("content-type", "text/plain")]))
+    events += one.chunk(2, b"da")
+    events += one.gap(GapRecord("response", 1, 5, "", 2, 3, "lost"))
+    events += one.chunk(4, b"ta: {}\n\n")
+    events += one.end(5, ExchangeEnd("eof"))
+    assert body(events) == b"data: {}\n\n"
+    assert [event.kind for event in events][3:6] == ["body", "gap", "body"]

@@ -20,7 +20,7 @@ from recorder.events import Exchange, Session
 from recorder.facts import ItemKind
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from tests.corpus import CORPUS, corpus_index, needs_corpus

@@ -160,9 +160,48 @@ def test_an_item_that_begins_has_nothing_given_back_yet() -> None:
     assert fact == ItemStarted(0, 0, Stated("tool_call", "web_search_call", name="web_search"))
 
 
-def test_the_texts_of_an_item_that_begins_are_left_to_its_deltas() -> None:
+def test_an_item_that_begins_says_what_it_has() -> None:
     facts = tell(item_event("added", {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{}"}))
-    assert facts == [ItemStarted(0, 0, Stated("tool_call", "function_call", name="f", call_id="c"))]
+    begun = Stated("tool_call", "function_call", name="f", call_id="c", texts=(("arguments", 0, "{}"),))
+    assert facts == [ItemStarted(0, 0, begun)]
+
+
+ARGUMENTS = '{"query":"x"}'
+CALLS_OF_XAI = ["web_search_call", "x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"]
+
+
+@pytest.mark.parametrize("type", [*CALLS_OF_XAI, "file_search_call", "code_interpreter_call", "computer_call"])
+def test_a_call_of_any_type_may_have_its_arguments_as_a_text(type: str) -> None:
+    said = stated(
+        {"type": type, "id": "ws_1", "name": "web_search", "arguments": '{"query":"x"}', "status": "completed"}
+    )
+    assert (said.kind, said.name) == ("tool_call", "web_search")
+    assert said.texts == (("arguments", 0, ARGUMENTS),)
+
+
+def test_an_action_stands_above_arguments() -> None:
+    said = stated({"type": "web_search_call", "action": {"type": "search", "query": "y"}, "arguments": "{}"})
+    assert said.texts == (("arguments", 0, '{"type":"search","query":"y"}'),)
+
+
+def test_items_of_no_kind_say_all_that_they_say() -> None:
+    listed = stated({"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "docs", "tools": [{"name": "find"}]})
+    assert (listed.kind, listed.output) == ("other", '{"server_label":"docs","tools":[{"name":"find"}]}')
+    failed = stated({"type": "mcp_list_tools", "server_label": "docs", "tools": [], "error": {"code": 1}})
+    assert (failed.output, failed.failed) == ('{"code":1}', True)
+    request = {"type": "mcp_approval_request", "name": "find", "server_label": "docs", "arguments": "{}"}
+    assert stated(request).texts == (("arguments", 0, "{}"),)
+    assert (stated(request).name, stated(request).output) == ("find", '{"server_label":"docs"}')
+    answer = {"type": "mcp_approval_response", "id": "a", "approval_request_id": "mcpr_1", "approve": False}
+    assert stated(answer).output == '{"approval_request_id":"mcpr_1","approve":false}'
+    assert stated({"type": "from_tomorrow", "id": "x", "light": 1}).output == '{"light":1}'
+    assert stated({"type": "compaction", "id": "x", "encrypted_content": "AAAA"}).output is None
+
+
+def test_a_content_part_that_nobody_knows_is_told_once() -> None:
+    message = {"type": "message", "content": [{"type": "smell"}, {"type": "output_text", "text": "a"}]}
+    facts = tell(item_event("added", message), item_event("done", message))
+    assert of(Unknown, facts) == [Unknown("smell")]
 
 
 @pytest.mark.parametrize("step", ["added", "done"])

@@ -580,6 +580,24 @@ def test_a_response_that_continues_another_joins_its_session(store: Store, journ
     assert len(names(path)) == 2
 
 
+def test_a_client_goes_on_with_the_last_of_the_ids_that_rotate(store: Store, journal: Journal, path: Path) -> None:
+    """As GitHub Copilot sends them; behind more events than are searched for the first id."""
+    frames = [
+        *(("response.created", "resp_1"), ("response.in_progress", "resp_2")),
+        *[("response.output_text.delta", "")] * 40,
+        ("response.completed", "resp_3"),
+    ]
+    told = [json.dumps({"type": type, "delta": "x", "response": {"id": id, "output": []}}) for type, id in frames]
+    first = Exchange(journal).chunk("".join(f"data: {each}\n\n" for each in told).encode()).end()
+    ingester = Ingester(store, journal.directory, never)
+    ingester.drain()
+    for response_id in ("resp_1", "resp_2", "resp_3"):
+        Exchange(journal, json.dumps({"previous_response_id": response_id}).encode()).chunk(COMPLETED).end()
+        ingester.drain()
+    [(session_id,)] = query(path, "SELECT session_id FROM exchanges WHERE exchange_id = ?", first.id)
+    assert query(path, "SELECT count(*) FROM exchanges WHERE session_id = ?", session_id) == [(4,)]
+
+
 def test_a_session_without_a_name_is_called_after_its_client(store: Store, journal: Journal, path: Path) -> None:
     Exchange(journal).end()
     Ingester(store, journal.directory, never).drain()

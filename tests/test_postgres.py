@@ -138,10 +138,29 @@ def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) ->
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 
+def upgraded(url: URL, revision: str) -> None:
+    command = [sys.executable, "-m", "alembic", "-x", f"db={conninfo(url)}", "upgrade", revision]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60).stderr == b""
+
+
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: Server, is_granted: bool) -> None:
+    url = database_url(postgres_server.create())
+    upgraded(url, "0006")
+    for statement in GRANTS if is_granted else GRANTS[:2]:
+        asked(url, statement)
+    Store(url).close()
+    for name in ("p_phases_v1", "exchange_summary", "tool_phases", "other_items"):
+        for role in ("recorder_writer", "recorder_reader"):
+            assert asked(url, f"SELECT has_table_privilege('{role}', '{name}', 'SELECT')") == [(is_granted,)]
+    for right in ("INSERT", "UPDATE", "DELETE"):
+        assert asked(url, f"SELECT has_table_privilege('recorder_writer', 'p_phases_v1', '{right}')") == [(is_granted,)]
+    postgres_server.drop(url)
+
+
 def test_an_older_log_gets_what_is_new_and_its_recorders_count_as_heard_of(postgres_server: Server) -> None:
     url = database_url(postgres_server.create())
-    command = [sys.executable, "-m", "alembic", "-x", f"db={conninfo(url)}", "upgrade", "0004"]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60).stderr == b""
+    upgraded(url, "0004")
     asked(url, "INSERT INTO ingest_offsets VALUES ('recorder-1', 1, 16)")
     Store(url).close()
     [heard] = asked(url, 'SELECT recorder_id, segment, "offset", seen_ns IS NOT NULL, host FROM ingest_offsets')

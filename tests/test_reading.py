@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from recorder.events import Event, Exchange, Kind
 from recorder.facts import (
     Asked,
@@ -121,6 +123,31 @@ def test_an_error_as_a_field_of_its_own_is_told() -> None:
     told = of(b'error: {"code": 500, "message": "No slots", "type": "server_error"}\n\n', "openai-chat")
     [failed] = [fact for fact in told if isinstance(fact, Failed)]
     assert failed.message == "No slots"
+
+
+UNSEEN = {
+    "openai-responses": {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "x"},
+    "openai-chat": {"id": "c", "choices": [{"index": 0, "delta": {"content": "x"}}]},
+    "anthropic": {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
+}
+
+
+@pytest.mark.parametrize("api", UNSEEN)
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\n", b""])
+def test_json_without_data_is_an_anomaly_and_no_content(api: str, end: bytes) -> None:
+    payload = json.dumps(UNSEEN[api]).encode()
+    told = of(b"data: " + payload + b"\n\n" + payload + end, api)
+    assert texts(told) == ["x"]
+    assert [type(fact) for fact in told if isinstance(fact, Malformed | Unterminated)] == [
+        Malformed if len(end) > 1 else Unterminated
+    ]
+
+
+def test_json_without_data_is_content_to_clients_of_gemini() -> None:
+    payload = json.dumps({"candidates": [{"index": 0, "content": {"parts": [{"text": "x"}]}}]}).encode()
+    told = of(payload + b"\r\n\r\n", "gemini")
+    assert texts(told) == ["x"]
+    assert not any(isinstance(fact, Malformed) for fact in told)
 
 
 def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:

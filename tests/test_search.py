@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 from recorder.schema import SEARCH, tables_of
 from tests.behind import matching
 from tests.projected_rows import an_exchange, put, reindex, row, written

@@ -118,7 +118,8 @@ def test_a_stream_comes_back_byte_for_byte_and_to_the_microsecond(
 ) -> None:
     wire = b"".join(blocks)
     cuts = sorted({0, len(wire), *data.draw(st.lists(st.integers(0, len(wire)), max_size=6))})
-    batch = told(taped(*(wire[start:end] for start, end in itertools.pairwise(cuts)), path=path))
+    types = data.draw(st.sampled_from([STREAM, ("content-type", "text/plain")]))
+    batch = told(taped(*(wire[start:end] for start, end in itertools.pairwise(cuts)), path=path, headers=[types]))
     again = restored(write(batch))
     assert body(again.events) == wire
     assert in_microseconds(again) == in_microseconds(batch)

@@ -17,9 +17,9 @@ from sqlalchemy import URL
 
 from recorder.errors import StoreConflictError
 from recorder.events import Event, Exchange, Kind
-from recorder.resumed import FIRST_EVENTS
+from recorder.resumed import FIRST_EVENTS, RECENT_EXCHANGES
 from recorder.statements import Statement
-from recorder.store import RECENT_EXCHANGES, Store
+from recorder.store import Store
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
 
 

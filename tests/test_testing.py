@@ -17,6 +17,7 @@ import openai
 import pytest
 
 from recorder import testing
+from recorder.dialects import by_name
 from recorder.errors import NotFoundError, RecorderError
 from recorder.playback import Clock
 from recorder.recorded import Recorded
@@ -28,7 +29,7 @@ from recorder.testing import (
     replay_transport,
 )
 from tests.corpus import CORPUS, corpus_index, needs_corpus
-from tests.folds import MS
+from tests.folds import MS, PATHS
 from tests.played import APIS, BASE, PAIRS, Streamed, asked, of, streamed, streamed_async
 from tests.sockets import (
     LAST_CHUNK,
@@ -129,6 +130,34 @@ async def test_any_chunking_yields_the_same_events(api: str, library: Any, cut: 
     assert await replayed(api, library, whole(api, cuts=cuts), asynchronous=False) == await replayed(
         api, library, whole(api), asynchronous=True
     )
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/json", "application/octet-stream"])
+def test_a_stream_of_another_type_is_one_to_the_sdks_and_here(api: str, content_type: str) -> None:
+    recording = whole(api, content_type=content_type)
+    assert b"".join(piece.raw for piece in recording.pieces) == b"".join(STREAMS[api])
+    assert len(recording.pieces) == len(STREAMS[api])
+    with httpx2.Client(transport=replay_transport([recording], library=httpx2)) as client:
+        assert streamed(api, client) == Streamed(sdk_events(whole(api)))
+    with httpx2.Client(transport=replay_transport([recording], library=httpx2)) as client:
+        answered = client.post(f"{BASE}{PATHS[api]}", content=recording.request_body)
+    assert answered.headers["content-type"] == content_type
+    assert answered.content == b"".join(STREAMS[api])
+
+
+def sdk_events(recording: Recorded) -> list[Any]:
+    """What the SDK that a recording is of yields when it is replayed."""
+    with httpx2.Client(transport=replay_transport([recording], library=httpx2)) as client:
+        return streamed(recording.exchange.api, client).events
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_json_without_data_is_read_as_the_sdk_reads_it(api: str) -> None:
+    first, second, *rest = STREAMS[api]
+    bare = of(api, b"".join([first, second[second.index(b"{") :], *rest]))
+    passed_over = of(api, b"".join([first, *rest]))
+    assert (sdk_events(bare) != sdk_events(passed_over)) == by_name(api).reads_bare_json
 
 
 FIRST = 1  # events that come before a stream fails

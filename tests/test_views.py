@@ -12,7 +12,8 @@ from sqlalchemy import URL
 
 from recorder.events import Exchange
 from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
+from recorder.projections.phases import PhaseRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
@@ -202,6 +203,29 @@ def test_days_are_days_in_utc(db: Any) -> None:
     assert [tuple(day.values()) for day in days] == [("2026-09-20", 1), ("2026-09-21", 2)]
 
 
+# -- what the provider did and said besides
+
+
+def test_a_phase_takes_until_the_next_of_its_item(db: Any) -> None:
+    exchange = generated(db)
+    shared = {"output_index": 2, "item_id": "ws_1", "type": "web_search_call"}
+    put(db, row(PhaseRow, exchange, step=0, phase="searching", began_ns=10, ended_ns=90, **shared))
+    put(db, row(PhaseRow, exchange, step=1, phase="completed", began_ns=90, **shared))
+    found = asked(db, "SELECT step, type, item_id, phase, duration_ns FROM tool_phases ORDER BY step")
+    assert [tuple(each.values()) for each in found] == [
+        (0, "web_search_call", "ws_1", "searching", 80),
+        (1, "web_search_call", "ws_1", "completed", None),
+    ]
+
+
+def test_items_of_no_kind_stand_in_a_view_of_their_own(db: Any) -> None:
+    exchange = generated(db)
+    put(db, row(ItemRow, exchange, item=0, kind="message", text="Hi"), a_call(exchange, item=1))
+    put(db, row(ItemRow, exchange, item=2, kind="other", type="mcp_approval_request", name="find", arguments="{}"))
+    assert (only(db, "other_items")["type"], only(db, "other_items")["name"]) == ("mcp_approval_request", "find")
+    assert only(db, "tool_calls")["item"] == 1
+
+
 # -- a response that is retrieved again
 
 
@@ -214,6 +238,7 @@ def retrieved_again(db: Any) -> tuple[Exchange, Exchange, Exchange]:
     for exchange in (first, *again):
         put(db, row(ItemRow, exchange, item=0, kind="message", text="Hello"), a_call(exchange, item=1, call_key="c1"))
         put(db, row(ItemRow, exchange, item=2, kind="reasoning", text="Hm"))
+        put(db, row(ItemRow, exchange, item=3, kind="other", type="mcp_list_tools"), row(PhaseRow, exchange))
     return first, again[0], again[1]
 
 
@@ -239,7 +264,7 @@ def test_of_several_exchanges_with_a_response_the_one_that_has_most_of_it_stands
     exchanges = retrieved_again(db)
     for exchange, (finish_reason, last_number) in zip(exchanges, (first, second, last), strict=True):
         ranked(db, exchange, finish_reason, last_number)
-    for view in ("messages", "usage"):
+    for view in ("messages", "usage", "other_items", "tool_phases"):
         assert only(db, view)["exchange_id"] == exchanges[stands].exchange_id
 
 

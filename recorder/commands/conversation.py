@@ -26,7 +26,7 @@ from recorder.commands.table import LEAST_ID
 from recorder.events import Exchange
 from recorder.listing import OPEN
 from recorder.projections.anomalies import AnomalyRow
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 
 LEAST_WIDTH = 20  # of what is said, however narrow the terminal
 

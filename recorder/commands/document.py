@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from recorder.commands.snapshot import Answered, Snapshot, Taken, Untold
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
 _EXCHANGE = ("exchange_id", "provider", "api")

@@ -21,7 +21,7 @@ from recorder.log import Log
 from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow

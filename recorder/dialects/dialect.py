@@ -54,3 +54,4 @@ class Dialect(msgspec.Struct, frozen=True):
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
     has_choices: bool = False  # `output_index` numbers alternative answers, not the items of one
+    reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it

@@ -126,7 +126,12 @@ def failed(payload: Object) -> Failed:
     said = object_(error) or payload
     kind = text(said.get("type")) or text(said.get("status"))
     code = said.get("code")
-    return Failed(kind if kind != ERROR else None, None if code is None else str(code), text(said.get("message")))
+    return Failed(
+        kind if kind != ERROR else None,
+        None if code is None else str(code),
+        text(said.get("message")),
+        text(said.get("param")),
+    )
 
 
 def unknown(type: Any) -> Unknown:

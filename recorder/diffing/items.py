@@ -14,7 +14,7 @@ from recorder.diffing.report import Change, Difference, LevelReport, Terms, cut,
 from recorder.diffing.settled import summaries
 from recorder.diffing.side import NOT_JSON, Side, json_of
 from recorder.diffing.words import changes
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 
 _SAYS = ("message", "reasoning", "other")
 _CALLS = ("tool_call", "other")

@@ -26,7 +26,7 @@ from recorder.facts import (
     TextAdded,
     TextSettled,
 )
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 from recorder.projections.storable import storable
 
 _NAMES_ITEMS = (TextAdded, TextSettled, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)

@@ -17,7 +17,7 @@ from recorder.folding import Folding, Rows
 from recorder.heads import EndRecord, RequestRecord, ResponseHead
 from recorder.matching import Request
 from recorder.matching.likeness import NO_JSON, json_value
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from recorder.reading import DOCUMENT_LIMIT, PAYLOAD_LIMIT, Pieces, Reading

@@ -27,7 +27,8 @@ def _is_asked(stream: Stream) -> bool:
 
 
 def _named_otherwise(stream: Stream) -> Iterable[Hit]:
-    if not stream.is_stream and _status(stream) == 200 and stream.body.startswith(_STREAMS):
+    is_named = _content_type(stream) == "text/event-stream"
+    if not is_named and _status(stream) == 200 and stream.body.startswith(_STREAMS):
         yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
 
 

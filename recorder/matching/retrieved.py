@@ -22,7 +22,7 @@ from recorder.dialects.telling import decoded, object_, text, whole
 from recorder.heads import Header, ResponseHead
 from recorder.matching.likeness import Place
 from recorder.recorded import Piece, Recorded
-from recorder.sse import BOM, parse
+from recorder.sse import BOM, begins_stream, parse
 
 FIRST_EVENTS = 8
 """A response says its id in one of the first events of its stream."""
@@ -145,7 +145,7 @@ def response_id(recorded: Recorded) -> str | None:
 
 def _is_stream(recorded: Recorded) -> bool:
     types = [value for name, value in recorded.headers if name.lower() == "content-type"]
-    return framing(types[0] if types else None) == "sse"
+    return framing(types[0] if types else None) == "sse" or begins_stream(_body(recorded)) is True
 
 
 def _body(recorded: Recorded) -> bytes:

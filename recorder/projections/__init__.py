@@ -5,7 +5,7 @@ A further projection is a file with a `PROJECTION` and its line here, and a migr
 
 from __future__ import annotations
 
-from recorder.projections import anomalies, exchanges, history, items, results, timing, usage
+from recorder.projections import anomalies, exchanges, history, items, phases, results, timing, usage
 from recorder.projections.projection import Projection
 
 __all__ = ["PROJECTIONS", "Projection"]
@@ -13,6 +13,7 @@ __all__ = ["PROJECTIONS", "Projection"]
 PROJECTIONS: tuple[Projection, ...] = (
     exchanges.PROJECTION,
     items.PROJECTION,
+    phases.PROJECTION,
     usage.PROJECTION,
     timing.PROJECTION,
     results.PROJECTION,

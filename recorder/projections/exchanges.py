@@ -34,6 +34,8 @@ class ExchangeRow(msgspec.Struct, frozen=True):
     lossless: bool | None
     is_retrieval: bool  # whether it asks for a response that another one began
     last_number: int | None  # the highest sequence number: of two cut streams of one response, who has more
+    error_param: str | None  # what of the request is wrong, in the provider's word
+    last_response_id: str | None  # the last that was said: of ids that rotate, the one that a client goes on with
 
 
 class _Exchanges:
@@ -43,6 +45,7 @@ class _Exchanges:
         self._last_number = witness.last_number
         self._asked = Asked()
         self._response_id: str | None = exchange.resumes_response_id
+        self._last_response_id: str | None = None
         self._response_model: str | None = None
         self._http_status: int | None = None
         self._finish_reason: str | None = None
@@ -67,6 +70,7 @@ class _Exchanges:
 
     def _on_started(self, fact: Started, event: Event) -> None:
         self._response_id = self._response_id or fact.response_id
+        self._last_response_id = fact.response_id or self._last_response_id
         self._response_model = fact.model or self._response_model
 
     def _on_finished(self, fact: Finished, event: Event) -> None:
@@ -97,6 +101,8 @@ class _Exchanges:
             lossless=ended.lossless if ended else None,
             is_retrieval=self._is_retrieval,
             last_number=self._last_number(),
+            error_param=storable(failed.param),
+            last_response_id=storable(self._last_response_id),
         )
 
 

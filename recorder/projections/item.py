@@ -1,19 +1,68 @@
-"""One output item while it grows, and how it is found again at the end."""
+"""One output item while it grows, how it is found again at the end, and its row."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
+from recorder.dialects.telling import as_json, decoded
 from recorder.facts import Field, ItemKind, Stated
 from recorder.projections.projection import STORABLE_LIMIT
+from recorder.projections.storable import storable, storable_json
+
+
+class Text:
+    """One text of an item: its deltas, or the one statement that stands for them.
+
+    Deltas that are numbered stand in order of their numbers, whenever they came; of equal ones, and without numbers, in
+    the order in which they came. What is stated stands for all that has a smaller number.
+    """
+
+    __slots__ = ("is_stated", "last", "numbers", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.numbers: list[int] = []
+        self.last = 0  # the highest number so far
+        self.is_stated = False
+
+    def add(self, piece: str, number: int | None) -> None:
+        """A delta, with its number in the stream."""
+        if number is None:
+            number = self.last
+        if number < self.last:
+            self._insert(piece, number)
+            return
+        self.last = number
+        self.pieces.append(piece)
+        self.numbers.append(number)
+
+    def state(self, text: str, number: int | None) -> None:
+        """What all of it is."""
+        self.last = max(self.last, number or 0)
+        self.pieces, self.numbers, self.is_stated = [text], [self.last], True
+
+    def _insert(self, piece: str, number: int) -> None:
+        place = bisect_right(self.numbers, number)
+        if place or not self.is_stated:
+            self.pieces.insert(place, piece)
+            self.numbers.insert(place, number)
+
+    def __str__(self) -> str:
+        return "".join(self.pieces)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pieces))
 
 
 class Item:
-    """What is known of an item. `pieces` are the deltas of its texts, or the one text that stands for them."""
+    """What is known of an item. `opening` is what it said as it began of texts of which nothing came later."""
 
     __slots__ = (
         *("kind", "type", "began_ns", "ended_ns", "output_index", "item_id", "role", "phase", "status"),
-        *("name", "call_id", "pieces", "annotations", "logprobs", "encrypted", "output", "failed"),
+        *("name", "call_id", "texts", "opening", "annotations", "logprobs", "encrypted", "output", "failed"),
     )
 
     def __init__(self, kind: ItemKind, type: str, began_ns: int) -> None:
@@ -28,7 +77,8 @@ class Item:
         self.status: str | None = "in_progress"
         self.name: str | None = None
         self.call_id: str | None = None
-        self.pieces: dict[tuple[Field, int], list[str]] = {}
+        self.texts: dict[tuple[Field, int], Text] = {}
+        self.opening: tuple[tuple[Field, int, str], ...] = ()
         self.annotations: list[str] = []
         self.logprobs: list[str] = []
         self.encrypted = False
@@ -57,28 +107,40 @@ class Item:
 
     def known(self, field: Field, part: int) -> str | None:
         """One of its texts as far as it is known."""
-        pieces = self.pieces.get((field, part))
-        return None if pieces is None else "".join(pieces)
+        text = self.texts.get((field, part))
+        return None if text is None else str(text)
 
-    def replace(self, field: Field, texts: Mapping[int, str]) -> None:
+    def text_of(self, field: Field, part: int) -> Text:
+        """One of its texts, to be added to; an empty one at first."""
+        text = self.texts.get((field, part))
+        if text is None:
+            text = self.texts[field, part] = Text()
+        return text
+
+    def replace(self, field: Field, texts: Mapping[int, str], number: int | None) -> None:
         """Put other texts in the place of a field's, by part."""
-        self.pieces = {key: pieces for key, pieces in self.pieces.items() if key[0] != field}
-        self.pieces.update({(field, part): [text] for part, text in texts.items()})
+        last = max((text.last for key, text in self.texts.items() if key[0] == field), default=0)
+        self.texts = {key: text for key, text in self.texts.items() if key[0] != field}
+        for part, text in texts.items():
+            self.text_of(field, part).state(text, last if number is None else max(last, number))
+
+    def said(self, field: Field) -> list[str]:
+        """The texts of a field as they came, in order of their parts."""
+        return [str(self.texts[key]) for key in sorted(self.texts) if key[0] == field]
 
     def parts(self, field: Field) -> list[str]:
-        """The texts of a field, in order of their parts."""
-        return ["".join(self.pieces[key]) for key in sorted(self.pieces) if key[0] == field]
+        """The same, or what it said as it began."""
+        return self.said(field) or [text for each, _, text in self.opening if each == field]
 
     def text(self, field: Field) -> str | None:
-        """The texts of a field as one; `None` if there is none."""
+        """The parts of a field as one; `None` if there is none."""
         parts = self.parts(field)
         return "".join(parts) if parts else None
 
     def is_long(self) -> bool:
         """Whether it has more than a projection keeps."""
-        texts = (sum(map(len, pieces)) for pieces in self.pieces.values())
         extras = (sum(map(len, self.annotations)), sum(map(len, self.logprobs)), len(self.output or ""))
-        return max(*texts, *extras) > STORABLE_LIMIT
+        return max(*map(len, self.texts.values()), *extras) > STORABLE_LIMIT
 
     def annotations_json(self) -> str | None:
         return f"[{','.join(self.annotations)}]" if self.annotations else None
@@ -110,3 +172,76 @@ class Streamed:
             if self._left.pop(id(item := others.pop(0)), None) is not None:
                 return item
         return None
+
+
+class ItemRow(msgspec.Struct, frozen=True):
+    """One output item. Columns that make no sense for its kind are `NULL`. Times are since the exchange began."""
+
+    session_id: str
+    exchange_id: str
+    item: int  # 0, 1, 2 … in order of appearance
+    kind: ItemKind
+    type: str  # as the provider calls it
+    output_index: int | None
+    item_id: str | None
+    role: str | None
+    phase: str | None
+    status: str | None  # in_progress until it ends
+    text: str | None  # what a message says; raw reasoning
+    refusal: str | None
+    summary: str | None  # of reasoning, its parts as a JSON array
+    summary_text: str | None  # the parts with blank lines between them
+    encrypted: bool | None  # whether reasoning came that only the provider can read
+    annotations: str | None  # a JSON array
+    logprobs: str | None  # a JSON array
+    name: str | None  # of a tool
+    call_id: str | None
+    call_key: str | None  # what a result is found by: `call_id`, or name and number where there is none
+    arguments: str | None  # as sent
+    arguments_json: str | None  # the same, if it is JSON
+    output: str | None  # what a tool of the provider gave
+    failed: bool | None  # whether that is an error
+    began_ns: int
+    ended_ns: int | None
+
+
+def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> ItemRow:
+    """The row of an item; `key` is its `call_key`."""
+    summary = item.parts("summary")
+    arguments = storable(item.text("arguments"))
+    said = item.text("reasoning") if item.kind == "reasoning" else item.text("text")
+    return ItemRow(
+        *ids,
+        item=number,
+        kind=item.kind,
+        type=storable(item.type),
+        output_index=item.output_index,
+        item_id=storable(item.item_id),
+        role=storable(item.role),
+        phase=storable(item.phase),
+        status=storable(item.status),
+        text=storable(said),
+        refusal=storable(item.text("refusal")),
+        summary=storable_json(as_json(summary)) if summary else None,
+        summary_text=storable("\n\n".join(summary)) if summary else None,
+        encrypted=item.encrypted if item.kind == "reasoning" else None,
+        annotations=storable_json(item.annotations_json()),
+        logprobs=storable_json(item.logprobs_json()),
+        name=storable(item.name),
+        call_id=storable(item.call_id),
+        call_key=key,
+        arguments=arguments,
+        arguments_json=arguments if arguments and _is_json(arguments) else None,
+        output=storable(item.output if item.output is not None else item.text("output")),
+        failed=item.failed,
+        began_ns=item.began_ns,
+        ended_ns=item.ended_ns,
+    )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        decoded(text.encode())
+    except ValueError:
+        return False
+    return True

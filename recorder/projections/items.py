@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from recorder.dialects.telling import as_json, decoded
 from recorder.events import Event, Exchange
 from recorder.facts import (
     AnnotationAdded,
@@ -30,43 +29,11 @@ from recorder.facts import (
     TextAdded,
     TextSettled,
 )
-from recorder.projections.item import Item, Streamed
+from recorder.projections.item import Item, ItemRow, Streamed, row_of
 from recorder.projections.projection import Anomaly, Handler, Projection, Witness
 from recorder.projections.results import call_key
-from recorder.projections.storable import storable, storable_json
 
 ITEMS_LIMIT = 10_000  # of one response: what comes after is counted as anomalies only
-
-
-class ItemRow(msgspec.Struct, frozen=True):
-    """One output item. Columns that make no sense for its kind are `NULL`. Times are since the exchange began."""
-
-    session_id: str
-    exchange_id: str
-    item: int  # 0, 1, 2 … in order of appearance
-    kind: ItemKind
-    type: str  # as the provider calls it
-    output_index: int | None
-    item_id: str | None
-    role: str | None
-    phase: str | None
-    status: str | None  # in_progress until it ends
-    text: str | None  # what a message says; raw reasoning
-    refusal: str | None
-    summary: str | None  # of reasoning, its parts as a JSON array
-    summary_text: str | None  # the parts with blank lines between them
-    encrypted: bool | None  # whether reasoning came that only the provider can read
-    annotations: str | None  # a JSON array
-    logprobs: str | None  # a JSON array
-    name: str | None  # of a tool
-    call_id: str | None
-    call_key: str | None  # what a result is found by: `call_id`, or name and number where there is none
-    arguments: str | None  # as sent
-    arguments_json: str | None  # the same, if it is JSON
-    output: str | None  # what a tool of the provider gave
-    failed: bool | None  # whether that is an error
-    began_ns: int
-    ended_ns: int | None
 
 
 _KIND: Mapping[Field, ItemKind] = {
@@ -107,17 +74,19 @@ class _Items:
 
     def _on_text(self, fact: TextAdded, event: Event) -> None:
         item = self._items.get(fact.item) or self._undeclared_item(fact.item, _KIND[fact.field], event)
-        pieces = item.pieces.get((fact.field, fact.part))
-        if pieces is None:
-            pieces = item.pieces[fact.field, fact.part] = []
+        text = item.texts.get((fact.field, fact.part))
+        if text is None:
+            text = item.text_of(fact.field, fact.part)
             self._began(fact.field, event)
-        pieces.append(fact.text)
+        text.add(fact.text, event.sequence_number)
         if event.item_id != item.item_id and event.item_id is not None:
             self._rotated(item, event)
 
     def _on_settled(self, fact: TextSettled, event: Event) -> None:
         item = self._items.get(fact.item) or self._undeclared_item(fact.item, _KIND[fact.field], event)
         self._settle(item, fact.field, fact.part, fact.text, "delta_mismatch", event)
+        if fact.name is not None:
+            self._name(item, fact.name, event)
         if event.item_id is not None:
             self._rotated(item, event)
 
@@ -138,8 +107,8 @@ class _Items:
         elif fact.item not in self._undeclared:
             self._note("item_repeated", item.about(), event)
         self._undeclared.discard(fact.item)
-        item.output_index = fact.output_index
-        self._take(item, fact.stated, None, event)
+        item.output_index, item.opening = fact.output_index, fact.stated.texts
+        self._take(item, msgspec.structs.replace(fact.stated, texts=()), None, event)
 
     def _on_item_finished(self, fact: ItemFinished, event: Event) -> None:
         item = self._items.get(fact.item)
@@ -176,7 +145,7 @@ class _Items:
                 item = self._add(f"final.{index}", stated.kind, stated.type, event)
                 item.output_index = index if stated.output_index is None else stated.output_index
                 self._take(item, stated, None, event)
-            item.status = stated.status or item.status or "completed"
+            item.status = stated.status or (item.status if item.ended_ns is not None else None) or "completed"
             item.ended_ns = event.t_ns if item.ended_ns is None else item.ended_ns
 
     def _on_finished(self, fact: Finished, event: Event) -> None:
@@ -203,18 +172,23 @@ class _Items:
     def _state(self, item: Item, field: Field, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
         """All parts of a field at once: an item need not number them as its deltas do."""
         texts = {part: text for each, part, text in stated.texts if each == field}
-        text, known = "".join(texts.values()), item.text(field)
-        if mismatch is not None and known is not None and known != text:
+        text, said = "".join(texts.values()), item.said(field)
+        if mismatch is not None and said and "".join(said) != text:
             self._note(mismatch, f"{field} of {item.about()}", event)
-        if text or not known:
-            item.replace(field, texts)
+        if text or not any(said):
+            item.replace(field, texts, event.sequence_number)
 
     def _settle(self, item: Item, field: Field, part: int, text: str, mismatch: Anomaly, event: Event) -> None:
         known = item.known(field, part)
         if known is not None and known != text:
             self._note(mismatch, f"{field} of {item.about()}", event)
         if text or not known:
-            item.pieces[field, part] = [text]
+            item.text_of(field, part).state(text, event.sequence_number)
+
+    def _name(self, item: Item, name: str, event: Event) -> None:
+        if item.name is not None and item.name != name:
+            self._note("item_mismatch", f"name of {item.about()}", event)
+        item.name = name
 
     def _rename(self, item: Item, item_id: str | None, event: Event) -> None:
         if item_id is not None and item.item_id is not None and item.item_id != item_id:
@@ -251,48 +225,7 @@ class _Items:
             if item.kind == "tool_call":
                 key = call_key(item.call_id, item.name, numbers[item.name])
                 numbers[item.name] += item.call_id is None
-            yield _row(self._ids, number, item, key)
-
-
-def _row(ids: tuple[str, str], number: int, item: Item, key: str | None) -> ItemRow:
-    summary = item.parts("summary")
-    arguments = storable(item.text("arguments"))
-    said = item.text("reasoning") if item.kind == "reasoning" else item.text("text")
-    return ItemRow(
-        *ids,
-        item=number,
-        kind=item.kind,
-        type=storable(item.type),
-        output_index=item.output_index,
-        item_id=storable(item.item_id),
-        role=storable(item.role),
-        phase=storable(item.phase),
-        status=storable(item.status),
-        text=storable(said),
-        refusal=storable(item.text("refusal")),
-        summary=storable_json(as_json(summary)) if summary else None,
-        summary_text=storable("\n\n".join(summary)) if summary else None,
-        encrypted=item.encrypted if item.kind == "reasoning" else None,
-        annotations=storable_json(item.annotations_json()),
-        logprobs=storable_json(item.logprobs_json()),
-        name=storable(item.name),
-        call_id=storable(item.call_id),
-        call_key=key,
-        arguments=arguments,
-        arguments_json=arguments if arguments and _is_json(arguments) else None,
-        output=storable(item.output if item.output is not None else item.text("output")),
-        failed=item.failed,
-        began_ns=item.began_ns,
-        ended_ns=item.ended_ns,
-    )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        decoded(text.encode())
-    except ValueError:
-        return False
-    return True
+            yield row_of(self._ids, number, item, key)
 
 
 PROJECTION = Projection("items", 1, ItemRow, ("session_id", "exchange_id", "item"), _Items)

@@ -6,7 +6,8 @@ Rules of this folder:
   and every prefix of them is legal.
 * Nothing stops a fold: what is missing, repeated, reordered or garbled is an anomaly and a value that is `NULL`.
 * A projection is one file, one struct that is its table's columns in order, and one version number. Whoever changes
-  what it computes raises the version: another table, built beside the old one.
+  what it computes has a migration say that a rebuild is due, and adds columns at the end; whoever changes what a column
+  is raises the version: another table, built beside the old one.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from recorder.errors import RecorderError
 from recorder.events import Event, Exchange, Session
 from recorder.facts import Usage
 from recorder.folding import Folding, Rows
-from recorder.projections.items import ItemRow
+from recorder.projections.item import ItemRow
 from recorder.recorded import Recorded
 from recorder.testing.stored import all_whole, apart, whole
 from recorder.transports.recording import new_id

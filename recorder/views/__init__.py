@@ -87,6 +87,32 @@ FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
         ),
     ),
     View(
+        "tool_phases",
+        "A step of a tool of the provider, as a stream tells of it: in progress, searching, generating, completed, …",
+        {
+            **ids("h"),
+            **of("h", "step output_index item_id type phase detail began_ns ended_ns"),
+            "duration_ns": "h.ended_ns - h.began_ns",
+        },
+        f"""FROM p_phases_v1 AS h
+JOIN p_exchanges_v1 AS p ON {same_exchange("p", "h")}
+{SESSION("h")}
+WHERE {STANDS}""",
+        """SELECT type, phase, count(*) AS times, avg(duration_ns) / 1e9 AS took_s
+FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
+    ),
+    View(
+        "other_items",
+        "An item of a response that is no message, reasoning or tool call: tools of a server, a request for approval.",
+        {
+            **ids("i"),
+            **of("i", "item output_index item_id type name call_id status text arguments arguments_json"),
+            **of("i", "output failed began_ns ended_ns"),
+        },
+        f"{ITEMS} WHERE i.kind = 'other' AND {STANDS}",
+        "SELECT session_name, name, arguments, output FROM other_items WHERE type = 'mcp_approval_request';",
+    ),
+    View(
         "usage",
         "The tokens of an exchange that asked for a generation, or reported some.",
         {
@@ -111,7 +137,8 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
             **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
             **of("p", "stream request_model response_model"),
             "model": MODEL,
-            **of("p", "response_id status http_status finish_reason error_type error_code error user_text is_turn"),
+            **of("p", "response_id status http_status finish_reason"),
+            **of("p", "error_type error_code error_param error user_text is_turn"),
             "superseded_by": SUPERSEDED_BY,
             "lossless": "p.lossless",
             "messages": count_of("message"),

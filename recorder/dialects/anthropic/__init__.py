@@ -1,7 +1,9 @@
 """Anthropic Messages: `event: <type>`, one line of JSON padded with spaces, blocks numbered by `index`.
 
 No sequence number, no item ids but those of the blocks of tool use. A block is an item; that of a tool's result is what
-its call returned. Usage begins with `message_start` and is overlaid, key by key, by each `message_delta`.
+its call returned. Blocks may also stand in `message_start`, whole (programmatic tool calls). Usage begins with
+`message_start` and is overlaid, key by key, by each `message_delta`. Where another model takes over within the response
+(a `fallback` block names it), the response is that model's, as the SDK has it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import msgspec
 
 from recorder.dialects.anthropic.blocks import Block, returned, stated
 from recorder.dialects.anthropic.request import asked
+from recorder.dialects.anthropic.usage import fallback, normalised
 from recorder.dialects.dialect import Dialect
 from recorder.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Text, Whole, too_deep
 from recorder.dialects.telling import UNUSUAL, Object, Telling, as_json, failed, object_, objects, text, unknown, whole
@@ -30,7 +33,6 @@ from recorder.facts import (
     Started,
     Stated,
     TextAdded,
-    Usage,
     UsageReported,
 )
 
@@ -50,6 +52,8 @@ def _name(event: _Event) -> Named:
 
 
 DELTA = "content_block_delta"
+FALLBACK = "fallback"
+"""The type of the block at which another model takes over."""
 
 
 class _TextDelta(msgspec.Struct, tag="text_delta", gc=False):
@@ -130,26 +134,57 @@ class _Telling(Telling):
     def _message_start(self, event: Object) -> Sequence[Fact]:
         self._usage = {}
         message = object_(event.get("message"))
-        return *self._begun(message), *self._used(message)
+        return (
+            *self._begun(message),
+            *(
+                fact
+                for index, block in enumerate(objects(message.get("content")))
+                for fact in self._whole(index, block)
+            ),
+            *self._used(message),
+            *_refused(message),
+            *_finished(message),
+        )
 
     def _begun(self, message: Object) -> Sequence[Fact]:
-        before, self._started = self._started, Started(text(message.get("id")), text(message.get("model")))
-        return () if before == self._started else (self._started,)
+        return self._starting(Started(text(message.get("id")), text(message.get("model"))))
+
+    def _starting(self, now: Started) -> Sequence[Fact]:
+        before, self._started = self._started, now
+        return () if before == now else (now,)
+
+    def _served_by(self, model: str | None) -> Sequence[Fact]:
+        """Another model goes on with the response; it has the same id."""
+        if model is None:
+            return ()
+        return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
 
     def _used(self, said: Object) -> Sequence[Fact]:
         usage = object_(said.get("usage"))
         if not usage:
             return ()
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
-        return (UsageReported(_normalised(self._usage), as_json(self._usage)),)
+        return *self._served_by(fallback(usage)), UsageReported(normalised(self._usage), as_json(self._usage))
 
     def _block_start(self, event: Object) -> Sequence[Fact]:
         index, content = whole(event.get("index")), event.get("content_block")
         if index is None or not isinstance(content, dict):
             return (Malformed("content_block_start without an index or a block"),)
+        return self._open(index, content)
+
+    def _open(self, index: int, content: Object) -> Sequence[Fact]:
         item = stated(content)
         self._blocks[index] = block = Block(self._new_key(index), item, as_json(object_(content.get("input"))))
-        return *returned(content), *(_opening(block.key, index, item) if item else ())
+        model = text(object_(content.get("to")).get("model")) if content.get("type") == FALLBACK else None
+        return (
+            *self._served_by(model),
+            *returned(content),
+            *(_opening(block.key, index, item) if item else ()),
+        )
+
+    def _whole(self, index: int, content: Object) -> Sequence[Fact]:
+        """A block that stands in the message as it begins: nothing says later that it is complete."""
+        return *self._open(index, content), *self._block_stop({"index": index})
 
     def _new_key(self, index: int) -> ItemKey:
         starts = self._starts[index] = self._starts.get(index, 0) + 1
@@ -244,21 +279,6 @@ def _refused(said: Object) -> Sequence[Fact]:
 def _finished(message: Object) -> Sequence[Fact]:
     reason = text(message.get("stop_reason"))
     return (Finished(reason),) if reason else ()
-
-
-def _normalised(usage: Object) -> Usage:
-    """Tokens read from the cache and written to it are not in `input_tokens`; a total is not sent."""
-    fresh, output = whole(usage.get("input_tokens")), whole(usage.get("output_tokens"))
-    read, written = whole(usage.get("cache_read_input_tokens")), whole(usage.get("cache_creation_input_tokens"))
-    gross = None if fresh is None else whole(fresh + (read or 0) + (written or 0))
-    return Usage(
-        input_tokens=gross,
-        cache_read_input_tokens=read,
-        cache_write_input_tokens=written,
-        output_tokens=output,
-        reasoning_output_tokens=whole(object_(usage.get("output_tokens_details")).get("thinking_tokens")),
-        total_tokens=None if gross is None or output is None else whole(gross + output),
-    )
 
 
 DIALECT = Dialect(

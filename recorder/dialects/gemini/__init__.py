@@ -170,4 +170,5 @@ DIALECT = Dialect(
     terminal={ERROR: "failed"},
     needs_terminal=False,
     has_choices=True,
+    reads_bare_json=True,
 )

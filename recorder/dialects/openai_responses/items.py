@@ -28,6 +28,9 @@ class _Type(msgspec.Struct, frozen=True):
     name: str = "name"  # the field with the name of the tool
 
 
+_NAMED = frozenset({"function_call", "custom_tool_call", "mcp_call"})
+"""Calls of tools that are not the provider's: only the item says what they are called."""
+
 PART_TEXTS: Mapping[str, tuple[Field, str]] = {
     "output_text": ("text", "text"),
     "refusal": ("refusal", "refusal"),
@@ -42,8 +45,9 @@ PART_TEXTS: Mapping[str, tuple[Field, str]] = {
 def stated(item: Object) -> Stated:
     """An item as it states itself. One of unknown type is kept as `other`."""
     type = type_of(item)
-    known = ITEM_TYPES.get(type, _Type("other"))
+    known = ITEM_TYPES.get(type, _STRANGE)
     output, failed = _outcome(item, known)
+    is_providers = known.kind == "tool_call" and type not in _NAMED
     return Stated(
         kind=known.kind,
         type=type,
@@ -51,9 +55,9 @@ def stated(item: Object) -> Stated:
         role=text(item.get("role")),
         phase=text(item.get("phase")),
         status=text(item.get("status")),
-        name=text(item.get(known.name)) or (type.removesuffix("_call") if known.kind == "tool_call" else None),
+        name=text(item.get(known.name)) or (type.removesuffix("_call") if is_providers else None),
         call_id=text(item.get("call_id")),
-        texts=known.texts(item),
+        texts=known.texts(item) or (_TEXTUAL(item) if known.kind == "tool_call" else ()),
         annotations=tuple(map(as_json, _of_parts(item, "annotations"))),
         logprobs=as_json(logprobs) if (logprobs := list(_of_parts(item, "logprobs"))) else None,
         encrypted=bool(item.get("encrypted_content")),
@@ -63,13 +67,34 @@ def stated(item: Object) -> Stated:
 
 
 def begun(item: Object) -> Stated:
-    """An item as it states itself at its beginning: its texts are empty then, or not yet what they will be."""
-    return msgspec.structs.replace(stated(item), texts=(), annotations=(), logprobs=None, output=None)
+    """An item as it states itself at its beginning: its texts are mostly empty then, or not yet what they will be."""
+    said = stated(item)
+    texts = tuple(text for text in said.texts if text[2])
+    return msgspec.structs.replace(said, texts=texts, annotations=(), logprobs=None, output=None)
 
 
 def type_of(item: Object) -> str:
     """The type of an item."""
     return text(item.get("type")) or "(no type)"
+
+
+def strange_parts(item: Object) -> Iterable[str]:
+    """The types of content parts that nobody here knows: what they say is not among the texts."""
+    return (text(part.get("type")) or "(no type)" for part in objects(item.get("content")) if part_text(part) is None)
+
+
+def written(response: Object) -> list[Object]:
+    """The items of a response; of one without any, what it says in `output_text` and `output_reasoning` instead."""
+    items = objects(response.get("output"))
+    if items:
+        return items
+    parts = {name: text(response.get(f"output_{name}")) for name in ("reasoning", "text")}
+    made = {"reasoning": ("reasoning", "reasoning_text"), "text": ("message", "output_text")}
+    return [
+        {"type": made[name][0], "content": [{"type": made[name][1], "text": said}], "role": None}
+        for name, said in parts.items()
+        if said
+    ]
 
 
 def part_text(part: Object) -> tuple[Field, str] | None:
@@ -185,12 +210,22 @@ def _image(item: Object) -> str | None:
     return as_json({"images": [digested(result)]}) if result else None
 
 
+def _said(item: Object) -> str | None:
+    """All that an item says of no kind, but for what only the provider reads, and what stands in columns of its own."""
+    said = _without(item, *_COLUMNS)
+    return as_json(without_bytes(said)) if said else None
+
+
+_COLUMNS = ("id", "type", "status", "encrypted_content", "arguments", "name", "call_id", "role", "phase")
+
+
 def _given_back(field: str) -> _Type:
     """The result of a call that is another item: told as `Returned`, and kept as the item that it is."""
     return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
 
 
 _TEXTUAL = _arguments(_field("arguments"))
+_STRANGE = _Type("other", output=_said)
 
 ITEM_TYPES: Mapping[str, _Type] = {
     "message": _Type("message", _content),
@@ -208,15 +243,19 @@ ITEM_TYPES: Mapping[str, _Type] = {
     ),
     "file_search_call": _Type("tool_call", _arguments(_fields("queries")), _result(lambda item: item.get("results"))),
     "image_generation_call": _Type("tool_call", _arguments(_fields("prompt", "revised_prompt")), _image),
+    "x_search_call": _Type("tool_call"),  # these are xAI's: their arguments are a text
+    "code_execution_call": _Type("tool_call"),
+    "view_image_call": _Type("tool_call"),
+    "view_x_video_call": _Type("tool_call"),
     "local_shell_call": _Type("tool_call", _arguments(_field("action"))),
     "shell_call": _Type("tool_call", _arguments(_shell)),
     "apply_patch_call": _Type("tool_call", _arguments(_operation)),
     "computer_call": _Type("tool_call", _arguments(_computer)),
-    "compaction": _Type("other"),
-    "additional_tools": _Type("other"),
-    "mcp_list_tools": _Type("other"),
-    "mcp_approval_request": _Type("other", _TEXTUAL),
-    "mcp_approval_response": _Type("other"),
+    "compaction": _Type("other", output=_said),
+    "additional_tools": _Type("other", output=_said),
+    "mcp_list_tools": _Type("other", output=_said),
+    "mcp_approval_request": _Type("other", _TEXTUAL, _said),
+    "mcp_approval_response": _Type("other", output=_said),
     "function_call_output": _given_back("output"),
     "custom_tool_call_output": _given_back("output"),
     "local_shell_call_output": _given_back("output"),

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from recorder.dialects.media import digested
 from recorder.dialects.openai_responses.drafts import Draft, draft_of
-from recorder.dialects.openai_responses.items import ITEM_TYPES, begun, stated, type_of
+from recorder.dialects.openai_responses.items import ITEM_TYPES, begun, stated, strange_parts, type_of, written
 from recorder.dialects.openai_responses.results import returned
 from recorder.dialects.openai_responses.texts import QUICK, TEXT_EVENTS
 from recorder.dialects.payload import ERROR, SHALLOW, too_deep
-from recorder.dialects.telling import UNUSUAL, Object, Telling, as_json, failed, object_, objects, text, unknown
+from recorder.dialects.telling import UNUSUAL, Object, Telling, as_json, failed, object_, text, unknown
 from recorder.dialects.telling import whole as number
 from recorder.facts import (
     Fact,
@@ -23,6 +24,7 @@ from recorder.facts import (
     ItemKey,
     ItemStarted,
     Malformed,
+    Progressed,
     Restated,
     Returned,
     Started,
@@ -31,14 +33,20 @@ from recorder.facts import (
     UsageReported,
 )
 
-_STEPS: Mapping[str, str] = {
+_PHASES: Mapping[str, str] = {
     "web_search_call": "in_progress searching completed",
+    "x_search_call": "in_progress searching completed",
     "file_search_call": "in_progress searching completed",
     "code_interpreter_call": "in_progress interpreting completed",
+    "code_execution_call": "in_progress executing completed",
     "image_generation_call": "in_progress generating partial_image completed",
     "mcp_call": "in_progress completed failed",
     "mcp_list_tools": "in_progress completed failed",
     "compaction": "compacting",
+}
+"""What the provider's own work on an item goes through."""
+
+_STEPS: Mapping[str, str] = {
     "shell_call_command": "added done",
     "apply_patch_call_operation_diff": "done",
     "audio": "delta done",
@@ -123,7 +131,7 @@ class ResponsesTelling(Telling):
         if usage:
             facts.append(UsageReported(_usage(usage), as_json(usage)))
         if has_all:
-            facts += self._restated(objects(response.get("output")))
+            facts += self._restated(written(response))
         if response.get("error"):
             facts.append(failed(response))
         if end is not None:
@@ -187,11 +195,12 @@ class ResponsesTelling(Telling):
         )
 
     def _stranger(self, item: Object) -> Iterable[Fact]:
-        """An item of a type that is not known, told once."""
-        type = type_of(item)
-        if type not in ITEM_TYPES and type not in self._strange:
-            self._strange.add(type)
-            yield unknown(type)
+        """An item or a content part of a type that is not known, told once."""
+        own = () if type_of(item) in ITEM_TYPES else (type_of(item),)
+        for type in (*own, *strange_parts(item)):
+            if type not in self._strange:
+                self._strange.add(type)
+                yield unknown(type)
 
     def _result(self, item: Object) -> Iterable[Fact]:
         """What an item gives back to a call; the end of the response repeats it."""
@@ -199,6 +208,12 @@ class ResponsesTelling(Telling):
         if result is not None and result not in self._returned:
             self._returned.add(result)
             yield result
+
+    def _on_phase(self, type: str, payload: Object) -> Sequence[Fact]:
+        of, _, phase = type.removeprefix("response.").rpartition(".")
+        image = text(payload.get("partial_image_b64"))
+        number = {"partial_image_index": payload.get("partial_image_index")}
+        return (Progressed(of, phase, None if image is None else as_json({**number, **digested(image)})),)
 
     def _on_draft(self, type: str, payload: Object) -> Sequence[Fact]:
         delta = text(payload.get("delta"))
@@ -233,4 +248,9 @@ _EVENTS: Mapping[str, Callable[[ResponsesTelling, str, Object], Sequence[Fact]]]
     "response.shell_call_command.delta": ResponsesTelling._on_draft,
     "response.apply_patch_call_operation_diff.delta": ResponsesTelling._on_draft,
     ERROR: ResponsesTelling._on_error,
+    **{
+        f"response.{of}.{phase}": ResponsesTelling._on_phase
+        for of, phases in _PHASES.items()
+        for phase in phases.split()
+    },
 }

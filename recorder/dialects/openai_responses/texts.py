@@ -83,20 +83,28 @@ def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     said = text(payload.get(name))
     if said is None:
         return (Malformed(f"{type} without its {name}"),)
-    return (TextSettled(item, field, whole(payload.get(index)) or 0, said),)
+    tool = text(payload.get("name")) if field == "arguments" else None
+    return (TextSettled(item, field, whole(payload.get(index)) or 0, said, tool),)
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    """A part mostly begins empty. What it says already, deltas add to, as they do in openai-python."""
     part = object_(payload.get("part"))
-    return () if part_text(part) else (unknown(part.get("type")),)
+    said = part_text(part)
+    if said is None:
+        return (unknown(part.get("type")),)
+    return (TextAdded(item, said[0], _number_of_part(said[0], payload), said[1]),) if said[1] else ()
 
 
 def _part_done(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     said = part_text(object_(payload.get("part")))
     if said is None:
         return ()  # told when it began
-    part = whole(payload.get("summary_index" if said[0] == "summary" else "content_index")) or 0
-    return (TextSettled(item, said[0], part, said[1]),)
+    return (TextSettled(item, said[0], _number_of_part(said[0], payload), said[1]),)
+
+
+def _number_of_part(field: Field, payload: Object) -> int:
+    return whole(payload.get("summary_index" if field == "summary" else "content_index")) or 0
 
 
 def _annotation(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:

@@ -1,0 +1,69 @@
+"""What the provider's own tools did, and when: the steps that a stream tells of, without content of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recorder.events import Event, Exchange
+from recorder.facts import Fact, Progressed
+from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.storable import storable, storable_json
+
+PHASES_LIMIT = 10_000  # of one response: what comes after is counted as an anomaly only
+
+
+class PhaseRow(msgspec.Struct, frozen=True):
+    """A step of the work on an item. Times are since the exchange began."""
+
+    session_id: str
+    exchange_id: str
+    step: int  # 0, 1, 2 … in order of appearance
+    output_index: int | None
+    item_id: str | None
+    type: str  # of the item, as the provider calls it
+    phase: str  # as the provider calls it
+    detail: str | None  # JSON
+    began_ns: int
+    ended_ns: int | None  # when the next step of the item began
+
+
+class _Phases:
+    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+        self._ids = (exchange.session_id, exchange.exchange_id)
+        self._note = witness.note
+        self._rows: list[PhaseRow] = []
+        self._last: dict[tuple[int | None, str | None], int] = {}  # the row of each item's last step
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {Progressed: self._on_progressed}
+
+    def _on_progressed(self, fact: Progressed, event: Event) -> None:
+        if len(self._rows) == PHASES_LIMIT:
+            self._note("cut", f"phases after the first {PHASES_LIMIT:,}", event)
+            return
+        item = (event.output_index, None if event.output_index is not None else event.item_id)
+        before = self._last.get(item)
+        if before is not None:
+            self._rows[before] = msgspec.structs.replace(self._rows[before], ended_ns=event.t_ns)
+        self._last[item] = len(self._rows)
+        self._rows.append(
+            PhaseRow(
+                *self._ids,
+                step=len(self._rows),
+                output_index=event.output_index,
+                item_id=storable(event.item_id),
+                type=storable(fact.type),
+                phase=storable(fact.phase),
+                detail=storable_json(fact.detail),
+                began_ns=event.t_ns,
+                ended_ns=None,
+            )
+        )
+
+    def rows(self) -> Iterable[PhaseRow]:
+        return list(self._rows)
+
+
+PROJECTION = Projection("phases", 1, PhaseRow, ("session_id", "exchange_id", "step"), _Phases)
