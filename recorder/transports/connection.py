@@ -7,6 +7,7 @@ left over on it, in either direction. What comes before the next one closes it.
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, connected: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
-        self._socket = connected
+        self._arrived = select.poll()
+        self._arrived.register(connected, select.POLLIN)
         self._transport: Any = None
         self._reply: Reply | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -57,15 +59,7 @@ class Connection(asyncio.Protocol):
 
     def is_silent(self) -> bool:
         """Whether the next request can be sent: it is open, and nothing has come that is not read, no end either."""
-        if self.closed or self._transport.is_closing():
-            return False
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)  # it does not block
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
+        return not self.closed and not self._transport.is_closing() and not self._arrived.poll(0)
 
     def close(self) -> None:
         """Let go of it at once, whatever is on the way."""

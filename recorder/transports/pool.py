@@ -25,8 +25,6 @@ from recorder.transports.reply import Headers
 IDLE_S = 15.0  # how long a connection is kept for the next request: under what servers do, so that we let go first
 IDLE = 100  # connections that are kept, as in Go's client: each is a descriptor, and every new key would leave one
 
-NAME_BYTES = 64  # a name that is longer is no header that one knows, and not worth to be remembered
-
 _PARAMETER = re.compile(rb"[?&;]([^=&;]*)=([^&;#]*)")  # also where the `?` was forgotten
 
 
@@ -38,11 +36,8 @@ class Endpoint(NamedTuple):
     port: int
 
 
-class Key(NamedTuple):
-    """Who shares connections."""
-
-    endpoint: Endpoint
-    credentials: bytes
+Key = tuple[Endpoint, bytes]
+"""Who shares connections: an endpoint, and a digest of credentials."""
 
 
 class Pool:
@@ -51,20 +46,19 @@ class Pool:
     def __init__(self) -> None:
         self._idle: dict[Key, dict[Connection, None]] = {}
         self._timers: dict[Connection, tuple[Key, asyncio.TimerHandle]] = {}  # who waits longest comes first
-        self._digest = blake2b(digest_size=16, key=os.urandom(32))  # no key of a client is a key in here
+        self._secret = os.urandom(32)  # what credentials are digested with: none is a key of a dictionary in here
         self._closed = False
 
     def key(self, endpoint: Endpoint, headers: Headers, target: bytes) -> Key:
         """Whose connections a request may use: those of its endpoint, and of its keys, tokens and cookies."""
-        digest = self._digest.copy()
-        for name, value in headers:
-            if len(name) > NAME_BYTES or _is_credential(name):
-                digest.update(b"%b:%d:%b" % (name.lower(), len(value), value))
+        said = [b"%b:%d:%b" % (name.lower(), len(value), value) for name, value in headers if _is_credential(name)]
         if b"=" in target:
-            for name, value in _PARAMETER.findall(target):
-                if len(name) > NAME_BYTES or _is_credential(name):
-                    digest.update(b"?%b:%d:%b" % (name, len(value), value))
-        return Key(endpoint, digest.digest())
+            said += [
+                b"?%b:%d:%b" % (name, len(value), value)
+                for name, value in _PARAMETER.findall(target)
+                if _is_credential(name)
+            ]
+        return endpoint, blake2b(b"".join(said), digest_size=16, key=self._secret).digest()
 
     def take(self, key: Key) -> Connection | None:
         """The one that was used last, if one waits that is fit for use."""
