@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from recorder.commands import niceness
@@ -29,7 +29,7 @@ from recorder.store import Store
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 2.0  # between two looks at how far behind it is
+LOOK_S, WEIGH_S = 0.5, 2.0  # between two looks at whether the recorder has ended, and at how far the log is behind
 DYING_S = 2.0  # for the kernel to end a process of any size
 GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
 
@@ -51,25 +51,6 @@ class Pause:
         return self._asked_to_stop or self._recorder_ended
 
 
-class _Striding:
-    """A pause after which an ingester that is far behind is less nice, until it has caught up.
-
-    What a command that waits has lent it is over then, too: whoever is killed in that moment cannot take it back.
-    """
-
-    def __init__(self, pause: Pause, directory: Path) -> None:
-        self._pause, self._directory = pause, directory
-        self._looked_s = time.monotonic()
-
-    def __call__(self, seconds: float) -> bool:
-        now_s = time.monotonic()
-        if now_s - self._looked_s > LOOK_S:
-            self._looked_s = now_s
-            is_far = (waiting(self._directory).since_s or 0.0) > niceness.FAR_S
-            niceness.set_group(niceness.FAR_NICENESS if is_far else niceness.NICENESS)
-        return self._pause(seconds)
-
-
 def main(url: str, directory: Path) -> None:
     """Follow one journal to its end."""
     log_to_stderr()
@@ -83,7 +64,8 @@ def main(url: str, directory: Path) -> None:
         is_over = pause(0)
         if not is_over:
             with ThreadPoolExecutor(1, initializer=niceness.be_nice) as behind:
-                behind.submit(_follow, url, directory, pause, secrets).result()
+                following = behind.submit(_follow, url, directory, pause, secrets)
+                _attend(following, directory)
         if (store := _open(url, pause)) is not None:
             with store:
                 _finish(store, directory, pause, secrets)
@@ -96,6 +78,24 @@ def main(url: str, directory: Path) -> None:
         sys.exit(1)  # the recorder starts another, with the database, and the settings, that are there then
 
 
+def _attend(following: Future[None], directory: Path) -> None:
+    """Look after an ingester from beside, since on a busy processor one of its steps may take a minute: far behind, it
+    is less nice until it has caught up; when the recorder has ended, not at all.
+
+    What a command that waits has lent is taken back: whoever is killed in that moment cannot do so.
+    """
+    weighed_s = time.monotonic()
+    while not wait((following,), LOOK_S).done:
+        if select.select([sys.stdin], [], [], 0)[0]:
+            niceness.set_group(0)
+            break
+        if time.monotonic() - weighed_s > WEIGH_S:
+            weighed_s = time.monotonic()
+            is_far = (waiting(directory).since_s or 0.0) > niceness.FAR_S
+            niceness.set_group(niceness.FAR_NICENESS if is_far else niceness.NICENESS)
+    following.result()
+
+
 def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
     """Ingest what dead recorders left; then follow the journal while its recorder lives, when nobody else does."""
     store = _open(url, pause)
@@ -106,7 +106,7 @@ def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
         while directory.exists():
             with claimed(directory) as mine:
                 if mine:
-                    Ingester(store, directory, _Striding(pause, directory), secrets).run()
+                    Ingester(store, directory, pause, secrets).run()
                     return
             if pause(RETRY_S):
                 return
