@@ -105,6 +105,7 @@ MUTATIONS = [
     ),
     Mutation("CH013", "usage beside a choice", told(USAGE, {**usage(), "choices": chunk()["choices"]})),
     Mutation("CH014", "usage on two chunks", GOOD.put(USAGE, usage())),
+    Mutation("CH015", "fewer than none", told(USAGE, usage(-3, 9, 6))),
     Mutation("CH015", "a wrong total", told(USAGE, usage(total=22))),
     Mutation("CH015", "no total", GOOD.edited(USAGE, lambda event: event["usage"].pop("total_tokens"))),
     Mutation("CH015", "more cached than sent", told(USAGE, usage(prompt_tokens_details={"cached_tokens": 13}))),
@@ -137,6 +138,14 @@ MUTATIONS = [
         "call one before zero",
         told(CALL, chunk(begun(1))).edited(ARGUMENTS, with_call(lambda s: s.update(index=1))),
     ),
+    Mutation("CH032", "no type any more", GOOD.edited(ARGUMENTS, with_call(lambda said: said.update(type=None)))),
+    Mutation("CH033", "a role as a number", GOOD.edited(ROLE, with_choice(lambda c: c["delta"].update(role=1)))),
+    Mutation("CH033", "calls as a text", GOOD.edited(TEXT, with_choice(lambda c: c["delta"].update(tool_calls="x")))),
+    Mutation(
+        "CH033", "a function as a text", GOOD.put(ARGUMENTS, chunk({"tool_calls": [{"index": 0, "function": "x"}]}))
+    ),
+    Mutation("CH033", "usage as a number", GOOD.edited(TEXT, lambda event: event.update(usage=1))),
+    Mutation("CH034", "no function", GOOD.put(ARGUMENTS, chunk({"tool_calls": [{"index": 0}]}))),
 ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from recorder.linting.responses.fields import lacks_fields
 from recorder.linting.responses.said import Json, Said, is_complete, said
-from recorder.linting.responses.walk import Item, Text, walk
+from recorder.linting.responses.walk import Item, Text, changes, walk
 from recorder.linting.rule import Hit, Rule
 from recorder.linting.stream import Stream
 from recorder.linting.walk import counted
@@ -106,6 +106,32 @@ def _output_ids(stream: Stream) -> Iterable[Hit]:
             yield Hit(final[0].pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
 
 
+def _calls(stream: Stream) -> Iterable[Hit]:
+    final = _final(stream)
+    for item in _done_items(stream) if final and final[1] else ():
+        assert final is not None
+        for field, before, after in changes(item.done or {}, _same(item, final[1]) or {}):
+            if after != item.added.get(field):
+                yield Hit(final[0].pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
+
+
+def _other_items(stream: Stream) -> Iterable[Hit]:
+    """Items of the final response that nobody streamed, or in another order. Lists of tools may come there alone."""
+    final = _final(stream)
+    if not final or lacks_fields(stream):
+        return
+    last, output = final
+    streamed = {id(found): item.index for item in walk(stream).items.values() if (found := _same(item, output))}
+    before = -1
+    for number, each in enumerate(output):
+        index = streamed.get(id(each))
+        if index is None and each.get("type") != "mcp_list_tools":
+            yield Hit(last.pos, f"{each.get('type')} {number} was not streamed")
+        elif index is not None and index < before:
+            yield Hit(last.pos, f"{each.get('type')} {index} stands after item {before}")
+        before = max(before, -1 if index is None else index)
+
+
 def _empty_output(stream: Stream) -> Iterable[Hit]:
     final = _final(stream)
     streamed = len(walk(stream).items)
@@ -170,5 +196,25 @@ RULES: tuple[Rule, ...] = (
         _CODEX,
         frozenset({"codex"}),
         _kept,
+    ),
+    Rule(
+        "RS046",
+        "error",
+        "The final response has another type, `call_id` or name for an item.",
+        "openai-python, `get_final_response`, and all that read `response.output` call another tool, or send its "
+        "result back under another `call_id`, than those that read the events.",
+        f"{_REFERENCE}: response.completed; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _calls,
+    ),
+    Rule(
+        "RS047",
+        "error",
+        "The final response has an item that was not streamed, or the items in another order.",
+        "openai-python, `get_final_response`, and all that read `response.output` have more than was shown, or send it "
+        "back in an order that the provider refuses (reasoning stands before its call).",
+        f"{_REFERENCE}: response.completed; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _other_items,
     ),
 )
