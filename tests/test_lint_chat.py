@@ -77,6 +77,8 @@ def told(at: int, event: Json | bytes) -> Reply:
     return GOOD.without(at).put(at, event)
 
 
+NO_FIRST_INDEX = GOOD.without(ARGUMENTS).edited(CALL, with_call(lambda said: said.pop("index")))
+
 MUTATIONS = [
     Mutation("CH001", "done is missing", GOOD.without(END)),
     Mutation("CH001", "of a legacy completion", GOOD.without(END)._replace(target="/v1/completions")),
@@ -112,6 +114,7 @@ MUTATIONS = [
     Mutation(
         "CH015", "more reasoning than all", told(USAGE, usage(completion_tokens_details={"reasoning_tokens": 10}))
     ),
+    Mutation("CH016", "no index of the first", NO_FIRST_INDEX),
     Mutation("CH016", "no index", GOOD.put(ARGUMENTS, chunk(call(None, "")))),
     Mutation("CH017", "no id", GOOD.edited(CALL, with_call(lambda said: said.pop("id")))),
     Mutation("CH017", "an empty id", GOOD.edited(CALL, with_call(lambda said: said.update(id="")))),

@@ -24,7 +24,7 @@ from recorder.linting.responses.shapes import SHAPES as RESPONSES
 from recorder.linting.shape import PLAIN, Shapes
 
 SHAPES = Shapes("""\
-answer: id!:text count:whole price:number parts:[part] said:text|[part] is_new:truth extra:any
+answer: id!:text count:whole price:number parts:[part] prices:{number} said:text|[part] is_new:truth extra:any
  raw:base64 when:numeric
 part.text: text!:text
 part.image: url!:text
@@ -56,6 +56,9 @@ part.image: url!:text
             {"id": "x", "parts": [{"type": "text"}, 1]},
             [("parts[0].text", "a text", None), ("parts[1]", "an object", 1)],
         ),
+        ({"id": "x", "prices": {"a": 1}}, []),
+        ({"id": "x", "prices": {"a": None}}, [("prices[a]", "a number", None)]),
+        ({"id": "x", "prices": [1]}, [("prices", "an object", [1])]),
         ({"id": "x", "said": "x"}, []),
         ({"id": "x", "said": [{"type": "image", "url": 1}]}, [("said[0].url", "a text", 1)]),
         ({"id": "x", "said": {}}, [("said", "a text or an array", {})]),
@@ -68,7 +71,9 @@ def test_a_value_departs_where_it_is_of_another_kind(value: Any, misfits: list[A
 
 @pytest.mark.parametrize("shapes", [CHAT, GEMINI, MESSAGES, RESPONSES], ids=["chat", "gemini", "messages", "responses"])
 def test_every_kind_that_a_shape_names_is_there(shapes: Shapes) -> None:
-    named = {kind.strip("[]") for shape in shapes.by_name.values() for field in shape.values() for kind in field.kinds}
+    named = {
+        kind.strip("[]{}") for shape in shapes.by_name.values() for field in shape.values() for kind in field.kinds
+    }
     assert named <= {*PLAIN, *shapes.by_name, *shapes.families}
 
 
@@ -171,7 +176,11 @@ def _is_kind(kind: str, declared: Any) -> bool:
     if origin is typing.Literal:
         return kind == "text"
     if origin is dict or declared is dict:
-        return kind == "object"
+        return kind == "object" or (
+            kind[0] == "{" and all(_is_kind(kind[1:-1], e) for e in typing.get_args(declared)[1:])
+        )
+    if origin is list:
+        return kind[0] == "[" and all(_is_kind(kind[1:-1], each) for each in typing.get_args(declared))
     if isinstance(declared, type) and issubclass(declared, enum.Enum):
         return kind == "text"
     return kind in _KINDS.get(declared, ())

@@ -4,9 +4,9 @@ Shapes are written as text, one after another; a line that begins with a space c
 
     part.output_text: text!:text annotations!:[annotation] logprobs:[logprob]
 
-This is the shape of a `part` (a family) whose `type` is `output_text`. `!` is a field that must be there and not be
-null; any other may be missing or null. Fields that nobody declared are not judged, and neither is an object whose
-`type` its family does not know: APIs grow.
+This is the shape of a `part` (a family) whose `type` is `output_text`. `[kind]` is an array of that kind, `{kind}` an
+object whose fields are all of it. `!` is a field that must be there and not be null; any other may be missing or null.
+Fields that nobody declared are not judged, and neither is an object whose `type` its family does not know: APIs grow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Field(NamedTuple):
     """What an object may have under a name."""
 
     is_required: bool
-    kinds: tuple[str, ...]  # it is of one of these: a plain kind, the name of a shape or a family, `[kind]`
+    kinds: tuple[str, ...]  # it is of one of these: plain, the name of a shape or a family, `[kind]`, `{kind}`
 
 
 Shape = Mapping[str, Field]
@@ -111,11 +111,12 @@ class Shapes:
 
     def misfits(self, value: Any, *kinds: str, path: str = "") -> Iterable[Misfit]:
         """Yield where a value departs from the kinds of which it has to be one."""
-        inner = next((kind[1:-1] for kind in kinds if kind[0] == "["), None) if isinstance(value, list) else None
+        bracket = "[" if isinstance(value, list) else "{" if isinstance(value, dict) else " "
+        inner = next((kind[1:-1] for kind in kinds if kind[0] == bracket), None)
         names = [kind for kind in kinds if kind in self.by_name or kind in self.families]
         if inner is not None:
-            for number, each in enumerate(value):
-                yield from self.misfits(each, inner, path=f"{path}[{number}]")
+            for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+                yield from self.misfits(each, inner, path=f"{path}[{key}]")
         elif isinstance(value, dict) and names:
             yield from self._object(value, names[0], path)
         elif not any(kind in PLAIN and PLAIN[kind](value) for kind in kinds):

@@ -22,7 +22,7 @@ _LINE = re.compile(rb"[^\r\n]+")
 _FIELDS = (b"event", b"data", b"id", b"retry", b"")  # the last: a comment
 
 _EVERYONE = frozenset[Profile]({"openai", "codex", "sdk", "chat", "anthropic", "gemini"})
-_SDK = "openai-python 3.51, _streaming.py"
+_SDK = "openai-python 3.52, _streaming.py"
 _STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
 
@@ -164,9 +164,9 @@ RULES: tuple[Rule, ...] = (
         "ST006",
         "error",
         "The last event has no blank line after it.",
-        "To the standard it is no event: the SDKs drop it, and openai-python says “Didn't receive a "
+        "To the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
         "`response.completed` event.”; Codex says “stream closed before response.completed”.",
-        f"{_STANDARD}; {_SDK}; anthropic 2.10, _streaming.py; Codex CLI 0.169",
+        f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
         frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
         _unterminated,
     ),

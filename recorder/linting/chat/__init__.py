@@ -114,7 +114,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         *("CH016", "error", "The delta of a tool call has no number `index`."),
-        "openai-python raises “RuntimeError: Expected list delta entry to have an `index` key” in `.stream()`: "
+        "`.stream()` of openai-python raises `TypeError: list indices must be integers or slices, not NoneType` at the "
+        "first delta of a call, “RuntimeError: Expected list delta entry to have an `index` key” at a later one: "
         "nobody can tell which call the arguments belong to.",
         *(_REFERENCE, f"{_PYTHON_DELTAS}: accumulate_delta"),
     ),

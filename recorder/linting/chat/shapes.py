@@ -19,12 +19,12 @@ token_logprob: token!:text bytes:[whole] logprob!:number top_logprobs!:[top_logp
 top_logprob: token!:text bytes:[whole] logprob!:number
 moderation: input!:moderation_in output!:moderation_out
 moderation_in.moderation_results: model!:text results!:[moderation_input_moderation_results_result]
-moderation_input_moderation_results_result: categories!:object category_applied_input_types!:object
- category_scores!:object flagged!:truth model!:text type!:text
+moderation_input_moderation_results_result: categories!:{truth} category_applied_input_types!:{[text]}
+ category_scores!:{number} flagged!:truth model!:text type!:text
 moderation_in.error: code!:text message!:text
 moderation_out.moderation_results: model!:text results!:[moderation_output_moderation_results_result]
-moderation_output_moderation_results_result: categories!:object category_applied_input_types!:object
- category_scores!:object flagged!:truth model!:text type!:text
+moderation_output_moderation_results_result: categories!:{truth} category_applied_input_types!:{[text]}
+ category_scores!:{number} flagged!:truth model!:text type!:text
 moderation_out.error: code!:text message!:text
 completion_usage: completion_tokens!:whole prompt_tokens!:whole total_tokens!:whole
  completion_tokens_details:completion_tokens_details prompt_tokens_details:prompt_tokens_details

@@ -64,7 +64,7 @@ RULES: tuple[Rule, ...] = (
         "error",
         "An `error` event does not say what happened.",
         "openai-python raises APIError “An error occurred during streaming”, whatever it was.",
-        f"{_REFERENCE}: error; openai-python 3.51, _streaming.py",
+        f"{_REFERENCE}: error; openai-python 3.52, _streaming.py",
         frozenset({"openai", "sdk"}),
         _mute_error,
     ),

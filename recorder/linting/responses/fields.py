@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
         "An event lacks a field of its type, or has another kind of value there.",
         "openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK takes the event "
         "for an unknown one and drops it.",
-        f"{_REFERENCE}; openai-python 3.51, types/responses; @ai-sdk/openai, openai-responses-api.ts",
+        f"{_REFERENCE}; openai-python 3.52, types/responses; @ai-sdk/openai, openai-responses-api.ts",
         frozenset({"openai", "sdk"}),
         lacks_fields,
     ),
@@ -165,7 +165,7 @@ RULES: tuple[Rule, ...] = (
         "Codex passes over it (“failed to parse ResponseItem from output_item.added”) and then says “OutputTextDelta "
         "without active item”, “ReasoningSummaryDelta without active item”; in output_item.done the message or call is "
         "lost. openai-python fails with AttributeError on a message without `content`.",
-        "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.51",
+        "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.52",
         frozenset({"openai", "codex", "sdk"}),
         unfit_items,
     ),
@@ -183,8 +183,8 @@ RULES: tuple[Rule, ...] = (
         "RS027",
         "error",
         "A part begins without a `type`, or without a text that deltas can be added to: it is empty, not null.",
-        "openai-python, `responses.stream`: TypeError “unsupported operand type(s) for +=: 'NoneType' and 'str'”, "
-        "AttributeError “object has no attribute 'text'”, or an AssertionError at the first delta.",
+        "openai-python, `responses.stream`: TypeError “unsupported operand type(s) for +=: 'NoneType' and 'str'”, or "
+        "an AssertionError without words, at the first delta.",
         f"{_REFERENCE}: response.content_part.added; openai-python 3.52, lib/streaming/responses",
         frozenset({"openai", "sdk"}),
         _mute_parts,

@@ -11,7 +11,7 @@ from recorder.linting.rule import Hit, Profile, Rule, Severity
 from recorder.linting.stream import Stream
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_SDK = "openai-python 3.51, lib/streaming/responses"
+_SDK = "openai-python 3.52, lib/streaming/responses"
 _CODEX = "openai/codex, codex-rs/core: turn; Codex CLI 0.169"
 
 _ALL = frozenset[Profile]({"openai", "codex", "sdk"})

@@ -120,11 +120,11 @@ conversation: id!:text
 image: context_compression!:text
 input_transformation: id!:text action!:text reason!:text type!:text
 moderation: input!:moderation_in output!:moderation_out
-moderation_in.moderation_result: categories!:object category_applied_input_types!:object category_scores!:object
- flagged!:truth model!:text
+moderation_in.moderation_result: categories!:{truth} category_applied_input_types!:{[text]}
+ category_scores!:{number} flagged!:truth model!:text
 moderation_in.error: code!:text message!:text
-moderation_out.moderation_result: categories!:object category_applied_input_types!:object category_scores!:object
- flagged!:truth model!:text
+moderation_out.moderation_result: categories!:{truth} category_applied_input_types!:{[text]}
+ category_scores!:{number} flagged!:truth model!:text
 moderation_out.error: code!:text message!:text
 cache_diagnostics.cache_miss: cache_missed_tokens!:whole reason!:text comparison_reusable_tokens:whole
 cache_diagnostics.cache_hit:

@@ -12,7 +12,7 @@ from recorder.linting.stream import Stream
 from recorder.linting.walk import counted
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_SDK = "openai-python 3.51, lib/streaming/responses"
+_SDK = "openai-python 3.52, lib/streaming/responses"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 

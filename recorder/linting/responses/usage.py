@@ -52,6 +52,8 @@ def _wrong(usage: Json) -> list[str]:
         inner = usage.get(details)
         if inner is not None and _count(inner, name) is None:
             wrong.append(f"{details}.{name}")
+        others = inner.items() if isinstance(inner, dict) else ()
+        wrong += [f"{details}.{other}" for other, value in others if other != name and isinstance(value, str | bool)]
     return wrong
 
 

@@ -8,9 +8,9 @@ follows from it is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from recorder.linting.responses.catalog import OF_ITEMS
+from recorder.linting.responses.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
 from recorder.linting.responses.said import Json, Said, is_readable, said
 from recorder.linting.rule import Hit
 from recorder.linting.stream import Stream
@@ -18,31 +18,6 @@ from recorder.linting.stream import Stream
 Place = tuple[str, int]
 """The name of a list in an item (content, summary) or of a text in it, and the number in that list."""
 
-
-class Family(NamedTuple):
-    """A text that comes in deltas."""
-
-    of: str  # the list of its item that it stands in; empty: it is a field of the item
-    number: str  # the field with its place in that list
-    field: str  # where the whole of it stands: in `.done`, and in the part or item
-    needs_part: bool = False
-    item: str = ""  # the type of the item that it is of
-    part: str = ""  # and of the part
-
-
-FAMILIES: Mapping[str, Family] = {
-    "response.output_text": Family("content", "content_index", "text", True, "message", "output_text"),
-    "response.refusal": Family("content", "content_index", "refusal", True, "message", "refusal"),
-    "response.reasoning_text": Family("content", "content_index", "text", item="reasoning", part="reasoning_text"),
-    "response.reasoning_summary_text": Family("summary", "summary_index", "text", True, "reasoning", "summary_text"),
-    "response.function_call_arguments": Family("", "", "arguments", item="function_call"),
-    "response.mcp_call_arguments": Family("", "", "arguments", item="mcp_call"),
-    "response.custom_tool_call_input": Family("", "", "input", item="custom_tool_call"),
-    "response.code_interpreter_call_code": Family("", "", "code", item="code_interpreter_call"),
-}
-
-NAMELESS = frozenset({"function_call", "custom_tool_call"})
-"""The items that need no id: a call is known by its `call_id`."""
 
 _UNFINISHED = frozenset({"in_progress", "queued", "searching", "interpreting"})
 """Not `generating`: OpenAI leaves it in images that are done."""
@@ -160,6 +135,9 @@ class Walk:
             self._hit("RS025", pos, f"{item.type} {item.index}: {now}, first {added_id}")
         elif now is None and not is_nameless:
             self._hit("RS028", pos, f"{item.type} {item.index}")
+        was, now_called = item.added.get("call_id"), done.get("call_id")
+        if not is_nameless and (was is None) != (now_called is None):
+            self._hit("RS029", pos, f"call_id of {item.type} {item.index}: {now_called}, first {was}")
         for field, before, after in changes(item.added, done):
             self._hit("RS029", pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
