@@ -1,4 +1,4 @@
-"""Streams with one field changed: taken away, made null, or given a value of another kind."""
+"""Streams with one field changed: taken away, made null, of another kind, or with another name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any, Literal, NamedTuple
 from recorder.sse import Splitter, parse
 
 Path = tuple[str | int, ...]
-How = Literal["gone", "null", "another kind"]
+How = Literal["gone", "null", "another kind", "another name"]
+
+
+NAMING = ("id", "item_id", "call_id", "name", "type", "object", "role")
 
 
 class Change(NamedTuple):
@@ -40,6 +43,8 @@ def changes(blocks: Sequence[bytes]) -> Iterator[Change]:
             if value is not None:
                 yield Change(number, path, "null")
                 yield Change(number, path, "another kind")
+            if isinstance(value, str) and path[-1] in NAMING:
+                yield Change(number, path, "another name")
 
 
 def changed(blocks: Sequence[bytes], change: Change) -> bytes:
@@ -76,5 +81,7 @@ def _change(payload: Any, change: Change) -> None:
         payload = payload[step]
     if change.how == "gone":
         del payload[last]
+    elif change.how == "another name":
+        payload[last] += "x"
     else:
         payload[last] = None if change.how == "null" else (7 if isinstance(payload[last], str) else "x")

@@ -86,9 +86,10 @@ openai-node, the SDK for TypeScript of Anthropic, the SDK for JavaScript of Goog
 (JavaScript) and openai-java say is as their source has it: the tests run nothing but Python.
 
 Another test changes one field after another in recorded streams (takes it away, makes it null, puts another kind of
-value there) and lets the SDK read them. Where that raises, or hands on what its own types say cannot be, `lint` has a
-finding. Not asked for is what the vendors themselves leave out: the `action` of a web search and the `url` of its
-sources, `signature` of a block that begins, `web_fetch_requests`, and what a response only repeats of its request.
+value or another name there) and lets the SDK read them. Where that raises, or hands on what its own types say cannot
+be, `lint` has a finding. Not asked for is what the vendors themselves leave out: the `action` of a web search and the
+`url` of its sources, `signature` of a block that begins, `web_fetch_requests`, and what a response only repeats of its
+request.
 
 Silence counts from {PROXY_S} s on for proxies and from {CODEX_S} s on
 for Codex; imported bodies have no times, and so no silences.

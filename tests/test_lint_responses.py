@@ -342,6 +342,13 @@ def test_a_text_that_comes_whole_needs_no_deltas() -> None:
     assert_clean(GOOD.without(DELTA).numbered())
 
 
+def test_an_item_that_is_still_open_keeps_its_id_too() -> None:
+    tools = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "x", "tools": []}
+    still_open = GOOD.put(21, item("added", 3, tools)).numbered()
+    at_last = still_open.edited(COMPLETED, of_response(output=[THOUGHT, MESSAGE, CALL, {**tools, "id": "mcpl_2"}]))
+    assert broken(at_last, "sdk") == ["RS032", "RS044"]
+
+
 def test_pings_need_no_number() -> None:
     assert_clean(GOOD.put(5, b"event: ping\ndata: {}\n\n"), "codex", "sdk")
     assert broken(GOOD.put(5, b"event: ping\ndata: {}\n\n")) == ["RS015"]

@@ -99,9 +99,10 @@ def _same(item: Item, output: list[Json]) -> Json | None:
 
 def _output_ids(stream: Stream) -> Iterable[Hit]:
     final = _final(stream)
-    for item in _done_items(stream) if final and final[1] else ():
+    items = () if lacks_fields(stream) else walk(stream).items.values()
+    for item in items if final and final[1] else ():
         assert final is not None
-        found, done_id = _same(item, final[1]), (item.done or {}).get("id")
+        found, done_id = _same(item, final[1]) if item.has_places else None, (item.done or item.added).get("id")
         if found is not None and done_id == item.id and found.get("id") != done_id:
             yield Hit(final[0].pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
 
