@@ -79,8 +79,19 @@ def test_the_gateway_speaks_to_codex():
 
 ## What is measured
 
-What the rules of Responses quote of Codex CLI 0.169 and openai-python 3.51 is what these said when they were given the
-broken stream; the rest is as the source says. Silence counts from {PROXY_S} s on for proxies and from {CODEX_S} s on
+What the rules quote of the SDKs for Python (openai 3.52, anthropic 2.11, google-genai 3.4) is what these raise when
+they are given the broken stream: a test of the project does so for every error that a rule names. What is quoted of
+Codex CLI 0.169 it said when it was given such streams; it is a program of its own, and no test runs it. What
+openai-node, the SDK for TypeScript of Anthropic, the SDK for JavaScript of Google, Gemini CLI, the Vercel AI SDK
+(JavaScript) and openai-java say is as their source has it: the tests run nothing but Python.
+
+Another test changes one field after another in recorded streams (takes it away, makes it null, puts another kind of
+value or another name there) and lets the SDK read them. Where that raises, or hands on what its own types say cannot
+be, `lint` has a finding. Not asked for is what the vendors themselves leave out: the `action` of a web search and the
+`url` of its sources, `signature` of a block that begins, `web_fetch_requests`, and what a response only repeats of its
+request.
+
+Silence counts from {PROXY_S} s on for proxies and from {CODEX_S} s on
 for Codex; imported bodies have no times, and so no silences.
 
 ## JSON

@@ -15,7 +15,7 @@ import anthropic
 import openai
 from google import genai
 
-TOOL = {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}}
+TOOL: dict[str, object] = {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}}
 
 
 class Got(NamedTuple):

@@ -76,6 +76,8 @@ MUTATIONS = [
     Mutation("ST007", "a minute of silence", slow(61)),
     Mutation("ST007", "silence before the first event", GOOD._replace(pauses={0: 61.0})),
     Mutation("ST008", "comments for five minutes", WITH_COMMENTS),
+    Mutation("ST009", "data without its name", GOOD.put(5, b'{"type": "response.output_text.delta"}\n\n')),
+    Mutation("ST009", "a line of no field", GOOD.put(5, b"hello: world\n\n")),
     Mutation("HT001", "a stream that is called JSON", document(BODY)),
     Mutation("HT001", "a stream without content-type", document(BODY, content_type=None)),
     Mutation("HT002", "a document for a stream", document(b'{"id": "resp_1", "status": "completed"}')),

@@ -77,6 +77,8 @@ def told(at: int, event: Json | bytes) -> Reply:
     return GOOD.without(at).put(at, event)
 
 
+NO_FIRST_INDEX = GOOD.without(ARGUMENTS).edited(CALL, with_call(lambda said: said.pop("index")))
+
 MUTATIONS = [
     Mutation("CH001", "done is missing", GOOD.without(END)),
     Mutation("CH001", "of a legacy completion", GOOD.without(END)._replace(target="/v1/completions")),
@@ -105,12 +107,14 @@ MUTATIONS = [
     ),
     Mutation("CH013", "usage beside a choice", told(USAGE, {**usage(), "choices": chunk()["choices"]})),
     Mutation("CH014", "usage on two chunks", GOOD.put(USAGE, usage())),
+    Mutation("CH015", "fewer than none", told(USAGE, usage(-3, 9, 6))),
     Mutation("CH015", "a wrong total", told(USAGE, usage(total=22))),
     Mutation("CH015", "no total", GOOD.edited(USAGE, lambda event: event["usage"].pop("total_tokens"))),
     Mutation("CH015", "more cached than sent", told(USAGE, usage(prompt_tokens_details={"cached_tokens": 13}))),
     Mutation(
         "CH015", "more reasoning than all", told(USAGE, usage(completion_tokens_details={"reasoning_tokens": 10}))
     ),
+    Mutation("CH016", "no index of the first", NO_FIRST_INDEX),
     Mutation("CH016", "no index", GOOD.put(ARGUMENTS, chunk(call(None, "")))),
     Mutation("CH017", "no id", GOOD.edited(CALL, with_call(lambda said: said.pop("id")))),
     Mutation("CH017", "an empty id", GOOD.edited(CALL, with_call(lambda said: said.update(id="")))),
@@ -137,6 +141,14 @@ MUTATIONS = [
         "call one before zero",
         told(CALL, chunk(begun(1))).edited(ARGUMENTS, with_call(lambda s: s.update(index=1))),
     ),
+    Mutation("CH032", "no type any more", GOOD.edited(ARGUMENTS, with_call(lambda said: said.update(type=None)))),
+    Mutation("CH033", "a role as a number", GOOD.edited(ROLE, with_choice(lambda c: c["delta"].update(role=1)))),
+    Mutation("CH033", "calls as a text", GOOD.edited(TEXT, with_choice(lambda c: c["delta"].update(tool_calls="x")))),
+    Mutation(
+        "CH033", "a function as a text", GOOD.put(ARGUMENTS, chunk({"tool_calls": [{"index": 0, "function": "x"}]}))
+    ),
+    Mutation("CH033", "usage as a number", GOOD.edited(TEXT, lambda event: event.update(usage=1))),
+    Mutation("CH034", "no function", GOOD.put(ARGUMENTS, chunk({"tool_calls": [{"index": 0}]}))),
 ]
 
 

@@ -130,6 +130,12 @@ MUTATIONS = [
     Mutation("GE019", "another id", GOOD.edited(TEXT, lambda event: event.update(responseId="r2"))),
     Mutation("GE020", "one index twice", GOOD.edited(TEXT, lambda event: event["candidates"].append({"index": 0}))),
     Mutation("GE021", "text after the reason", GOOD.put(END, chunk({"text": "late"}))),
+    Mutation("GE011", "a role as a number", in_candidate(TEXT, lambda said: said["content"].update(role=1))),
+    Mutation("GE011", "a thought as a text", told(TEXT, chunk({"text": "x", "thought": "yes"}))),
+    Mutation("GE011", "ratings as a text", in_candidate(TEXT, lambda said: said.update(safetyRatings="none"))),
+    Mutation("GE011", "details as an object", last(promptTokensDetails={})),
+    Mutation("GE017", "fewer than none", last(written=-6, total=9)),
+    Mutation("GE023", "the last chunk twice", GOOD.put(END, GOOD.events[LAST])),
     Mutation("GE022", "no blank line", told(LAST, crlf(chunk(reason="STOP", usageMetadata=usage()))[:-2])),
 ]
 

@@ -50,6 +50,11 @@ MESSAGE = {
     "content": [],
     "usage": USAGE,
 }
+WHOLE: list[Json] = [
+    {"type": "text", "text": "Let me see."},
+    {"type": "text", "text": "Paris it is."},
+    {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Paris"}},
+]
 PING = {"type": "ping"}
 ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 
@@ -140,8 +145,16 @@ MUTATIONS = [
     Mutation("AN018", "text in a tool", GOOD.put(INPUT, delta(2, "text_delta", text="x"))),
     Mutation("AN018", "input in a text", GOOD.put(WORD, delta(1, "input_json_delta", partial_json="{}"))),
     Mutation("AN019", "no JSON", told(INPUT, delta(2, "input_json_delta", partial_json='{"city": '))),
+    Mutation("AN019", "a text without quotes", told(INPUT, delta(2, "input_json_delta", partial_json='{city: "x"}'))),
     Mutation("AN019", "no object", told(INPUT, delta(2, "input_json_delta", partial_json='["Paris"]'))),
     Mutation("AN020", "no signature", GOOD.without(SIGNED)),
+    Mutation("AN028", "a name alone", GOOD.put(WORD, b"event: content_block_delta\n\n")),
+    Mutation("AN029", "no role", in_message(lambda message: message.pop("role"))),
+    Mutation("AN029", "a call without input", in_block(CALL, lambda block: block.pop("input"))),
+    Mutation("AN029", "tokens in quotes", GOOD.edited(DELTA, lambda event: event["usage"].update(input_tokens="12"))),
+    Mutation("AN029", "a citation as a text", GOOD.put(WORD, delta(1, "citations_delta", citation="x"))),
+    Mutation("AN030", "fewer than none", in_message(lambda message: message["usage"].update(input_tokens=-1))),
+    Mutation("AN030", "more than there are", told(DELTA, changes(output_tokens=10**12))),
     Mutation("AN021", "a reason of OpenAI", told(DELTA, changes("tool_calls"))),
     Mutation("AN022", "tokens of one event", told(DELTA, changes(output_tokens=1))),
     Mutation("AN023", "a block without an end", GOOD.without(TEXT_END)),
@@ -184,6 +197,12 @@ GOODS = {
     "deltas of a type unknown": GOOD.put(WORD, delta(1, "hologram_delta", hologram=1)),
     "events of a type unknown": GOOD.put(WORD, {"type": "something_new"}),
     "a message that says nothing": GOOD.without(*range(THINKING, DELTA)),
+    "all of it in message_start": GOOD.without(*range(THINKING, STOP)).edited(
+        START, lambda event: event["message"].update(content=WHOLE, stop_reason="tool_use")
+    ),
+    "a part of it in message_start": GOOD.without(*range(THINKING, CALL)).edited(
+        START, lambda event: event["message"].update(content=WHOLE[:2])
+    ),
     "two message_delta": GOOD.put(STOP, changes()),
     "the client left": GOOD.without(*range(INPUT, STOP + 1))._replace(outcome="client_disconnect"),
     "it still goes on": GOOD.without(*range(INPUT, STOP + 1))._replace(outcome=None),

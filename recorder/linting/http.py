@@ -108,7 +108,7 @@ RULES: tuple[Rule, ...] = (
         "A stream was asked for, and a document came.",
         "openai-python iterates over no event at all, without an error; Codex says “stream closed before "
         "response.completed”.",
-        "OpenAI API reference, Responses and Chat: stream; openai-python 3.51, _streaming.py; Codex CLI 0.169",
+        "OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169",
         frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
         _no_stream,
     ),
@@ -117,7 +117,7 @@ RULES: tuple[Rule, ...] = (
         "warning",
         "There are events under a status that is not 200.",
         "From 400 on the SDKs read no event: the body becomes the text of an APIStatusError. Errors come as JSON.",
-        "openai-python 3.51, _base_client.py; WHATWG HTML, 9.2.3 Processing model",
+        "openai-python 3.52, _base_client.py; WHATWG HTML, 9.2.3 Processing model",
         _EVERYONE,
         _status_of_stream,
     ),
@@ -156,7 +156,7 @@ RULES: tuple[Rule, ...] = (
         'An error is not told as OpenAI tells it: `{"error": {"message": …}}`.',
         "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the body as it is, "
         "and retries what it need not.",
-        "OpenAI API reference, Errors; openai-python 3.51, _exceptions.py",
+        "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
         _OPENAI,
         _error_document,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -16,9 +17,12 @@ CODEX_SILENCE_NS = 300_000_000_000
 """What Codex waits for the next event: `DEFAULT_STREAM_IDLE_TIMEOUT_MS`."""
 
 _SECOND_NS = 1_000_000_000
+_SHOWN = 60  # bytes of a line
+_LINE = re.compile(rb"[^\r\n]+")
+_FIELDS = (b"event", b"data", b"id", b"retry", b"")  # the last: a comment
 
 _EVERYONE = frozenset[Profile]({"openai", "codex", "sdk", "chat", "anthropic", "gemini"})
-_SDK = "openai-python 3.51, _streaming.py"
+_SDK = "openai-python 3.52, _streaming.py"
 _STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
 
@@ -47,12 +51,27 @@ def _no_json(stream: Stream) -> Iterable[Hit]:
 
 def _no_data(stream: Stream) -> Iterable[Hit]:
     for each in stream.told:
-        if each.kind != "frame" or each.data is not None:
+        if each.kind != "frame" or each.data is not None or any(_foreign_lines(each)):
             continue
         fields = parse(each.raw.removeprefix(BOM))
         said = [name for name, value in (("event", fields.event), ("id", fields.id), ("retry", fields.retry)) if value]
         if said:
             yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in said)}")
+
+
+def _no_field(stream: Stream) -> Iterable[Hit]:
+    """Lines that say something and are no field: in Gemini and `error:` in Chat have rules of their own."""
+    if not stream.is_stream or (stream.response and stream.response.status >= 400):
+        return
+    for each in stream.told:
+        for line in _foreign_lines(each) if each.kind == "frame" or each.raw.startswith(b"{") else ():
+            if not (line.startswith(b"error:") and stream.exchange.api == "openai-chat"):
+                yield Hit(each.pos, line[:_SHOWN].decode("utf-8", "replace"))
+
+
+def _foreign_lines(told: Told) -> Iterable[bytes]:
+    lines = _LINE.findall(told.raw.removeprefix(BOM))
+    return (line for line in lines if line.partition(b":")[0] not in _FIELDS)
 
 
 def _byte_order_mark(stream: Stream) -> Iterable[Hit]:
@@ -145,9 +164,9 @@ RULES: tuple[Rule, ...] = (
         "ST006",
         "error",
         "The last event has no blank line after it.",
-        "To the standard it is no event: the SDKs drop it, and openai-python says “Didn't receive a "
+        "To the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
         "`response.completed` event.”; Codex says “stream closed before response.completed”.",
-        f"{_STANDARD}; {_SDK}; anthropic 2.10, _streaming.py; Codex CLI 0.169",
+        f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
         frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
         _unterminated,
     ),
@@ -170,5 +189,14 @@ RULES: tuple[Rule, ...] = (
         "openai/codex, model-provider-info: DEFAULT_STREAM_IDLE_TIMEOUT_MS; Codex CLI 0.169",
         frozenset({"codex"}),
         _silence_for_codex,
+    ),
+    Rule(
+        "ST009",
+        "error",
+        "A line is no field of server-sent events (`event`, `data`, `id`, `retry`), and no comment.",
+        "All clients pass over it, without an error: what it says is lost. Most often `data:` is missing in front.",
+        f"{_STANDARD}; {_SDK}",
+        frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
+        _no_field,
     ),
 )

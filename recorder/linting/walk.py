@@ -11,6 +11,7 @@ from typing import TypeGuard
 
 from recorder.dialects.telling import as_json
 from recorder.linting.rule import Hit
+from recorder.linting.shape import Misfit
 from recorder.linting.stream import Stream, Told
 
 Fault = tuple[str, Hit]
@@ -73,6 +74,12 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 def counted(count: int, noun: str) -> str:
     """`1 item`, `2 items`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def misfit(found: Misfit) -> str:
+    """What stands there in the place of what."""
+    said = "is missing" if found.value is None else f"is {shown(found.value)}"
+    return f"{found.path or 'it'} {said}, which must be {found.wanted}"
 
 
 def shown(value: object) -> str:

@@ -114,7 +114,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         *("CH016", "error", "The delta of a tool call has no number `index`."),
-        "openai-python raises “RuntimeError: Expected list delta entry to have an `index` key” in `.stream()`: "
+        "`.stream()` of openai-python raises `TypeError: list indices must be integers or slices, not NoneType` at the "
+        "first delta of a call, “RuntimeError: Expected list delta entry to have an `index` key” at a later one: "
         "nobody can tell which call the arguments belong to.",
         *(_REFERENCE, f"{_PYTHON_DELTAS}: accumulate_delta"),
     ),
@@ -201,5 +202,23 @@ RULES: tuple[Rule, ...] = (
         "openai-python keeps calls in a list by index: `IndexError: list index out of range` in `.stream()`; "
         "openai-node leaves a hole, which is sent back as null.",
         *(f"{_PYTHON_DELTAS}: accumulate_delta", _NODE),
+    ),
+    _rule(
+        *("CH032", "error", "A later delta of a tool call takes its `type` back: it is null."),
+        "`.stream()` of openai-python puts null in the place of `function`: it says nothing of the arguments that "
+        "follow, and the call that it hands over has no type. A field that has not changed is left out.",
+        f"{_PYTHON_DELTAS}: accumulate_delta",
+    ),
+    _rule(
+        *("CH033", "error", "A field of a chunk is missing, or of another kind than the API declares."),
+        "The SDKs do not check: they hand on what stands there, or fail where they use it (`.stream()` of "
+        "openai-python with `AttributeError: 'str' object has no attribute 'arguments'` at a function that is a "
+        "text).",
+        f"{_REFERENCE}: the chunk object",
+    ),
+    _rule(
+        *("CH034", "error", "A later delta of a tool call has no `function`."),
+        "openai-python raises an AssertionError without words in `.stream()`.",
+        f"{_PYTHON}: _build_events",
     ),
 )

@@ -37,6 +37,10 @@ class Call:
             if value and before:
                 self._is_judged = self._is_judged and value == before
                 yield "CH020", Hit(pos, f"{name} {shown(value)} after {shown(before)}")
+        if "type" in said and said["type"] is None and self._type:
+            yield "CH032", Hit(pos, shown(said))
+        if self._type == "function" and said.get("function") is None:
+            yield "CH034", Hit(pos, shown(said))
         yield from self._hear(pos, said)
 
     def end(self) -> Iterable[Fault]:

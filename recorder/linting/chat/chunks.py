@@ -5,13 +5,15 @@ A legacy completion (`/completions`) has other chunks and the same end: only tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from recorder.dialects.telling import Object, array, object_, objects
 from recorder.linting.chat.choice import Choice
+from recorder.linting.chat.shapes import SHAPES
 from recorder.linting.rule import Hit
 from recorder.linting.stream import Stream, Told
-from recorder.linting.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, shown
+from recorder.linting.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
 
 CHUNK = "chat.completion.chunk"
 
@@ -22,6 +24,12 @@ _PARTS = (
     ("prompt_tokens", "prompt_tokens_details", "cached_tokens"),
     ("completion_tokens", "completion_tokens_details", "reasoning_tokens"),
 )
+
+_JUDGED = re.compile(
+    r"id|created|model|object|usage\.\w+_tokens|choices(\[\d+\](\.index|\.delta(\.content|\.tool_calls\[\d+\]"
+    r"(\.index|\.function\.arguments)?)?)?)?"
+)
+"""The fields that have rules of their own."""
 
 
 def faults(stream: Stream) -> Iterable[Fault]:
@@ -99,6 +107,9 @@ class Chunks:
             yield "CH006", Hit(told.pos, f"choices is {shown(choices)}")
         for choice in array(choices):
             yield from self._choice(told, choice)
+        for each in SHAPES.misfits(chunk, "chunk"):
+            if not _JUDGED.fullmatch(each.path):
+                yield "CH033", Hit(told.pos, misfit(each))
         self._note_usage(told, chunk)
 
     def _head(self, told: Told, chunk: Object) -> Iterable[Fault]:
@@ -153,6 +164,8 @@ def _contradiction(usage: Object) -> str:
         if not is_whole_number(usage.get(name)):
             return f"{name} is {shown(usage.get(name))}"
     prompt, completion, total = (usage[name] for name in _COUNTS)
+    if min(prompt, completion) < 0:
+        return f"{prompt} + {completion}: a count is negative"
     if total != prompt + completion:
         return f"{prompt} + {completion} is not {total}"
     for whole, details, part in _PARTS:

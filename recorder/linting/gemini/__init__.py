@@ -151,4 +151,9 @@ RULES: tuple[Rule, ...] = (
         "Python reads it.",
         f"{_JAVASCRIPT}: processStreamResponse",
     ),
+    _rule(
+        *("GE023", "error", "The chunk with the `finishReason` comes twice."),
+        "Clients add up what chunks say: its text stands twice in the answer, its calls are made twice.",
+        _REFERENCE,
+    ),
 )

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from recorder.dialects.telling import Object, array, decoded, object_
 from recorder.linting.gemini import lines
 from recorder.linting.gemini.candidate import Candidate
+from recorder.linting.gemini.shapes import SHAPES
 from recorder.linting.rule import Hit
 from recorder.linting.stream import Stream, Told
-from recorder.linting.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, shown
+from recorder.linting.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
 
 _COUNTS = (
     *("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"),
@@ -21,6 +22,12 @@ _SAME = ("modelVersion", "responseId")
 _SIGNING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)(?!.*image)")
 _SNAKE = ("usage_metadata", "model_version", "response_id", "prompt_feedback", "finish_reason", "grounding_metadata")
 _SNAKE_IN_PARTS = ("function_call", "thought_signature", "inline_data", "executable_code", "code_execution_result")
+
+_COUNTED = re.compile(r"usageMetadata(\.\w+Count)?")
+"""The counts, of which even the text of a number is wrong."""
+
+_RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
+"""The rules of some fields; all others have one together."""
 
 
 def faults(stream: Stream) -> Iterable[Fault]:
@@ -41,6 +48,7 @@ class Chunks:
         self._same: dict[str, object] = {}
         self._usage: tuple[int, Object] | None = None  # the last one that counts tokens, and where
         self._has_usage = self._is_blocked = self._failed = self._has_lf = False
+        self._before: Object = {}  # the last chunk
 
     def hear(self, told: Told) -> Iterable[Fault]:
         if told.data is not None and told.data.strip() == b"[DONE]":
@@ -90,8 +98,12 @@ class Chunks:
             if value is not None and value != self._same.setdefault(name, value):
                 yield "GE019", Hit(pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
         candidates = chunk.get("candidates")
-        if candidates is not None and not isinstance(candidates, list):
-            yield "GE011", Hit(pos, f"candidates is {shown(candidates)}")
+        for each in SHAPES.misfits(chunk, "generate_content_response"):
+            if not _COUNTED.fullmatch(each.path):
+                yield _RULE_OF.get(each.path.rpartition(".")[2], "GE011"), Hit(pos, misfit(each))
+        if chunk == self._before and any(object_(each).get("finishReason") for each in array(candidates)):
+            yield "GE023", Hit(pos)
+        self._before = chunk
         self._is_blocked = self._is_blocked or bool(chunk.get("promptFeedback") or chunk.get("prompt_feedback"))
         yield from self._said_by(pos, array(candidates))
         yield from self._note_usage(pos, chunk)
@@ -105,7 +117,8 @@ class Chunks:
             said = object_(each)
             index = said.get("index", 0)
             if not isinstance(each, dict) or not is_whole_number(index):
-                yield "GE011", Hit(pos, f"a candidate is {shown(each)}")
+                if isinstance(index, str) and index.isdigit():
+                    yield "GE011", Hit(pos, f"index is {shown(index)}, which must be a number")
                 continue
             if index in told:
                 yield "GE020", Hit(pos, f"index {index}")
@@ -152,10 +165,19 @@ def _miscounted(usage: object) -> str:
     return next((f"{name} is {shown(usage[name])}" for name in wrong), "")
 
 
+def _negative(usage: Object) -> str:
+    return next(
+        (f"{name} is {usage[name]}" for name in _COUNTS if is_whole_number(usage.get(name)) and usage[name] < 0), ""
+    )
+
+
 def _sum(pos: int, usage: Object) -> Iterable[Fault]:
     total, parts = usage["totalTokenCount"], [usage.get(name) or 0 for name in _SUMMED]
     cached = usage.get("cachedContentTokenCount") or 0
-    if total is not None and total != sum(parts):
+    negative = _negative(usage)
+    if negative:
+        yield "GE017", Hit(pos, negative)
+    elif total is not None and total != sum(parts):
         yield "GE017", Hit(pos, f"{' + '.join(map(str, parts))} is not {total}")
     elif cached > parts[0]:
         yield "GE017", Hit(pos, f"{cached} tokens are cached, of {parts[0]}")

@@ -6,7 +6,7 @@ is the helper of both that puts the message together; who does so by hand keeps 
 
 from __future__ import annotations
 
-from recorder.linting.messages.message import faults
+from recorder.linting.messages.message import TOKENS_LIMIT, faults
 from recorder.linting.rule import Rule, Severity
 from recorder.linting.walk import Walk
 
@@ -73,7 +73,7 @@ RULES: tuple[Rule, ...] = (
         *(_REFERENCE, _TYPESCRIPT),
     ),
     _rule(
-        *("AN009", "error", "No `message_delta` says a `stop_reason`."),
+        *("AN009", "error", "Neither a `message_delta` nor, without one, `message_start` says a `stop_reason`."),
         "`stop_reason` stays null: an agent that runs tools on `tool_use` and asks on at `pause_turn` does neither.",
         *(f"{_REFERENCE}: message_delta events indicate top-level changes to the final Message", _PYTHON),
     ),
@@ -173,5 +173,20 @@ RULES: tuple[Rule, ...] = (
         "The stream ends with `message_stop`. The SDKs pass over what has no `event:` line; a client that parses every "
         "`data:` as JSON fails.",
         *(_REFERENCE, _PYTHON_SSE),
+    ),
+    _rule(
+        *("AN028", "error", "An event has a name, but no data."),
+        "Both SDKs pass over it: what it should have said is missing in the message.",
+        *(_PYTHON_SSE, _TYPESCRIPT_SSE),
+    ),
+    _rule(
+        *("AN029", "error", "A field of an event is missing, or of another kind than the API declares."),
+        "The SDKs do not check: they hand on a message that has something else there, or nothing.",
+        *(f"{_REFERENCE}: the event types", "anthropic-sdk-python, src/anthropic/types"),
+    ),
+    _rule(
+        *("AN030", "error", f"A token count is negative, or over {TOKENS_LIMIT:,}."),
+        "Costs and the room that is left come out absurd: the SDKs hand on whatever number stands there.",
+        f"{_REFERENCE}: usage",
     ),
 )

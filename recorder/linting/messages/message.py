@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from recorder.dialects.telling import Object, object_, text
+from recorder.dialects.telling import Object, array, object_, text
 from recorder.linting.messages.block import Block
+from recorder.linting.messages.shapes import SHAPES
 from recorder.linting.rule import Hit
 from recorder.linting.stream import Stream, Told
-from recorder.linting.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, shown
+from recorder.linting.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""
 
 _FOREIGN = ("stop", "length", "tool_calls", "function_call", "content_filter", "STOP", "MAX_TOKENS", "SAFETY")
 """The same in the words of other APIs."""
+
+TOKENS_LIMIT = 1_000_000_000
+"""More tokens than that are none: the largest window of a model holds a few million."""
+
+_JUDGED = re.compile(
+    r"message(\.(id|model|content|usage(\.(in|out)put_tokens)?))?|index|usage(\.output_tokens)?"
+    r"|delta(\.(type|text|thinking|partial_json|signature))?|content_block(\.(type|text|thinking|id|name))?"
+)
+"""The fields that have rules of their own."""
 
 
 def faults(stream: Stream) -> Iterable[Fault]:
@@ -24,6 +35,8 @@ def faults(stream: Stream) -> Iterable[Fault]:
     for told in heard(stream):
         if told.data:
             yield from message.hear(told)
+        elif told.name and told.name != "ping":
+            yield "AN028", Hit(told.pos, f"event: {told.name[:60]}")
     yield from message.end(is_seen_whole(stream))
 
 
@@ -94,7 +107,9 @@ class Message:
                 yield "AN004", Hit(told.pos, shown(type))
             self._has_begun = True
             meaning = self._meanings.get(type)
-            yield from meaning(self, told.pos, object_(told.payload)) if meaning else ()
+            if meaning:
+                yield from meaning(self, told.pos, object_(told.payload))
+                yield from _misfits(told)
 
     def _message_start(self, pos: int, event: Object) -> Iterable[Fault]:
         if self._has_start:
@@ -103,7 +118,8 @@ class Message:
         self._has_start = True
         message = object_(event.get("message"))
         usage = object_(message.get("usage"))
-        self._tokens = usage.get("output_tokens")
+        self._tokens, self._reason = usage.get("output_tokens"), text(message.get("stop_reason"))
+        self._next = len(array(message.get("content")))  # what it says already, no event says again
         lacking = [name for name in ("id", "model") if not text(message.get(name))]
         lacking += [] if isinstance(message.get("content"), list) else ["content"]
         lacking += [
@@ -168,8 +184,8 @@ class Message:
             yield "AN010", Hit(pos, f"delta is {shown(delta)}, usage is {shown(usage)}")
         if reason in _FOREIGN:
             yield "AN021", Hit(pos, f"stop_reason is {shown(reason)}")
+        self._reason = reason or (self._reason if self._is_closing else None)
         self._is_closing = True
-        self._reason = reason or self._reason
         self._last = (pos, tokens)
 
     def _message_stop(self, pos: int, event: Object) -> Iterable[Fault]:
@@ -190,3 +206,14 @@ def _error(told: Told) -> Iterable[Fault]:
     error = object_(object_(told.payload).get("error"))
     if not (text(error.get("type")) and text(error.get("message"))):
         yield "AN025", Hit(told.pos, shown(told.payload))
+
+
+def _misfits(told: Told) -> Iterable[Fault]:
+    for each in SHAPES.misfits(told.payload, "event"):
+        if not _JUDGED.fullmatch(each.path):
+            yield "AN029", Hit(told.pos, misfit(each))
+    payload = object_(told.payload)
+    for usage in (object_(payload.get("message")).get("usage"), payload.get("usage")):
+        for name, count in object_(usage).items():
+            if is_whole_number(count) and not 0 <= count <= TOKENS_LIMIT:
+                yield "AN030", Hit(told.pos, f"{name} is {count}")

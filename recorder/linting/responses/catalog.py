@@ -1,4 +1,4 @@
-"""The events of the Responses API and the fields that each must have: the catalog of openai-python 3.51, as data.
+"""The events of the Responses API and the fields that each must have: the catalog of openai-python 3.52, as data.
 
 `type`, `sequence_number` and `item_id` have rules of their own, and so has `logprobs`, which OpenAI itself left out
 until the middle of 2025.
@@ -7,6 +7,7 @@ until the middle of 2025.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 Kinds = Mapping[str, type]
 
@@ -90,3 +91,29 @@ ITEM_FIELDS: Mapping[str, Kinds] = {
     "local_shell_call": {"status": str, "action": dict},
 }
 """What an item must have, by type, to be one to Codex (codex-rs/protocol: `ResponseItem`). The API says so too."""
+
+
+class Family(NamedTuple):
+    """A text that comes in deltas."""
+
+    of: str  # the list of its item that it stands in; empty: it is a field of the item
+    number: str  # the field with its place in that list
+    field: str  # where the whole of it stands: in `.done`, and in the part or item
+    needs_part: bool = False
+    item: str = ""  # the type of the item that it is of
+    part: str = ""  # and of the part
+
+
+FAMILIES: Mapping[str, Family] = {
+    "response.output_text": Family("content", "content_index", "text", True, "message", "output_text"),
+    "response.refusal": Family("content", "content_index", "refusal", True, "message", "refusal"),
+    "response.reasoning_text": Family("content", "content_index", "text", item="reasoning", part="reasoning_text"),
+    "response.reasoning_summary_text": Family("summary", "summary_index", "text", True, "reasoning", "summary_text"),
+    "response.function_call_arguments": Family("", "", "arguments", item="function_call"),
+    "response.mcp_call_arguments": Family("", "", "arguments", item="mcp_call"),
+    "response.custom_tool_call_input": Family("", "", "input", item="custom_tool_call"),
+    "response.code_interpreter_call_code": Family("", "", "code", item="code_interpreter_call"),
+}
+
+NAMELESS = frozenset({"function_call", "custom_tool_call"})
+"""The items that need no id: a call is known by its `call_id`."""

@@ -8,6 +8,7 @@ from typing import Any
 from recorder.linting.responses.said import said
 from recorder.linting.rule import Hit, Rule
 from recorder.linting.stream import Stream
+from recorder.linting.walk import shown
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
@@ -19,6 +20,15 @@ def _mute_error(stream: Stream) -> Iterable[Hit]:
         nested = each.payload.get("error")
         if each.type == "error" and not _text((nested if isinstance(nested, dict) else each.payload).get("message")):
             yield Hit(each.pos, "no text `error.message`")
+
+
+def _codeless_error(stream: Stream) -> Iterable[Hit]:
+    """The reference has a code that may be null."""
+    for each in said(stream):
+        nested = each.payload.get("error")
+        error = nested if isinstance(nested, dict) else each.payload
+        if each.type == "error" and not ("code" in error and isinstance(error["code"], str | None)):
+            yield Hit(each.pos, f"code is {shown(error.get('code'))}" if "code" in error else "no `code`")
 
 
 def _mute_failure(stream: Stream) -> Iterable[Hit]:
@@ -54,7 +64,7 @@ RULES: tuple[Rule, ...] = (
         "error",
         "An `error` event does not say what happened.",
         "openai-python raises APIError “An error occurred during streaming”, whatever it was.",
-        f"{_REFERENCE}: error; openai-python 3.51, _streaming.py",
+        f"{_REFERENCE}: error; openai-python 3.52, _streaming.py",
         frozenset({"openai", "sdk"}),
         _mute_error,
     ),
@@ -86,5 +96,14 @@ RULES: tuple[Rule, ...] = (
         f"{_REFERENCE}: incomplete_details; {_CODEX}",
         frozenset({"openai", "codex", "sdk"}),
         _no_reason,
+    ),
+    Rule(
+        "RS064",
+        "warning",
+        "An `error` event has no `code`: a text, or null.",
+        "openai-python has no `APIError.code`: whoever retries by it cannot tell a limit from a fault of the request.",
+        f"{_REFERENCE}: error",
+        frozenset({"openai", "sdk"}),
+        _codeless_error,
     ),
 )

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recorder.linting.responses.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
 from recorder.linting.responses.said import Json, Said, said
+from recorder.linting.responses.shapes import SHAPES
 from recorder.linting.rule import Hit, Rule
+from recorder.linting.shape import Misfit
 from recorder.linting.stream import Stream
+from recorder.linting.walk import misfit, shown
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})
+_STEPS = "created queued in_progress completed incomplete failed"
+_TEXT_OF = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
 _KIND_NAMES = {int: "a whole number", str: "a text", dict: "an object", list: "an array"}
+
+
+_SHAPED: Mapping[str, tuple[str, str]] = {
+    **{f"response.{step}": ("response", "response") for step in _STEPS.split()},
+    **dict.fromkeys(_ITEM_EVENTS, ("item", "item")),
+    **{f"response.content_part.{step}": ("part", "part") for step in ("added", "done")},
+    **{f"response.reasoning_summary_part.{step}": ("part", "summary") for step in ("added", "done")},
+    "response.output_text.annotation.added": ("annotation", "annotation"),
+}
+"""The events that carry an object, the field of it, and its shape."""
+
+_OUTPUT_ID = re.compile(r"output\[\d+\]\.id")
+_JUDGED = {"response": {"id", "error", "incomplete_details"}}
+"""The fields that have rules of their own."""
 
 
 def lacks_fields(stream: Stream) -> list[Hit]:
@@ -68,6 +88,44 @@ def _unfit_items(told: Iterable[Said]) -> Iterable[Hit]:
                 yield Hit(each.pos, _lack(f"{item.get('type') or 'item'} in {each.type}", field, kind, item))
 
 
+def _unfit_shapes(stream: Stream) -> Iterable[Hit]:
+    """What stands inside of responses, items and parts, where no other rule is about it."""
+    for each in said(stream):
+        field, kind = _SHAPED.get(each.type, ("", ""))
+        value = each.payload.get(field)
+        if isinstance(value, dict):
+            yield from (Hit(each.pos, misfit(found)) for found in _beyond(each, field, kind, value))
+
+
+def _beyond(each: Said, field: str, kind: str, value: Json) -> Iterable[Misfit]:
+    """The misfits that are not for another rule: what an item must have to be one, a part to be added to."""
+    own = {"type", *ITEM_FIELDS.get(str(value.get("type")), ())} if field == "item" else _JUDGED.get(field, set())
+    for found in SHAPES.misfits(value, kind):
+        is_nameless = found.value is None and (
+            _OUTPUT_ID.fullmatch(found.path) or (field, found.path) == ("item", "id")
+        )
+        is_own = is_nameless or found.path in own or found.path.startswith("error.")
+        if not is_own and not (field == "part" and _is_mute(each)):
+            yield found._replace(path=f"{field}.{found.path}")
+
+
+def _mute_parts(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        part = each.payload.get("part")
+        if isinstance(part, dict) and _is_mute(each):
+            yield Hit(each.pos, f"part of {each.type} is {shown(part)}")
+
+
+def _is_mute(each: Said) -> bool:
+    """Whether a part says no text, or not which one: deltas are added to it."""
+    part = each.payload["part"]
+    type = part.get("type")
+    field = _TEXT_OF.get(type, "") if isinstance(type, str) else None
+    return each.type == "response.content_part.added" and (
+        field is None or (field != "" and not isinstance(part.get(field), str))
+    )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "RS020",
@@ -75,7 +133,7 @@ RULES: tuple[Rule, ...] = (
         "An event lacks a field of its type, or has another kind of value there.",
         "openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK takes the event "
         "for an unknown one and drops it.",
-        f"{_REFERENCE}; openai-python 3.51, types/responses; @ai-sdk/openai, openai-responses-api.ts",
+        f"{_REFERENCE}; openai-python 3.52, types/responses; @ai-sdk/openai, openai-responses-api.ts",
         frozenset({"openai", "sdk"}),
         lacks_fields,
     ),
@@ -107,8 +165,28 @@ RULES: tuple[Rule, ...] = (
         "Codex passes over it (“failed to parse ResponseItem from output_item.added”) and then says “OutputTextDelta "
         "without active item”, “ReasoningSummaryDelta without active item”; in output_item.done the message or call is "
         "lost. openai-python fails with AttributeError on a message without `content`.",
-        "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.51",
+        "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.52",
         frozenset({"openai", "codex", "sdk"}),
         unfit_items,
+    ),
+    Rule(
+        "RS026",
+        "error",
+        "A field inside of a response, an item or a part is missing, or of another kind than the API declares.",
+        "The SDKs do not check: openai-python hands on what stands there, or None, and whoever uses it fails; "
+        "openai-java raises OpenAIInvalidDataException when it is read.",
+        f"{_REFERENCE}; openai-python 3.52, types/responses: Response, ResponseOutputItem",
+        frozenset({"openai"}),
+        _unfit_shapes,
+    ),
+    Rule(
+        "RS027",
+        "error",
+        "A part begins without a `type`, or without a text that deltas can be added to: it is empty, not null.",
+        "openai-python, `responses.stream`: TypeError “unsupported operand type(s) for +=: 'NoneType' and 'str'”, or "
+        "an AssertionError without words, at the first delta.",
+        f"{_REFERENCE}: response.content_part.added; openai-python 3.52, lib/streaming/responses",
+        frozenset({"openai", "sdk"}),
+        _mute_parts,
     ),
 )

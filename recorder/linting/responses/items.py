@@ -11,7 +11,7 @@ from recorder.linting.rule import Hit, Profile, Rule, Severity
 from recorder.linting.stream import Stream
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_SDK = "openai-python 3.51, lib/streaming/responses"
+_SDK = "openai-python 3.52, lib/streaming/responses"
 _CODEX = "openai/codex, codex-rs/core: turn; Codex CLI 0.169"
 
 _ALL = frozenset[Profile]({"openai", "codex", "sdk"})
@@ -67,8 +67,28 @@ _WALKED = (
         "RS025",
         "error",
         "The id of an item changes from added to done.",
-        "openai-python, `responses.stream`: RuntimeError “Completed output item identity changed.” In the next request "
-        "the client names an item that the provider may not know.",
+        "openai-python, `responses.stream`: RuntimeError “Completed output item identity changed.”, also if the item "
+        "had none when it was added (a call may). In the next request the client names an item that the provider may "
+        "not know.",
+        f"{_REFERENCE}; {_SDK}",
+        _SDKS,
+    ),
+    _Of(
+        "RS028",
+        "error",
+        "An item has no id, neither when it is added nor when it is done.",
+        "Clients find the item that an event is of by its id; in the next request it cannot be named. Calls are known "
+        "by their `call_id`, and need none. openai-python does not look.",
+        f"{_REFERENCE}: item.id",
+        _OPENAI,
+    ),
+    _Of(
+        "RS029",
+        "error",
+        "The type, `call_id` or name of an item changes from added to done.",
+        "openai-python, `responses.stream`: RuntimeError “Completed output item identity changed.” for type and "
+        "`call_id`; of the name it hands on both. The result of a call is sent back under a `call_id` that the "
+        "provider may not know.",
         f"{_REFERENCE}; {_SDK}",
         _SDKS,
     ),
@@ -110,8 +130,7 @@ _WALKED = (
     _Of(
         "RS035",
         "error",
-        "A text has no part: `response.content_part.added` (of a summary: `response.reasoning_summary_part.added`) is "
-        "missing before its first delta.",
+        "The text of a message has no part: `response.content_part.added` is missing before its first delta.",
         "openai-python, `responses.stream`: IndexError “list index out of range” at the first delta; openai-node: "
         "OpenAIError “missing content at index 0”. Codex of 2025 showed errors on every delta, 0.169 does without.",
         f"{_REFERENCE}; {_SDK}; openai-node, lib/responses/ResponseStream.ts",
@@ -133,6 +152,34 @@ _WALKED = (
         "wrong part; openai-node: OpenAIError “missing content at index …”.",
         f"{_REFERENCE}: content_index, summary_index; {_SDK}",
         _SDKS,
+    ),
+    _Of(
+        "RS048",
+        "error",
+        "An item that is done has the status of one that is not.",
+        "Clients that look at the status, and the provider when the item is sent back, take a finished item for one "
+        "that is still running: it is not shown, its tool is not called.",
+        f"{_REFERENCE}: response.output_item.done",
+        _SDKS,
+    ),
+    _Of(
+        "RS049",
+        "error",
+        "A text is not of the type of its item, or of its part.",
+        "openai-python, `responses.stream`: an AssertionError without words at `response.output_text.delta` and "
+        "`response.function_call_arguments.delta`; other texts are lost.",
+        f"{_REFERENCE}; {_SDK}",
+        _SDKS,
+    ),
+    _Of(
+        "RS054",
+        "error",
+        "A summary or a refusal has no part: `response.reasoning_summary_part.added` or `response.content_part.added` "
+        "is missing before its first delta.",
+        "Clients that put a summary together part by part have none to add to: Codex of 2025 showed errors on every "
+        "delta. Codex 0.169 and openai-python do without.",
+        _REFERENCE,
+        _OPENAI,
     ),
 )
 

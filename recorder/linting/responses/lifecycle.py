@@ -11,7 +11,7 @@ from recorder.linting.sse import is_done_mark
 from recorder.linting.stream import Stream
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_SDK = "openai-python 3.51, lib/streaming/responses"
+_SDK = "openai-python 3.52, lib/streaming/responses"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 _STATUS = {

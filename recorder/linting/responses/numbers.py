@@ -73,7 +73,7 @@ RULES: tuple[Rule, ...] = (
         "starting_after=…)`, raises TypeError as it compares None; openai-java raises OpenAIInvalidDataException when "
         "it is read; authors of gateways saw Codex 0.55 ignore "
         "such events, 0.169 does without the number.",
-        f"{_REFERENCE}: sequence_number; openai-python 3.51, lib/streaming/responses",
+        f"{_REFERENCE}: sequence_number; openai-python 3.52, lib/streaming/responses",
         frozenset({"openai"}),
         _no_number,
     ),
@@ -100,8 +100,8 @@ RULES: tuple[Rule, ...] = (
         "error",
         "The payload of an event does not say its type.",
         "Codex and the SDKs read the type there, not in the `event:` line: Codex drops the event (“Failed to parse SSE "
-        "event”), openai-python says “Expected to have received `response.created` before `None`”.",
-        f"{_REFERENCE}; Codex CLI 0.169, codex-api/src/sse/responses.rs; openai-python 3.51",
+        "event”), openai-python: RuntimeError “Expected to have received `response.created` before `None`”.",
+        f"{_REFERENCE}; Codex CLI 0.169, codex-api/src/sse/responses.rs; openai-python 3.52",
         frozenset({"openai", "codex", "sdk"}),
         _no_type,
     ),
@@ -119,7 +119,7 @@ RULES: tuple[Rule, ...] = (
         "note",
         "There are events of a type that this API does not have.",
         "Codex and the SDKs hand them on or pass over them; clients with a closed list of types fail.",
-        f"{_REFERENCE}; openai-python 3.51, ResponseStreamEvent",
+        f"{_REFERENCE}; openai-python 3.52, ResponseStreamEvent",
         frozenset({"openai"}),
         _unknown,
     ),

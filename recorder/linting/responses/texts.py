@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from recorder.linting.responses.fields import lacks_fields
 from recorder.linting.responses.said import Json, Said, is_complete, said
-from recorder.linting.responses.walk import Item, Text, walk
+from recorder.linting.responses.walk import Item, Text, changes, walk
 from recorder.linting.rule import Hit, Rule
 from recorder.linting.stream import Stream
 from recorder.linting.walk import counted
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_SDK = "openai-python 3.51, lib/streaming/responses"
+_SDK = "openai-python 3.52, lib/streaming/responses"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
@@ -99,11 +99,38 @@ def _same(item: Item, output: list[Json]) -> Json | None:
 
 def _output_ids(stream: Stream) -> Iterable[Hit]:
     final = _final(stream)
-    for item in _done_items(stream) if final and final[1] else ():
+    items = () if lacks_fields(stream) else walk(stream).items.values()
+    for item in items if final and final[1] else ():
         assert final is not None
-        found, done_id = _same(item, final[1]), (item.done or {}).get("id")
+        found, done_id = _same(item, final[1]) if item.has_places else None, (item.done or item.added).get("id")
         if found is not None and done_id == item.id and found.get("id") != done_id:
             yield Hit(final[0].pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
+
+
+def _calls(stream: Stream) -> Iterable[Hit]:
+    final = _final(stream)
+    for item in _done_items(stream) if final and final[1] else ():
+        assert final is not None
+        for field, before, after in changes(item.done or {}, _same(item, final[1]) or {}):
+            if after != item.added.get(field):
+                yield Hit(final[0].pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
+
+
+def _other_items(stream: Stream) -> Iterable[Hit]:
+    """Items of the final response that nobody streamed, or in another order. Lists of tools may come there alone."""
+    final = _final(stream)
+    if not final or lacks_fields(stream):
+        return
+    last, output = final
+    streamed = {id(found): item.index for item in walk(stream).items.values() if (found := _same(item, output))}
+    before = -1
+    for number, each in enumerate(output):
+        index = streamed.get(id(each))
+        if index is None and each.get("type") != "mcp_list_tools":
+            yield Hit(last.pos, f"{each.get('type')} {number} was not streamed")
+        elif index is not None and index < before:
+            yield Hit(last.pos, f"{each.get('type')} {index} stands after item {before}")
+        before = max(before, -1 if index is None else index)
 
 
 def _empty_output(stream: Stream) -> Iterable[Hit]:
@@ -170,5 +197,25 @@ RULES: tuple[Rule, ...] = (
         _CODEX,
         frozenset({"codex"}),
         _kept,
+    ),
+    Rule(
+        "RS046",
+        "error",
+        "The final response has another type, `call_id` or name for an item.",
+        "openai-python, `get_final_response`, and all that read `response.output` call another tool, or send its "
+        "result back under another `call_id`, than those that read the events.",
+        f"{_REFERENCE}: response.completed; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _calls,
+    ),
+    Rule(
+        "RS047",
+        "error",
+        "The final response has an item that was not streamed, or the items in another order.",
+        "openai-python, `get_final_response`, and all that read `response.output` have more than was shown, or send it "
+        "back in an order that the provider refuses (reasoning stands before its call).",
+        f"{_REFERENCE}: response.completed; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _other_items,
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 from recorder.linting.responses.said import EARLY, Json, Said, said
 from recorder.linting.rule import Hit, Rule
 from recorder.linting.stream import Stream
+from recorder.linting.walk import shown
 
 _REFERENCE = "OpenAI API reference, Responses: ResponseUsage"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs: ResponseCompletedUsage"
@@ -35,6 +36,10 @@ def _no_usage(stream: Stream) -> Iterable[Hit]:
 
 
 def _lacking(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        usage = each.response.get("usage")
+        if each.type == "response.incomplete" and usage is not None and not isinstance(usage, dict):
+            yield Hit(each.pos, f"usage is {shown(usage)}")
     for each, usage in _reports(stream):
         wrong = _wrong(usage)
         if wrong:
@@ -47,7 +52,16 @@ def _wrong(usage: Json) -> list[str]:
         inner = usage.get(details)
         if inner is not None and _count(inner, name) is None:
             wrong.append(f"{details}.{name}")
+        others = inner.items() if isinstance(inner, dict) else ()
+        wrong += [f"{details}.{other}" for other, value in others if other != name and isinstance(value, str | bool)]
     return wrong
+
+
+def _no_details(stream: Stream) -> Iterable[Hit]:
+    for each, usage in _reports(stream):
+        missing = [details for details, _, _ in _DETAILS if usage.get(details) is None]
+        if missing:
+            yield Hit(each.pos, f"no {' and no '.join(missing)}")
 
 
 def _inconsistent(stream: Stream) -> Iterable[Hit]:
@@ -113,5 +127,15 @@ RULES: tuple[Rule, ...] = (
         _REFERENCE,
         frozenset({"openai", "sdk"}),
         _early,
+    ),
+    Rule(
+        "RS055",
+        "warning",
+        "The usage has no `input_tokens_details` or no `output_tokens_details`.",
+        "The SDKs declare both as always there: `usage.input_tokens_details.cached_tokens` fails with AttributeError "
+        "“'NoneType' object has no attribute 'cached_tokens'”.",
+        _REFERENCE,
+        frozenset({"openai", "sdk"}),
+        _no_details,
     ),
 )

@@ -8,9 +8,9 @@ follows from it is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from recorder.linting.responses.catalog import OF_ITEMS
+from recorder.linting.responses.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
 from recorder.linting.responses.said import Json, Said, is_readable, said
 from recorder.linting.rule import Hit
 from recorder.linting.stream import Stream
@@ -19,25 +19,8 @@ Place = tuple[str, int]
 """The name of a list in an item (content, summary) or of a text in it, and the number in that list."""
 
 
-class Family(NamedTuple):
-    """A text that comes in deltas."""
-
-    of: str  # the list of its item that it stands in; empty: it is a field of the item
-    number: str  # the field with its place in that list
-    field: str  # where the whole of it stands: in `.done`, and in the part or item
-    needs_part: bool = False
-
-
-FAMILIES: Mapping[str, Family] = {
-    "response.output_text": Family("content", "content_index", "text", True),
-    "response.refusal": Family("content", "content_index", "refusal", True),
-    "response.reasoning_text": Family("content", "content_index", "text"),
-    "response.reasoning_summary_text": Family("summary", "summary_index", "text", True),
-    "response.function_call_arguments": Family("", "", "arguments"),
-    "response.mcp_call_arguments": Family("", "", "arguments"),
-    "response.custom_tool_call_input": Family("", "", "input"),
-    "response.code_interpreter_call_code": Family("", "", "code"),
-}
+_UNFINISHED = frozenset({"in_progress", "queued", "searching", "interpreting"})
+"""Not `generating`: OpenAI leaves it in images that are done."""
 
 _PARTS = {"response.content_part": "content", "response.reasoning_summary_part": "summary"}
 _INDEX = {"content": "content_index", "summary": "summary_index"}
@@ -88,8 +71,8 @@ class Text:
 class Part:
     """One element of the content or the summary of an item."""
 
-    def __init__(self, pos: int, *, is_announced: bool) -> None:
-        self.pos, self.is_announced, self.is_closed = pos, is_announced, False
+    def __init__(self, pos: int, type: str | None = None, *, is_announced: bool) -> None:
+        self.pos, self.type, self.is_announced, self.is_closed = pos, type, is_announced, False
 
 
 class Item:
@@ -99,6 +82,7 @@ class Item:
         self.index, self.pos, self.is_announced = index, pos, is_announced
         self.type = _text(json.get("type")) or "item"
         self.id = _text(json.get("id"))
+        self.added = json
         self.done: Json | None = None
         self.done_pos: int | None = None
         self.has_places = True  # whether its parts are numbered so that one can tell which is which
@@ -138,9 +122,24 @@ class Walk:
         if item.done is not None:
             self._hit("RS033", each.pos, f"{each.type} again, output_index {item.index}")
             return
-        item.done, item.done_pos, now = json, each.pos, _text(json.get("id"))
-        if item.is_announced and now != item.id:
-            self._hit("RS025", each.pos, f"{item.type} {item.index}: {now}, first {item.id}")
+        item.done, item.done_pos = json, each.pos
+        if item.is_announced:
+            self._identity(each.pos, item, json)
+        if _text(json.get("status")) in _UNFINISHED:
+            self._hit("RS048", each.pos, f"{item.type} {item.index}: {json['status']}")
+
+    def _identity(self, pos: int, item: Item, done: Json) -> None:
+        """Whether an item is done as it was added: by its id (if it had none, that of its events), type and call."""
+        added_id, now, is_nameless = _text(item.added.get("id")), _text(done.get("id")), item.type in NAMELESS
+        if (now != item.id or now != added_id) and not (added_id is None and is_nameless and item.id in (None, now)):
+            self._hit("RS025", pos, f"{item.type} {item.index}: {now}, first {added_id}")
+        elif now is None and not is_nameless:
+            self._hit("RS028", pos, f"{item.type} {item.index}")
+        was, now_called = item.added.get("call_id"), done.get("call_id")
+        if not is_nameless and (was is None) != (now_called is None):
+            self._hit("RS029", pos, f"call_id of {item.type} {item.index}: {now_called}, first {was}")
+        for field, before, after in changes(item.added, done):
+            self._hit("RS029", pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
     def on_event(self, each: Said) -> None:
         self._of_item(each)
@@ -152,7 +151,9 @@ class Walk:
         if (of, number) in item.parts or number != count:
             item.has_places = False
             self._hit("RS039", each.pos, f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next")
-        item.parts.setdefault((of, number), Part(each.pos, is_announced=True))
+        item.parts.setdefault(
+            (of, number), Part(each.pos, _text(_object(each.payload.get("part")).get("type")), is_announced=True)
+        )
 
     def on_part_done(self, each: Said) -> None:
         of = _PARTS[each.type.removesuffix(".done")]
@@ -177,6 +178,7 @@ class Walk:
     def _text(self, each: Said, step: str) -> tuple[Item, Text]:
         name = each.type.removesuffix(step)
         family, item = FAMILIES[name], self._of_item(each)
+        self._fit(each, item, family)
         number = _number(each.payload, family.number) if family.number else 0
         if family.needs_part:
             self._in_part(each, item, family, number)
@@ -185,12 +187,21 @@ class Walk:
             text = item.texts[name, number] = Text(each.pos, family, number)
         return item, text
 
+    def _fit(self, each: Said, item: Item, family: Family) -> None:
+        """Whether a text is of the type of its item, and of its part."""
+        part = item.parts.get((family.of, _number(each.payload, family.number) if family.number else 0))
+        if item.type not in ("item", family.item):
+            self._hit("RS049", each.pos, f"{each.type} of {item.type} {item.index}")
+        elif part is not None and part.type not in (None, family.part) and not part.is_closed:
+            self._hit("RS049", each.pos, f"{each.type} in a part of type {part.type}")
+
     def _in_part(self, each: Said, item: Item, family: Family, number: int) -> None:
         part = item.parts.get((family.of, number))
         if part is None:
             item.parts[family.of, number] = Part(each.pos, is_announced=False)
             if item.is_announced and item.done is None:
-                self._hit("RS035", each.pos, f"{each.type}, {family.number} {number} of {item.type} {item.index}")
+                rule = "RS035" if family.part == "output_text" else "RS054"
+                self._hit(rule, each.pos, f"{each.type}, {family.number} {number} of {item.type} {item.index}")
         elif part.is_closed and item.done is None:
             self._hit("RS038", each.pos, f"{each.type} after its part was done")
 
@@ -243,6 +254,14 @@ def walk(stream: Stream) -> Walk:
     if found is None:
         found = stream.memo["responses walk"] = Walk(stream)
     return found
+
+
+def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
+    """What an item is called, where two events say it otherwise."""
+    for field in ("type", "call_id", "name"):
+        was, now = _text(before.get(field)), _text(after.get(field))
+        if was is not None and now is not None and was != now:
+            yield field, was, now
 
 
 def _object(value: Any) -> Json:

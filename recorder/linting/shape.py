@@ -1,0 +1,151 @@
+"""The shapes of JSON that an API declares, and where a value departs from them.
+
+Shapes are written as text, one after another; a line that begins with a space continues the one before:
+
+    part.output_text: text!:text annotations!:[annotation] logprobs:[logprob]
+
+This is the shape of a `part` (a family) whose `type` is `output_text`. `[kind]` is an array of that kind, `{kind}` an
+object whose fields are all of it. `!` is a field that must be there and not be null; any other may be missing or null.
+Fields that nobody declared are not judged, and neither is an object whose `type` its family does not know: APIs grow.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+
+class Misfit(NamedTuple):
+    """A value that is not of the kind that its place has."""
+
+    path: str  # `output[0].content`; empty: the value itself
+    wanted: str
+    value: Any  # None, if it is missing or null
+
+
+class Field(NamedTuple):
+    """What an object may have under a name."""
+
+    is_required: bool
+    kinds: tuple[str, ...]  # it is of one of these: plain, the name of a shape or a family, `[kind]`, `{kind}`
+
+
+Shape = Mapping[str, Field]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return _is_number(value) and value == value // 1
+
+
+def _is_base64(value: Any) -> bool:
+    """As pydantic reads it, in either alphabet."""
+    if not isinstance(value, str):
+        return False
+    try:
+        said = value.replace("-", "+").replace("_", "/")
+        b64decode(said + "=" * (-len(said) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _is_numeric(value: Any) -> bool:
+    """A number, or the text of one: how Google's JSON writes what may be larger than a double."""
+    if not isinstance(value, str):
+        return _is_number(value)
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+PLAIN: Mapping[str, Callable[[Any], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "whole": _is_whole,
+    "number": _is_number,
+    "numeric": _is_numeric,
+    "truth": lambda value: isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
+    "base64": _is_base64,
+    "any": lambda value: True,
+}
+
+_CALLED = {
+    "text": "a text",
+    "whole": "a whole number",
+    "number": "a number",
+    "numeric": "a number",
+    "truth": "true or false",
+    "base64": "base64",
+}
+
+
+class Shapes:
+    """All shapes of an API, by name."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Shape]:
+        joined = self._text.strip().replace("\n ", " ")
+        return {name: _shape(fields) for name, _, fields in (line.partition(":") for line in joined.splitlines())}
+
+    @cached_property
+    def families(self) -> Mapping[str, Mapping[str, Shape]]:
+        """The shapes of a family, by the `type` of their objects."""
+        found: dict[str, dict[str, Shape]] = {}
+        for name, shape in self.by_name.items():
+            family, point, type = name.partition(".")
+            if point:
+                found.setdefault(family, {})[type] = shape
+        return found
+
+    def misfits(self, value: Any, *kinds: str, path: str = "") -> Iterable[Misfit]:
+        """Yield where a value departs from the kinds of which it has to be one."""
+        bracket = "[" if isinstance(value, list) else "{" if isinstance(value, dict) else " "
+        inner = next((kind[1:-1] for kind in kinds if kind[0] == bracket), None)
+        names = [kind for kind in kinds if kind in self.by_name or kind in self.families]
+        if inner is not None:
+            for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+                yield from self.misfits(each, inner, path=f"{path}[{key}]")
+        elif isinstance(value, dict) and names:
+            yield from self._object(value, names[0], path)
+        elif not any(kind in PLAIN and PLAIN[kind](value) for kind in kinds):
+            yield Misfit(path, _called(kinds), value)
+
+    def _object(self, value: Mapping[str, Any], name: str, path: str) -> Iterable[Misfit]:
+        of_family, type = self.families.get(name), value.get("type")
+        if of_family is not None and not isinstance(type, str):
+            yield Misfit(_joined(path, "type"), "a text", type)
+            return
+        shape = self.by_name[name] if of_family is None else of_family.get(str(type), {})
+        for field, (is_required, kinds) in shape.items():
+            child = value.get(field)
+            if child is not None:
+                yield from self.misfits(child, *kinds, path=_joined(path, field))
+            elif is_required:
+                yield Misfit(_joined(path, field), _called(kinds), None)
+
+
+def _joined(path: str, field: str) -> str:
+    return f"{path}.{field}" if path else field
+
+
+def _shape(fields: str) -> Shape:
+    said = (field.partition(":") for field in fields.split())
+    return {name.removesuffix("!"): Field(name.endswith("!"), tuple(kinds.split("|"))) for name, _, kinds in said}
+
+
+def _called(kinds: Iterable[str]) -> str:
+    """The kinds as a person says them: `a text`, `an array`, `an object`."""
+    said = ("an array" if kind[0] == "[" else _CALLED.get(kind, "an object") for kind in kinds)
+    return " or ".join(dict.fromkeys(said))
