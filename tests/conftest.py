@@ -17,8 +17,10 @@ from tests import postgres
 from tests.corpus import is_of_the_big_corpus
 from tests.serving import run
 
-# How long an example takes says something of the machine, and of what else runs on it.
-settings.register_profile("recorder", deadline=None)
+# How long an example takes says something of the machine, and of what else runs on it. What fails is printed with what
+# repeats it.
+settings.register_profile("recorder", deadline=None, max_examples=30, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("recorder")
 
 

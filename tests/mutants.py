@@ -150,17 +150,6 @@ MUTANTS: list[Mutant] = [
         r"in_journal\(\) <= synced\(\)",
     ),
     Mutant(
-        "B4: a recovery commits its place in the journal by itself",
-        "recorder/ingest.py",
-        "            if place is not None:\n                self._store.set_offset(self._recorder_id, *place)\n\n"
-        "        self._in_transaction(write)",
-        "        if place is not None:\n"
-        "            self._in_transaction(lambda: self._store.set_offset(self._recorder_id, *place))\n"
-        "        self._in_transaction(write)",
-        "tests/acceptance/test_recovery_killed.py::test_recovery_that_is_killed_at_any_of_its_steps_is_completed_by_the_next",
-        "assert ",
-    ),
-    Mutant(
         "B5: the proxy waits for the database",
         "recorder/journal.py",
         "            written = self._writev(self._fd, buffers)\n            if written != size:",

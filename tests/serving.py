@@ -29,6 +29,7 @@ from sqlalchemy import URL
 
 from recorder.commands import main
 from recorder.location import database_path, is_file
+from tests import forked
 from tests.postgres import conninfo
 
 STARTED_S = 60.0  # to listen, on a machine that has other things to do
@@ -78,9 +79,8 @@ def _is_busy() -> bool:
 
 def run_apart(db: Path | URL, *arguments: object) -> Ran:
     """A command in a process of its own."""
-    command = [*PROGRAM, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, cwd="/", env=_environment(db), timeout=60)
-    return Ran(done.returncode, done.stdout, done.stderr.decode())
+    code, out, err = forked.command(arguments, _environment(db), Path("/"))
+    return Ran(code, out, err.decode())
 
 
 def run_here(db: Path | URL, *arguments: object, cwd: Path = Path("/")) -> Ran:

@@ -277,7 +277,18 @@ def test_every_column_of_every_event_is_held(in_file: Stored) -> None:
                 assert not flip(connection, "events", column, row, 5) or findings(connection), (number, column)
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=".".join)
+_FIRST = {table: column for table, column in reversed(_PROJECTED)}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        pytest.param(
+            each, id=".".join(each), marks=[pytest.mark.slow] if _FIRST.get(each[0], each[1]) != each[1] else []
+        )
+        for each in CELLS
+    ],
+)
 def test_every_column_is_held_on_every_engine(stored: Stored, cell: tuple[str, str]) -> None:
     with changed(stored) as connection:
         rows = of_ended(connection, cell[0], stored.ended)
