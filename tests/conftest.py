@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +25,14 @@ from tests.serving import run
 settings.register_profile("recorder", deadline=None, max_examples=30, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("recorder")
+
+
+@pytest.fixture
+def seed() -> int:
+    """Another one each time; that of a failure is in what the failure prints, and may be given to repeat it."""
+    chosen = int(os.environ.get("RECORDER_SEED", random.randrange(2**32)))
+    sys.stdout.write(f"RECORDER_SEED={chosen}\n")
+    return chosen
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

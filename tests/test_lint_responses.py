@@ -381,9 +381,9 @@ def test_a_long_stream_is_judged_in_seconds() -> None:
     long = GOOD.edited(13, set_to(text=words)).edited(14, said("part", "text", words)).edited(15, said("item", whole))
     long = long.edited(COMPLETED, of_response(output=[THOUGHT, whole, CALL])).without(11, 12).put(11, *deltas)
     exchange, events = recorded(long.numbered())
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert lint(exchange, events) == []
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 10
 
 
 def test_a_character_may_come_in_two_halves() -> None:
