@@ -237,7 +237,6 @@ MUTANTS: list[Mutant] = [
         "if due and event.hash is None:",
         "tests/test_verify.py::test_every_column_of_every_event_is_held",
         "assert ",
-        is_quick=True,
     ),
     # -- C. Event store and projections
     Mutant(
@@ -331,7 +330,6 @@ MUTANTS: list[Mutant] = [
         "elif self._started:",
         "tests/test_proxy_endings.py::test_upstream_breaks",
         "response.ending",
-        is_quick=True,
     ),
     Mutant(
         "D3: Retry-After is taken for a header of one connection",
