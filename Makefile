@@ -27,8 +27,9 @@ test: $(VENV)/.dev  ## the tests, a few minutes
 	$(BIN)/python -m pytest -q -m 'timed and not slow' tests/acceptance tests/test_commands.py \
 		tests/test_replay_sockets.py tests/test_replay_transport.py tests/test_show.py tests/test_sse.py
 
-test-slow: $(VENV)/.dev  ## crash loops and the whole corpus, many minutes
+test-slow: $(VENV)/.dev  ## crash loops, mutants, the whole corpus, many minutes
 	$(BIN)/python -m pytest -m slow --timeout 1800
+	$(BIN)/python -m pytest -q -m 'hypothesis and not slow' --hypothesis-profile thorough --timeout 1800
 
 check: $(VENV)/.dev  ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .

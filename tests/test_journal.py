@@ -142,6 +142,45 @@ def test_a_chunk_over_the_bound_becomes_one_counted_gap(tmp_path: Path) -> None:
     assert told[-1][1] == Mark.END
 
 
+class Sparse:
+    """A disk of any size that stores nothing: files get longer, and have holes for bytes."""
+
+    def __init__(self, free_bytes: int) -> None:
+        self._free_bytes = free_bytes
+
+    def writev(self, fd: int, buffers: list[bytes]) -> int:
+        size = sum(map(len, buffers))
+        os.ftruncate(fd, os.fstat(fd).st_size + size)
+        self._free_bytes -= size
+        return size
+
+    def statvfs(self, path: object) -> os.statvfs_result:
+        pages = self._free_bytes // 4096
+        return os.statvfs_result((4096, 4096, 10 * pages, pages, pages, 100, 100, 100, 0, 255))
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "bound_bytes"),
+    [(2**40, 2**30), (100 * 2**20, 10 * 2**20)],
+    ids=["a gigabyte of a large disk", "a tenth of a small one"],
+)
+def test_a_journal_takes_a_gigabyte_or_a_tenth_of_the_free_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, bound_bytes: int
+) -> None:
+    """The rest is counted. Not more than a segment stands over the bound: only whole ones can be deleted."""
+    disk = Sparse(free_bytes)
+    monkeypatch.setattr(os, "statvfs", disk.statvfs)
+    journal = Journal(tmp_path, "r", writev=disk.writev)
+    exchange, chunk = journal.exchange(), bytes(2**20)
+    for number in range(bound_bytes * 5 // 4 // len(chunk)):
+        exchange.write(Mark.CHUNK, number, chunk)
+    is_full, directory = journal.full, journal.directory
+    journal.close()
+    taken = sum(path.stat().st_size for path in directory.iterdir())
+    assert is_full
+    assert 0.9 * bound_bytes < taken < 1.1 * bound_bytes, f"{taken:,} bytes"
+
+
 def test_recording_goes_on_after_the_gap_when_segments_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

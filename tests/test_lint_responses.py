@@ -431,7 +431,7 @@ def test_a_long_stream_is_judged_in_seconds() -> None:
     exchange, events = recorded(long.numbered())
     begun = time.process_time()
     assert lint(exchange, events) == []
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 10
 
 
 def test_a_character_may_come_in_two_halves() -> None:

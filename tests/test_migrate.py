@@ -168,7 +168,9 @@ with migrate.opened(database_url(sys.argv[1])) as connection:
     make_log(tmp_path / "log.db")
 
 
-@pytest.mark.parametrize("how", ["-x", "RECORDER_DB", "default"])
+@pytest.mark.parametrize(
+    "how", ["-x", *(pytest.param(each, marks=pytest.mark.slow) for each in ("RECORDER_DB", "default"))]
+)
 def test_alembic_works_from_a_checkout_and_is_quiet(tmp_path: Path, how: str) -> None:
     path = tmp_path / "recorder" / "recorder.db"
     options = ["-x", f"db={path}"] if how == "-x" else []

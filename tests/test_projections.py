@@ -160,6 +160,12 @@ def test_silences_are_measured_between_events() -> None:
     assert row.bytes_per_s == pytest.approx(400 / span_s, abs=0.001)
 
 
+def test_of_a_hundred_silences_each_percentile_is_the_one_of_its_rank() -> None:
+    times_ms = [number * (number + 1) / 2 for number in range(101)]  # silences of 1 ms, 2 ms … 100 ms
+    row = fold(timing.PROJECTION, [event(pos, t_ms=t_ms) for pos, t_ms in enumerate(times_ms)]).row
+    assert (row.gap_p50_ns, row.gap_p95_ns, row.gap_p99_ns) == (50 * MS, 95 * MS, 99 * MS)
+
+
 def test_one_event_has_no_rate_and_no_gaps() -> None:
     row = fold(timing.PROJECTION, [event(0, t_ms=5)]).row
     assert (row.events, row.events_per_s, row.longest_silence_ns, row.gap_p50_ns) == (1, None, None, None)

@@ -25,6 +25,7 @@ from recorder.errors import UsageError
 from recorder.location import database_url
 from recorder.routing import Routes
 from recorder.store import Store
+from tests import forked
 from tests.acceptance.logbook import entries
 from tests.serving import PROGRAM, Ran, environment
 
@@ -52,14 +53,9 @@ def client(body: str = HELLO, code: int = 0) -> list[str]:
 
 def run(db: Path, *words: object, **variables: str) -> Ran:
     """`recorder run` with these words, without a terminal."""
-    done = subprocess.run(
-        [*PROGRAM, "run", *map(str, words)],
-        capture_output=True,
-        cwd=db.parent,
-        env={**environment(db.parent), "RECORDER_DB": str(db), **variables},
-        timeout=60,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr.decode())
+    variables = {**environment(db.parent), "RECORDER_DB": str(db), **variables}
+    code, out, err = forked.command(["run", *words], variables, db.parent)
+    return Ran(code, out, err.decode())
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ async def test_streams_that_do_not_end_are_ended_after_the_grace() -> None:
         await eventually(lambda: app.open == 1)
         started = time.monotonic()
         await server.stop(0.2)
-        assert 0.2 <= time.monotonic() - started < 1
+        assert 0.2 <= time.monotonic() - started < 30
         response = await client.response()
     assert (response.body, response.ending) == (b"begun", "closed")
 
@@ -123,7 +123,7 @@ async def test_an_idle_connection_does_not_hold_up_the_end() -> None:
     async with await RawClient.connect(server.port) as idle, await RawClient.connect(server.port) as used:
         await used.send(get())
         await used.response()
-        await asyncio.wait_for(server.stop(5), 1)
+        await asyncio.wait_for(server.stop(120), 30)
         assert await idle.read() == b""
 
 
@@ -141,7 +141,7 @@ def test_the_first_signal_waits_for_streams_and_the_second_does_not(number: sign
                     on_ready=ready.put_nowait,
                     on_stop=lambda streams: None,
                     on_drain=app.drain,
-                    grace_s=0.5,
+                    grace_s=0.5 if signals == 1 else 120,
                 )
             )
             async with await RawClient.connect(await ready.get()) as client:
@@ -155,7 +155,7 @@ def test_the_first_signal_waits_for_streams_and_the_second_does_not(number: sign
                 return time.monotonic() - started
 
     took = run(scenario())
-    assert took >= 0.5 if signals == 1 else took < 0.4
+    assert took >= 0.5 if signals == 1 else took < 30
 
 
 def test_importing_the_package_loads_none_of_this() -> None:

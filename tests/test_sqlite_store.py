@@ -63,7 +63,7 @@ def test_a_database_locked_by_another_program_is_busy_and_then_works(store: Stor
         start = time.monotonic()
         with pytest.raises(StoreBusyError, match="is locked by another program; try again later"):
             add(store, events)
-        assert 0.05 <= time.monotonic() - start < 2
+        assert 0.05 <= time.monotonic() - start < 30
     add(store, events)
     assert stored(store) == events
 
@@ -163,6 +163,40 @@ def test_a_reader_in_a_transaction_stops_neither_the_writer_nor_for_good_the_che
         reader.execute("COMMIT")
         store.checkpoint()
         assert wal_bytes(store) == 0
+
+
+def test_a_checkpoint_that_a_reader_was_in_the_way_of_is_made_within_a_minute(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if nothing more is written: an idle ingester calls `tidy` all the time. The clock does the waiting here."""
+    events, began_s, passed_s = megabytes(begin(store), 20), time.monotonic(), 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: began_s + passed_s)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM events").fetchone()
+        for start in range(0, len(events), 8):
+            add(store, events[start : start + 8])
+        passed_s += 86400
+        store.tidy()
+        assert wal_bytes(store) > WAL_BYTES
+    while wal_bytes(store) > 0 and passed_s < 86400 + 60:
+        passed_s += 1
+        store.tidy()
+    assert wal_bytes(store) == 0
+
+
+def test_what_is_deleted_is_overwritten_where_it_stood(store: Store) -> None:
+    """Without being swept: what a rebuild or a purge deletes is no longer in the file."""
+    canary = b"canary" * 20
+    with store.transaction():
+        driver(store).execute("CREATE TABLE small (secret BLOB)")
+        driver(store).executemany("INSERT INTO small VALUES (?)", [(canary + b"%d" % n,) for n in range(100)])
+    store.checkpoint()
+    assert canary in store.path.read_bytes()
+    with store.transaction():
+        driver(store).execute("DELETE FROM small")
+    store.checkpoint()
+    assert canary not in store.path.read_bytes()
 
 
 def test_closing_empties_the_wal_and_lets_go_of_everything(store: Store) -> None:

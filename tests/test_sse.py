@@ -85,6 +85,14 @@ def test_chunking_does_not_matter(stream: tuple[bytes, list[bytes]]) -> None:
     assert split(chunks) == split([data]) == split(bytewise(data))
 
 
+@given(cut_streams())
+def test_a_block_leaves_with_its_last_byte(stream: tuple[bytes, list[bytes]]) -> None:
+    """And not when more has come: the time that it is given is the one of that byte."""
+    data, chunks = stream
+    whole, cut = Splitter(), Splitter()
+    assert [piece for chunk in chunks for piece in cut.feed(chunk)] == whole.feed(data)
+
+
 @given(streams)
 def test_events_are_those_of_the_standard(data: bytes) -> None:
     assert events(split([data])) == whatwg(data)

@@ -244,6 +244,6 @@ def test_the_search_for_a_response_is_bounded(store: Store) -> None:
             store.add_exchange(exchange)
         kinds: list[Kind] = ["request", "response"]
         store.append([event for exchange in exchanges for event in make_events(exchange, [bytes(300)] * 10, kinds)])
-        start = time.perf_counter()
+        start = time.process_time()
         assert store.session_of_response("resp_old") is None
-        assert time.perf_counter() - start < 1
+        assert time.process_time() - start < 5

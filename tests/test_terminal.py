@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from recorder.commands.sessions import _COLUMNS as SESSIONS
 from recorder.commands.table import Column, fitted
 from recorder.rebuild import rebuild
 from recorder.store import Store
+from tests import forked
 from tests.test_commands import FRAMES, HOSTILE, Recorded, run
 
 
@@ -41,15 +43,14 @@ def on_terminal(columns: int, *arguments: object) -> list[str]:
     """The lines that a command writes to a terminal of that width, without their attributes."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    command = [sys.executable, "-m", "recorder", *map(str, arguments)]
     environment = {"PATH": "/usr/bin:/bin", "TERM": "xterm"}
-    with subprocess.Popen(command, stdout=slave, stderr=subprocess.PIPE, env=environment, cwd="/") as process:
-        os.close(slave)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(forked.command, arguments, environment, Path("/"), os.ttyname(slave))
+        running.add_done_callback(lambda _: os.close(slave))
         shown = b""
         while data := _read(master):
             shown += data
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
+    assert running.result().err == b""
     os.close(master)
     return re.sub(r"\x1b\[\d+m", "", shown.decode()).splitlines()
 
@@ -120,10 +121,17 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
         *("replay latest --speed max", "replay latest --speed max --format jsonl", "env openai", "db path"),
     ],
 )
-@pytest.mark.parametrize("nowhere", ["> /dev/full", ">&-"])
-def test_a_stdout_that_takes_nothing_is_one_sentence(recorded: Recorded, command: str, nowhere: str) -> None:
+def test_a_stdout_that_takes_nothing_is_one_sentence(recorded: Recorded, command: str) -> None:
+    variables = {"PATH": "/usr/bin:/bin", "RECORDER_DB": str(recorded.path)}
+    done = forked.command(shlex.split(command), variables, Path("/"), stdout="/dev/full")
+    assert done.code == 1
+    assert re.fullmatch(r"Error: stdout cannot be written: .*\.\n", done.err.decode()), done.err
+
+
+@pytest.mark.parametrize("command", ["--help", pytest.param("sessions", marks=pytest.mark.slow), "events latest"])
+def test_a_stdout_that_is_closed_is_one_sentence(recorded: Recorded, command: str) -> None:
     database = f"RECORDER_DB={shlex.quote(str(recorded.path))}"
-    done = shell(f"{database} {sys.executable} -m recorder {command} {nowhere}")
+    done = shell(f"{database} {sys.executable} -m recorder {command} >&-")
     assert done.returncode == 1
     assert re.fullmatch(r"Error: stdout cannot be written: .*\.\n", done.stderr), done.stderr
 

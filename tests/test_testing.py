@@ -123,7 +123,9 @@ async def test_a_replay_yields_the_events_that_the_socket_did(api: str, library:
 
 
 @each_client
-@pytest.mark.parametrize("cut", range(1, 150, 13))
+@pytest.mark.parametrize(
+    "cut", [pytest.param(cut, marks=[] if cut in (1, 14, 92) else [pytest.mark.slow]) for cut in range(1, 150, 13)]
+)
 async def test_any_chunking_yields_the_same_events(api: str, library: Any, cut: int) -> None:
     body = b"".join(STREAMS[api])
     cuts = range(cut, len(body), cut)
@@ -197,9 +199,19 @@ FAILURES: dict[str, Failing] = {
 }
 
 
+HOW_FAILED = [
+    pytest.param(
+        *(failure, asynchronous),
+        id=f"{failure}-{'async' if asynchronous else 'sync'}",
+        marks=[] if asynchronous == bool(number % 2) else [pytest.mark.slow],
+    )
+    for number, failure in enumerate(FAILURES)
+    for asynchronous in (False, True)
+]
+
+
 @each_client
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize(("failure", "asynchronous"), HOW_FAILED)
 async def test_a_replayed_failure_is_the_one_that_was_seen_live(
     failure: str, api: str, library: Any, asynchronous: bool
 ) -> None:

@@ -80,15 +80,15 @@ def assert_it_verifies(db: Path, report: history.Report) -> None:
     assert list(Path(f"{db}.journal").iterdir()) == []
 
 
-async def test_what_a_client_had_survives_a_kill(tmp_path: Path) -> None:
+async def test_what_a_client_had_survives_a_kill(tmp_path: Path, seed: int) -> None:
     """B1, a sample."""
-    assert_nothing_is_lost(await kill(tmp_path / "recorder.db", 2, seed=random.randrange(2**32)))
+    assert_nothing_is_lost(await kill(tmp_path / "recorder.db", 2, seed))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-async def test_what_a_client_had_survives_200_kills(tmp_path: Path) -> None:
+async def test_what_a_client_had_survives_200_kills(tmp_path: Path, seed: int) -> None:
     """B1."""
-    report = await kill(tmp_path / "recorder.db", 200, seed=random.randrange(2**32))
+    report = await kill(tmp_path / "recorder.db", 200, seed)
     assert_nothing_is_lost(report)
     assert_it_verifies(tmp_path / "recorder.db", report)

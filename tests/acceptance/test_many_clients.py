@@ -59,12 +59,12 @@ def _leaving(dice: random.Random) -> Behaviour:
     return dice.choice((LeaveAfter(size), ResetAfter(size)))
 
 
-async def leave(db: Path, count: int, normal: int) -> tuple[int, int, list[Received], history.Report]:
+async def leave(db: Path, count: int, normal: int, seed: int) -> tuple[int, int, list[Received], history.Report]:
     """Clients that leave, each with a connection of its own, then some that stay.
 
     Returns the descriptors of the recorder at rest before and after, what the last ones got, and what the log lacks.
     """
-    dice, received = random.Random(), list[Received]()
+    dice, received = random.Random(seed), list[Received]()
     async with Upstream(script_of) as upstream:
         with serving(db, *everywhere(upstream.base)) as serve:
             await ask(serve.port, "first", LeaveAfter(1))
@@ -102,9 +102,9 @@ def assert_nothing_is_left(before: int, after: int, stayed: list[Received], repo
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @on_uvloop
-async def test_after_10000_clients_that_left_100_succeed_and_nothing_is_open(tmp_path: Path) -> None:
+async def test_after_10000_clients_that_left_100_succeed_and_nothing_is_open(tmp_path: Path, seed: int) -> None:
     """D7; `test_proxy_endings` has a smaller one."""
-    assert_nothing_is_left(*await leave(tmp_path / "recorder.db", 10_000, 100))
+    assert_nothing_is_left(*await leave(tmp_path / "recorder.db", 10_000, 100, seed))
 
 
 @pytest.mark.slow

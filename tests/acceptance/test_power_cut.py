@@ -316,23 +316,23 @@ def cut_power(ram: Path, count: int, seed: int, follow: Follow = in_mode_journal
     return findings
 
 
-def test_what_was_acknowledged_survives_a_power_cut(ram: Path) -> None:
+def test_what_was_acknowledged_survives_a_power_cut(ram: Path, seed: int) -> None:
     """B3, a sample."""
-    found = cut_power(ram, 50, seed=random.randrange(2**32))
+    found = cut_power(ram, 50, seed=seed)
     assert (found.images, found.counted[LOST], found.counted[CORRUPT], found.counted[TORN]) == (50, 0, 0, 0)
 
 
 @pytest.mark.slow
-def test_a_power_cut_loses_nothing_acknowledged_and_recovery_completes_the_log(ram: Path) -> None:
+def test_a_power_cut_loses_nothing_acknowledged_and_recovery_completes_the_log(ram: Path, seed: int) -> None:
     """B3: no commit lost, no file corrupt; what the journal still has is told, all else is marked, all is ended."""
-    found = cut_power(ram, IMAGES, seed=random.randrange(2**32))
+    found = cut_power(ram, IMAGES, seed=seed)
     assert (found.images, found.counted) == (IMAGES, {}), found.examples
 
 
 @pytest.mark.slow
-def test_in_mode_strict_a_power_cut_loses_nothing_that_a_client_has_seen(ram: Path) -> None:
+def test_in_mode_strict_a_power_cut_loses_nothing_that_a_client_has_seen(ram: Path, seed: int) -> None:
     """B3, durability `strict`: `DurableTransport` and `Journal.sync`."""
-    found = cut_power(ram, IMAGES, seed=random.randrange(2**32), follow=in_mode_strict)
+    found = cut_power(ram, IMAGES, seed=seed, follow=in_mode_strict)
     assert (found.images, found.counted) == (IMAGES, {}), found.examples
 
 

@@ -10,9 +10,12 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.corpus import ROOT
 from tests.serving import environment
@@ -33,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment with the wheel, and the libraries of this one, but not the checkout."""
+    """The `bin` of an environment with the wheel, and of the libraries of this one those that it asks for."""
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=False, symlinks=True)
     scheme = "nt_venv" if os.name == "nt" else "posix_venv"
@@ -51,9 +54,30 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--no-index",
     ]
     subprocess.run([*pip, "--disable-pip-version-check", str(wheel)], check=True)
-    # After the wheel in the path, and a path only: what is editable here stays here.
-    (target / "libraries.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    for each in needed():
+        for top in {file.parts[0] for file in metadata.files(each) or [] if file.parts[0] not in ("..", "__pycache__")}:
+            _link(Path(str(metadata.distribution(each).locate_file(top))), target / top)
     return bin
+
+
+def needed() -> set[str]:
+    """The distributions that the wheel asks for, and those that they ask for: nothing of its extras, nothing else."""
+    wanted, seen = [("sse-recorder", "")], set[tuple[str, str]]()
+    while wanted:
+        name, extra = wanted.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        for requirement in map(Requirement, metadata.requires(name) or []):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                wanted += [(canonicalize_name(requirement.name), each) for each in ("", *requirement.extras)]
+    return {name for name, _ in seen} - {"sse-recorder"}
+
+
+def _link(there: Path, here: Path) -> None:
+    """A package of several distributions has a folder for each of its parts."""
+    if not here.exists():
+        here.symlink_to(there)
 
 
 def run(bin: Path, home: Path, *command: object) -> subprocess.CompletedProcess[bytes]:
@@ -67,6 +91,12 @@ def test_the_wheel_carries_the_program_its_migrations_and_nothing_else(wheel: Pa
     migrations = {str(path.relative_to(ROOT)) for path in (ROOT / "migrations").rglob("*.py")}
     assert {f"recorder/{name}" for name in migrations} <= set(names)
     assert not [name for name in names if "__pycache__" in name]
+
+
+@pytest.mark.parametrize("library", ["pytest", "openai", "psycopg", "hypothesis", "tests", "pip"])
+def test_nothing_is_there_that_the_wheel_does_not_ask_for(installed: Path, tmp_path: Path, library: str) -> None:
+    asked = run(installed, tmp_path, installed / "python", "-c", f"import {library}")
+    assert f"No module named '{library}'".encode() in asked.stderr
 
 
 def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:

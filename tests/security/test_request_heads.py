@@ -173,7 +173,7 @@ async def test_a_head_has_its_time_however_many_bytes_still_come(tmp_path: Path,
             began = time.monotonic()
             drip = tasks.create_task(_drip(client.send, start))
             assert await rest(client) == b""
-            assert 0.15 < time.monotonic() - began < 2
+            assert 0.15 < time.monotonic() - began < 30
             drip.cancel()
         assert upstream.connections == 0
 

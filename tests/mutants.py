@@ -1,0 +1,548 @@
+"""The product, broken on purpose in one place after another: for each place there is a test that must notice.
+
+    python -m tests.mutants            # all of them, ten minutes
+    python -m tests.mutants B7 strict  # those whose name has one of these words in it
+
+A mutant is a line of the table: a text of a file, what stands there instead, and the test that must go red, for the
+reason that is given. It must fail as a claim that does not hold: a program that cannot be imported, a fixture that
+raises or a time-out prove nothing. `tests/test_mutants.py` runs them: a few in `make test`, all in `make test-slow`.
+
+The tree is copied for it, and the tests run with an interpreter of their own, to which only the copy is `recorder`,
+also in the processes that they start.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("recorder", "migrations", "tests", "docs", "cli.py", "alembic.ini", "pyproject.toml", "README.md")
+LIMIT_S = 240.0  # of a test, broken or not
+
+_CLAIMS = re.compile(r"AssertionError|assert |Failed: (?!Timeout)")  # what the message of a failed claim begins with
+
+
+class Mutant(NamedTuple):
+    """One place that is broken. `name` begins with the promise of docs/guarantees.md that is, if it is one of those."""
+
+    name: str
+    file: str
+    old: str  # stands once in the file
+    new: str
+    test: str
+    reason: str  # stands in what the failed test says: its last line of ours, or the comparison
+    is_quick: bool = False  # seconds, and the promise is one against loss: a part of `make test`
+
+
+class Broken(NamedTuple):
+    """A test that failed, of those that ran."""
+
+    claim: bool  # whether it was a claim that did not hold
+    message: str
+    report: str
+
+
+MUTANTS: list[Mutant] = [
+    # -- A. Fidelity
+    Mutant(
+        "A1: of headers with one name the last is passed on",
+        "recorder/incoming.py",
+        '*[b"%b: %b\\r\\n" % header for header in headers]]',
+        '*[b"%b: %b\\r\\n" % header for header in dict(headers).items()]]',
+        "tests/test_proxy.py::test_status_reason_and_headers_keep_value_order_and_repeats",
+        "assert ",
+    ),
+    Mutant(
+        "A2: the digest of a coded body is that of its wire",
+        "recorder/capture.py",
+        "(self._wire if self._decoder.coding is None else self._body).hexdigest()",
+        "self._wire.hexdigest()",
+        "tests/test_capture.py::test_a_coded_body_is_recorded_decoded",
+        "sha256",
+    ),
+    Mutant(
+        "A3: a blank line across two reads is seen at the end only",
+        "recorder/sse.py",
+        "scan = max(0, len(self._held) - _LONGEST_BLANK_LINE + 1)",
+        "scan = len(self._held)",
+        "tests/test_sse.py::test_a_block_leaves_with_its_last_byte",
+        "whole.feed",
+    ),
+    Mutant(
+        "A4: all spaces around a value are cut off, not the first",
+        "recorder/sse.py",
+        'value = value.removeprefix(b" ")',
+        "value = value.strip()",
+        "tests/test_sse.py::test_events_are_those_of_the_standard",
+        "assert ",
+    ),
+    Mutant(
+        "A5: NULs are cut out of what is recorded",
+        "recorder/sse.py",
+        "raw = bytes(data[start:end])",
+        'raw = bytes(data[start:end]).replace(b"\\0", b"")',
+        "tests/security/test_odd_streams.py::test_what_was_recorded_comes_out_as_it_came_in",
+        "assert b'data: ",
+    ),
+    Mutant(
+        "A7: what cannot be decoded is not kept",
+        "recorder/capture.py",
+        "self._keep(error.rest, events)",
+        "pass",
+        "tests/test_capture.py::test_what_cannot_be_decoded_is_kept_as_it_was_sent_and_flagged",
+        "assert ",
+    ),
+    Mutant(
+        "A8: events are timed by the wall clock",
+        "recorder/transports/recording.py",
+        "clock_ns: Callable[[], int] = time.monotonic_ns",
+        "clock_ns: Callable[[], int] = time.time_ns",
+        "tests/security/test_odd_streams.py::test_times_are_those_of_the_clock_that_nobody_can_set",
+        "before_ns, \\*times, after_ns",
+    ),
+    # -- B. Durability
+    Mutant(
+        "B1: the journal is written late",
+        "recorder/journal.py",
+        "            written = self._writev(self._fd, buffers)\n            if written != size:",
+        "            self._late = getattr(self, '_late', []) + buffers\n"
+        "            written = size\n"
+        "            if sum(map(len, self._late)) > 65536:\n"
+        "                self._writev(self._fd, self._late)\n"
+        "                self._late = []\n"
+        "            if written != size:",
+        "tests/acceptance/test_crash.py::test_what_a_client_had_survives_a_kill",
+        r"the log has|report.findings == \[\]",
+    ),
+    Mutant(
+        "B2: open streams end as if their clients had left",
+        "recorder/proxy.py",
+        'request.extensions["outcome"] = "recorder_shutdown"',
+        'request.extensions["outcome"] = "client_disconnect"',
+        "tests/acceptance/test_stopping.py::test_a_signal_ends_streams_after_their_grace",
+        "recorder_shutdown",
+    ),
+    Mutant(
+        "B3: commits do not wait for the disk",
+        "recorder/sqlite.py",
+        '"synchronous": 2,',
+        '"synchronous": 1,',
+        "tests/acceptance/test_power_cut.py::test_what_was_acknowledged_survives_a_power_cut",
+        "assert ",
+    ),
+    Mutant(
+        "B3: --durability strict is wired as journal",
+        "recorder/commands/recording.py",
+        'if durability == "strict":',
+        'if durability == "never":',
+        "tests/test_durable.py::test_serve_syncs_what_it_hands_on_if_it_is_told_to[strict]",
+        r"in_journal\(\) <= synced\(\)",
+    ),
+    Mutant(
+        "B5: the proxy waits for the database",
+        "recorder/journal.py",
+        "            written = self._writev(self._fd, buffers)\n            if written != size:",
+        "            import sqlite3\n"
+        "            db = sqlite3.connect(str(self.directory.parent).removesuffix('.journal'), timeout=60)\n"
+        "            db.execute('BEGIN IMMEDIATE')\n"
+        "            db.close()\n"
+        "            written = self._writev(self._fd, buffers)\n"
+        "            if written != size:",
+        "tests/acceptance/test_store_trouble.py::test_no_chunk_is_late_because_the_database_is_locked[transaction-2]",
+        "ms later than without a recorder",
+    ),
+    Mutant(
+        "B6: what a disk refuses is dropped",
+        "recorder/tape.py",
+        "last.add(t_ns, payload)",
+        "pass",
+        "tests/acceptance/test_io_faults.py::test_a_disk_that_refuses_some_calls_makes_no_hole",
+        "assert ",
+    ),
+    Mutant(
+        "B7: what does not fit is dropped",
+        "recorder/tape.py",
+        "last.add(t_ns, payload)",
+        "pass",
+        "tests/acceptance/test_overflow.py::test_what_does_not_fit_into_the_journal_is_counted_and_said",
+        r"report.findings == \[\]",
+        is_quick=True,
+    ),
+    Mutant(
+        "B7: a journal takes all of the disk",
+        "recorder/journal.py",
+        "FREE_SHARE = 0.10",
+        "FREE_SHARE = 1.0",
+        "tests/test_journal.py::test_a_journal_takes_a_gigabyte_or_a_tenth_of_the_free_disk",
+        "assert is_full",
+    ),
+    Mutant(
+        "B7: a journal has no bound",
+        "recorder/journal.py",
+        "LIMIT_BYTES = 2**30",
+        "LIMIT_BYTES = 2**40",
+        "tests/test_journal.py::test_a_journal_takes_a_gigabyte_or_a_tenth_of_the_free_disk",
+        "assert is_full",
+    ),
+    Mutant(
+        "B8: the place in the journal is committed by itself",
+        "recorder/ingest.py",
+        "            if place is not None:\n                self._store.set_offset(self._recorder_id, *place)\n\n"
+        "        self._in_transaction(write)",
+        "        if place is not None:\n"
+        "            self._in_transaction(lambda: self._store.set_offset(self._recorder_id, *place))\n"
+        "        self._in_transaction(write)",
+        "tests/acceptance/test_ambiguous_commits.py::test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy",
+        "assert ",
+    ),
+    Mutant(
+        "B10: the checkpoint that a reader was in the way of waits for an hour",
+        "recorder/sqlite_writer.py",
+        "CHECKPOINT_AGAIN_S = 30.0",
+        "CHECKPOINT_AGAIN_S = 3600.0",
+        "tests/test_sqlite_store.py::test_a_checkpoint_that_a_reader_was_in_the_way_of_is_made_within_a_minute",
+        r"wal_bytes\(store\) == 0",
+    ),
+    Mutant(
+        "B11: a backup is not compared with what was copied",
+        "recorder/backup.py",
+        'if found != [("ok",)] or contents_of(connection) != contents:',
+        'if found != [("ok",)]:',
+        "tests/test_backup.py::test_a_copy_that_is_not_what_was_copied_is_found_out",
+        "DID NOT RAISE",
+    ),
+    Mutant(
+        "B12: a hash does not cover the bytes of its event",
+        "recorder/events.py",
+        "sha256(previous + _header(fields) + raw)",
+        "sha256(previous + _header(fields))",
+        "tests/test_verify.py::test_the_chain_holds_what_no_sum_does",
+        '"hash" in findings',
+    ),
+    Mutant(
+        "B12: the chain is not followed",
+        "recorder/verifying.py",
+        "if due and event.hash not in due:",
+        "if due and event.hash is None:",
+        "tests/test_verify.py::test_every_column_of_every_event_is_held",
+        "assert ",
+    ),
+    # -- C. Event store and projections
+    Mutant(
+        "C1: other content takes a position",
+        "migrations/versions/0006_shared_bodies.py",
+        "AND (type IS NEW.type AND raw IS NEW.raw OR kind = 'request' AND 'shared' IN (type, NEW.type));",
+        ";",
+        "tests/test_schema.py::test_a_row_that_differs_in_one_column_is_refused",
+        "DID NOT RAISE|assert ",
+    ),
+    Mutant(
+        "C2: an index that is declared is not made",
+        "recorder/schema.py",
+        'Index("p_results_v1_exchange", ',
+        'Index("p_results_v1_exchanges", ',
+        "tests/test_schema.py::test_the_migrated_schema_is_the_declared_one",
+        "assert ",
+    ),
+    Mutant(
+        "C3: of a result that several requests carry, the one that was told first stands",
+        "recorder/projector.py",
+        "tuple_(new.started_ns, new.exchange_id) < tuple_(",
+        "tuple_(new.started_ns, new.exchange_id) > tuple_(",
+        "tests/test_projector.py::test_a_result_is_the_first_request_s_in_whatever_order_they_are_told",
+        "assert ",
+    ),
+    Mutant(
+        "C4: a transaction that fails is committed as far as it came",
+        "recorder/sqlite_writer.py",
+        "            with self.translated(), self.connection.begin():\n                yield\n",
+        "            with self.translated(), self.connection.begin() as begun:\n                try:\n"
+        "                    yield\n                except BaseException:\n                    begun.commit()\n"
+        "                    raise\n",
+        "tests/test_projector.py::test_end_and_rows_are_committed_together_or_not_at_all[sqlite]",
+        r"== \[\(0, 0\)\]",
+    ),
+    Mutant(
+        "C7: an unknown event is not counted",
+        "recorder/projections/anomalies.py",
+        'self.note("unknown_type", fact.type, event)',
+        "None",
+        "tests/test_projections.py",
+        "unknown_type",
+    ),
+    Mutant(
+        "C8: a file is not written anew after a purge",
+        "recorder/sweeping.py",
+        'connection.execute("VACUUM")',
+        'connection.execute("SELECT 1")',
+        "tests/test_purge.py::test_only_a_new_file_has_no_copies_of_what_was_moved_in_it",
+        "assert ",
+    ),
+    Mutant(
+        "C8: what is deleted is not overwritten",
+        "recorder/sqlite.py",
+        '"secure_delete": 1,',
+        '"secure_delete": 0,',
+        "tests/test_sqlite_store.py::test_what_is_deleted_is_overwritten_where_it_stood",
+        "canary not in",
+    ),
+    Mutant(
+        "C10: nobody waits for the write lock",
+        "recorder/sqlite.py",
+        "while not _try_lock(fd):",
+        "while _try_lock(fd) is None:",
+        "tests/test_sqlite_store.py::test_only_one_store_writes_at_a_time_and_both_may",
+        "Another recorder is writing|DID NOT RAISE",
+    ),
+    Mutant(
+        "C11: a database of another program is taken",
+        "recorder/migrate.py",
+        "if application_id(path) != APPLICATION_ID:",
+        "if application_id(path) is None:",
+        "tests/test_migrate.py::test_a_database_of_another_program_is_refused_and_untouched",
+        "assert |DID NOT RAISE|Regex",
+    ),
+    # -- D. Proxy
+    Mutant(
+        "D1: a client that leaves is not noticed",
+        "recorder/incoming.py",
+        "            self._task.cancel()\n\n    async def answer",
+        "            pass\n\n    async def answer",
+        "tests/test_proxy_endings.py::test_client_leaves[idle-closes]",
+        "upstream.gone",
+        is_quick=True,
+    ),
+    Mutant(
+        "D2: a broken stream ends well",
+        "recorder/transports/reply.py",
+        "elif self._started and self._ends_with_connection:",
+        "elif self._started:",
+        "tests/test_proxy_endings.py::test_upstream_breaks",
+        "response.ending",
+    ),
+    Mutant(
+        "D3: Retry-After is taken for a header of one connection",
+        "recorder/forwarding.py",
+        '*(b"proxy-authenticate", ',
+        '*(b"retry-after", b"proxy-authenticate", ',
+        "tests/test_proxy.py::test_a_429_is_passed_on_and_asked_for_once",
+        "assert ",
+    ),
+    Mutant(
+        "D5: nothing holds an upstream back",
+        "recorder/transports/connection.py",
+        "        self._transport.pause_reading()",
+        "        pass",
+        "tests/test_proxy_endings.py::test_a_slow_client_slows_the_upstream_and_not_our_memory",
+        r"sent < 24 \* 2\*\*20",
+    ),
+    Mutant(
+        "D7: connections are never let go of",
+        "recorder/transports/upstream.py",
+        'if the body was read to its end, else closed."""\n        self._reply.close()',
+        'if the body was read to its end, else closed."""\n        _KEPT.append(self)\n\n\n_KEPT: list[_Body] = []',
+        "tests/test_proxy_endings.py::test_after_300_cancels_nothing_is_leaked_and_requests_succeed",
+        r"<= before \+ kept",
+    ),
+    Mutant(
+        "D8: a resumed response is told without its beginning",
+        "recorder/folding.py",
+        "        self._apply(self._recall_handlers, self._reading.facts(event), event)",
+        "        self._reading.facts(event)",
+        "tests/test_folding.py::test_a_resumed_response_is_the_uncut_one",
+        "assert ",
+    ),
+    Mutant(
+        "D9: chunks that a failing journal did not take are not counted",
+        "recorder/transports/kept.py",
+        "self._lost_bytes += len(data)",
+        "self._lost_bytes += 0",
+        "tests/test_recording.py::test_store_fails",
+        "size_bytes",
+    ),
+    Mutant(
+        "D10: a request that two readers read differently is forwarded",
+        "recorder/admission.py",
+        'return not codings or (codings == [b"chunked"] and version == "1.1")',
+        "return True",
+        "tests/security/test_request_heads.py::test_no_malformed_request_gets_past_a_400",
+        "assert ",
+    ),
+    # -- E. Security
+    Mutant(
+        "E1: headers that nobody knows are kept",
+        "recorder/redaction.py",
+        "kept.append((name, _counted(value) if harmless is None else harmless))",
+        "kept.append((name, value if harmless is None else harmless))",
+        "tests/acceptance/test_secrets.py::test_secrets_are_found_nowhere",
+        "assert ",
+    ),
+    Mutant(
+        "E2: an Origin is let in",
+        "recorder/admission.py",
+        'if b"origin" not in request.headers and site in',
+        "if site in",
+        "tests/security/test_doors.py::test_only_what_no_web_page_can_send_gets_through",
+        "assert ",
+    ),
+    Mutant(
+        "E3: a path that is a URL is asked for where it says",
+        "recorder/routing.py",
+        '    if base.endswith("/"):\n        return base[:-1] + rest\n',
+        '    if "http://" in rest:\n        return rest[rest.index("http://") :]\n',
+        "tests/security/test_doors.py::test_no_request_reaches_an_address_that_is_not_configured",
+        "assert ",
+    ),
+    Mutant(
+        "E4: recorder query may do everything that the database lets it",
+        "recorder/query.py",
+        "        else sqlite3.SQLITE_DENY\n    )",
+        "        else sqlite3.SQLITE_OK\n    )",
+        "tests/security/test_sql.py::test_nothing_is_changed_and_nothing_is_made",
+        "assert |DID NOT RAISE",
+    ),
+    Mutant(
+        "E4: a query may compute for two hours",
+        "recorder/query.py",
+        "TIMEOUT_S = 60.0",
+        "TIMEOUT_S = 6000.0",
+        "tests/security/test_sql.py::test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said",
+        "gave no row for 60 s",
+    ),
+    Mutant(
+        "E5: everybody may read the database",
+        "recorder/sqlite.py",
+        "os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600",
+        "os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644",
+        "tests/acceptance/test_secrets.py::test_every_file_is_for_its_owner_alone",
+        "assert ",
+    ),
+    Mutant(
+        "E6: C1 controls are printed",
+        "recorder/commands/output.py",
+        "*range(0x7F, 0xA0)",
+        "*range(0x7F, 0x80)",
+        "tests/security/test_printed_text.py::test_no_command_prints_what_a_terminal_would_obey",
+        "assert ",
+    ),
+    Mutant(
+        "E8: a file may have any size",
+        "recorder/commands/files.py",
+        "if size > SIZE_LIMIT:",
+        "if size > SIZE_LIMIT * 2**20:",
+        "tests/security/test_hostile_files.py::test_ten_gigabytes_are_refused_unread",
+        "assert ",
+    ),
+    Mutant(
+        "E9: every address is listened to without a token",
+        "recorder/commands/listening.py",
+        'if not _is_loopback(host) and ctx.params.get("token") is None:',
+        "if not host:",
+        "tests/security/test_token.py::test_no_other_machine_is_listened_to_without_a_token",
+        "DID NOT RAISE",
+    ),
+    # -- what docs/guarantees.md does not number
+    Mutant(
+        "timing: the 99th percentile is the 95th",
+        "recorder/projections/timing.py",
+        "gap_p99_ns=_percentile(gaps, 99)",
+        "gap_p99_ns=_percentile(gaps, 95)",
+        "tests/test_projections.py::test_of_a_hundred_silences_each_percentile_is_the_one_of_its_rank",
+        "gap_p99_ns",
+    ),
+]
+
+
+class Copy:
+    """A copy of the tree, and an interpreter for which it is the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = folder / "tree"
+        self.tree.mkdir()
+        for name in COPIED:
+            is_folder = (ROOT / name).is_dir()
+            (shutil.copytree if is_folder else shutil.copy2)(ROOT / name, self.tree / name)
+        venv.create(folder / "venv", symlinks=True)
+        self._python = folder / "venv" / "bin" / "python"
+        scheme = sysconfig.get_path("purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")})
+        (Path(scheme) / "copy.pth").write_text(f"{self.tree}\n{sysconfig.get_path('purelib')}\n")
+
+    @contextmanager
+    def broken(self, mutant: Mutant) -> Iterator[None]:
+        """The copy with that mutant in it."""
+        path, original = self.tree / mutant.file, ROOT / mutant.file
+        path.write_text(broken_text(mutant))
+        try:
+            yield
+        finally:
+            shutil.copy2(original, path)
+
+    def run(self, tests: Sequence[str]) -> list[Broken]:
+        """Run tests, up to the first that fails; returns that one."""
+        report = self.tree / "report.xml"
+        report.unlink(missing_ok=True)
+        command = [str(self._python), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={LIMIT_S}"]
+        done = subprocess.run(
+            [*command, f"--junitxml={report}", *tests], cwd=self.tree, capture_output=True, text=True, check=False
+        )
+        if done.returncode not in (0, 1):
+            return [Broken(False, "the tests could not be run", done.stdout + done.stderr)]
+        found = ElementTree.parse(report).getroot().iter("testcase")
+        return [_judged(failed) for case in found for failed in (*case.iter("failure"), *case.iter("error"))]
+
+
+def _judged(failed: ElementTree.Element) -> Broken:
+    message = failed.get("message", "")
+    is_claim = failed.tag == "failure" and _CLAIMS.match(message) is not None
+    return Broken(is_claim, message, failed.text or "")
+
+
+def broken_text(mutant: Mutant) -> str:
+    """The file with the mutant in it. Raises `ValueError` unless what is to be replaced stands there once."""
+    text = (ROOT / mutant.file).read_text()
+    if text.count(mutant.old) != 1 or mutant.old == mutant.new:
+        raise ValueError(f"{mutant.name}: {mutant.old!r} stands {text.count(mutant.old)} times in {mutant.file}.")
+    return text.replace(mutant.old, mutant.new)
+
+
+def survived(copy: Copy, mutant: Mutant) -> str | None:
+    """Why a mutant counts as not seen; `None` if its test went red for the reason that it should."""
+    with copy.broken(mutant):
+        failed = copy.run([mutant.test])
+    if not failed:
+        return f"{mutant.test} is green"
+    [found] = failed
+    if not found.claim:
+        return f"it is no claim that failed: {found.message}\n{found.report[-3000:]}"
+    if not re.search(mutant.reason, found.report):
+        return f"it failed for another reason than {mutant.reason!r}: {found.message}\n{found.report[-3000:]}"
+    return None
+
+
+def main(words: Sequence[str]) -> int:
+    """Run mutants, and say of each whether it was seen."""
+    alive = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(Path(folder))
+        for mutant in MUTANTS:
+            if not words or any(word in mutant.name for word in words):
+                why = survived(copy, mutant)
+                alive += why is not None
+                sys.stdout.write(f"{mutant.name}: {why or 'seen'}\n")
+                sys.stdout.flush()
+    return min(alive, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
