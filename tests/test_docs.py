@@ -112,21 +112,23 @@ async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(t
     (tmp_path / "tests" / "test_app.py").write_text(test)
     (tmp_path / "app.py").write_text(APP)
 
-    async def typed(line: str, upstream: str) -> str:
+    async def typed(line: str, upstream: str, **key: str) -> str:
         (tmp_path / "pytest.ini").write_text(
             f"[pytest]\npythonpath = .\naddopts = -p no:asyncio\nrecorder_upstream = openai={upstream}\n"
         )
         process = await asyncio.create_subprocess_exec(
             *("bash", "-c", line),
             cwd=tmp_path,
-            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **key},
             stdout=asyncio.subprocess.PIPE,
         )
         out, _ = await process.communicate()
         return out.decode()
 
     async with await start(pace=0) as provider:
-        assert "1 passed" in await typed(live, provider.base_url)
+        assert "1 passed" in await typed(live, provider.base_url, OPENAI_API_KEY="sk-of-the-user")
+        [asked] = provider.requests
+        assert asked.header("authorization") == "Bearer sk-of-the-user"
     assert cassette.exists()
     assert "1 passed" in await typed(again, provider.base_url)
     cassette.unlink()
