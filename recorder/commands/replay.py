@@ -8,6 +8,7 @@ from typing import get_args
 import click
 import msgspec
 
+from recorder.commands.completion import session_names
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import echo, write_bytes, write_json, write_line
 from recorder.commands.selection import EXCHANGE_HELP, select
@@ -45,7 +46,7 @@ class _End(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", shell_complete=session_names)
 @click.option(
     "--speed",
     type=Speed(),

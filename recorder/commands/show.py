@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from recorder.commands.completion import session_names
 from recorder.commands.conversation import as_written, conversation
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.document import document
@@ -20,7 +21,7 @@ from recorder.log import Log
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", shell_complete=session_names)
 @click.argument("exchange", required=False, metavar="[EXCHANGE]")
 @click.option(
     "--at",
