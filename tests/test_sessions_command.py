@@ -201,6 +201,21 @@ def test_columns_are_chosen(in_file: Conversations, sessions: Callable[..., Ran]
         assert ran.err.startswith(sentence)
 
 
+def test_the_list_loads_nothing_that_it_does_not_need(in_file: Conversations) -> None:
+    """What takes long to load is for those who use it: drivers of PostgreSQL, the proxy, HTTP clients, styled text."""
+    program = (
+        "import sys; from recorder.__main__ import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "sessions", "--db", in_file.path], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    loaded = set(done.stderr.split())
+    assert "sqlalchemy" in loaded
+    heavy = {"sqlalchemy.dialects.postgresql", "psycopg", "httpx", "rich.console", "recorder.proxy", "yaml", "difflib"}
+    assert not heavy & loaded
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [
