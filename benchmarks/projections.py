@@ -165,7 +165,7 @@ def _asked(path: Path) -> Round:
 async def _tally(path: Path, by: By) -> float:
     async with await Log.open(path) as log:
         began_s = time.perf_counter()
-        await log.usage(by)
+        await log.usage((by,))
         return (time.perf_counter() - began_s) * 1e3
 
 

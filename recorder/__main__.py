@@ -1,3 +1,25 @@
-from recorder.commands import main
+"""The program: `recorder`, `python -m recorder` and `cli.py` run this.
 
-main()
+Ctrl-C ends it with 130 and without a word, also while it is still being loaded: nothing is begun yet that would have to
+be ended. So nothing is imported here that takes time, and `recorder.commands` takes over when the verb is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not what a shell told it to ignore
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    from recorder.commands import main as command_line
+
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,7 @@ from sqlalchemy.sql import Executable
 
 from recorder import engines, migrate
 from recorder.errors import NotFoundError, StoreError, UsageError
-from recorder.events import ID_LENGTH, Event, Exchange, Session, ids_beginning
+from recorder.events import ID_LENGTH, LATEST, Event, Exchange, Session, ids_beginning
 from recorder.holdings import OPEN, Holding, holdings
 from recorder.listing import NEWEST_FIRST, SPANS, Listing, SessionRow, Wanted
 from recorder.location import database_name, database_path, database_url, is_file
@@ -35,8 +35,6 @@ AnySelect = Select[*tuple[Any, ...]]
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
 CANDIDATES = 5
-
-LATEST = "latest"
 
 _EXCHANGES = (
     select(exchanges)
@@ -148,6 +146,11 @@ class Log:
         named = select(func.count()).select_from(sessions).where(sessions.c.name == name)
         return int((await self._all(named))[0][0])
 
+    async def names(self, beginning: str, limit: int) -> list[str]:
+        """The names of the newest sessions whose names begin so."""
+        found = await self._newest(sessions.c.name.startswith(beginning, autoescape=True), limit=limit)
+        return [session.name for session in found]
+
     async def exchanges(self, session_id: str) -> list[Exchange]:
         """The exchanges of a session, in order of their start."""
         return [Exchange(*row) for row in await self._all(_EXCHANGES, session_id=session_id)]
@@ -157,8 +160,8 @@ class Log:
         rows = await self._all(SPANS, session_id=session_id)
         return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}
 
-    async def usage(self, by: By, since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
-        """The tokens of the exchanges that have ended and began in a time, summed by something."""
+    async def usage(self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
+        """The tokens of the exchanges that have ended and began in a time, summed by some keys."""
         return tallies(by, await self._all(sums_by(by, since_ns, until_ns)))
 
     async def rebuild_is_due(self) -> bool:

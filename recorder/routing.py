@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from recorder.errors import NotFoundError, UsageError
+from recorder.events import LATEST
 
 UPSTREAMS: Mapping[str, str] = {
     "openai": "https://api.openai.com",
@@ -123,6 +124,11 @@ class Routes:
         source = "path" if session is not None else None
         if session is None and SESSION_HEADER in known:
             session, source = _clean(known[SESSION_HEADER].decode("utf-8", "replace")), "header"
+        if session == LATEST:
+            raise UsageError(
+                "A session called latest would never be found by that name, which means the one that was used last: "
+                "give another name."
+            )
         upstream, rest = self._choose(target, known)
         return Route(upstream, join(upstream.base, rest), target, session, source)
 

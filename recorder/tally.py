@@ -1,4 +1,4 @@
-"""The sums of `recorder usage`: tokens by day, week, month, model, session, client or tool.
+"""The sums of `recorder usage`: tokens by day, week, month, model, session, client or tool, or by several of them.
 
 SQL sums what has one key. Days are put together to weeks and months here: no two engines count those alike. Days are
 those of UTC; numbers and shares are those of the views `usage_by_day` and `usage_by_model`, computed as there.
@@ -7,7 +7,8 @@ those of UTC; numbers and shares are those of the views `usage_by_day` and `usag
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -33,7 +34,7 @@ KEYS: Mapping[By, tuple[str, ...]] = {
 DAY_NS = 86_400_000_000_000
 
 _EPOCH = datetime.date(1970, 1, 1)
-_DATES: Mapping[By, Callable[[datetime.date], str]] = {
+_DATES: Mapping[str, Callable[[datetime.date], str]] = {
     "day": datetime.date.isoformat,
     "week": lambda day: "{}-W{:02}".format(*day.isocalendar()),
     "month": lambda day: f"{day:%Y-%m}",
@@ -68,9 +69,9 @@ class Tally(msgspec.Struct, frozen=True):
     def cached_share(self) -> float | None:
         return _share(self.cached, self.cached_of)
 
-    def row(self, by: By) -> dict[str, Any]:
+    def row(self, by: Sequence[By]) -> dict[str, Any]:
         """The row of a table of what was used, by the names of its columns."""
-        return {**dict(zip(KEYS[by], self.key, strict=True)), **{name: getattr(self, name) for name in numbers(by)}}
+        return {**dict(zip(keys(by), self.key, strict=True)), **{name: getattr(self, name) for name in numbers(by)}}
 
 
 _NUMBERS = Tally.__struct_fields__[1:]
@@ -79,15 +80,21 @@ _COUNTS = _NUMBERS[_NUMBERS.index("exchanges") : _NUMBERS.index("reasoned")]
 _TOKENS = tuple(name for name in _COUNTS if name.endswith("_tokens"))
 
 
-def numbers(by: By) -> tuple[str, ...]:
+def keys(by: Sequence[By]) -> tuple[str, ...]:
+    """The columns of the key."""
+    return tuple(name for each in by for name in KEYS[each])
+
+
+def numbers(by: Sequence[By]) -> tuple[str, ...]:
     """The columns after the key."""
-    return (*(_CALLS if by == "tool" else ()), *_COUNTS, "reasoning_share", "cached_share")
+    return (*(_CALLS if "tool" in by else ()), *_COUNTS, "reasoning_share", "cached_share")
 
 
 _OF_EXCHANGE = ("session_id", "session_name", "exchange_id", "started_ns", "client", "model", "usage_raw")
 _usage = table("usage", *map(column, (*_OF_EXCHANGE, *_TOKENS)))
 _calls = table("tool_calls", *map(column, ("session_id", "exchange_id", "name", "type", "output", "failed")))
 
+_DAY = _usage.c.started_ns.op("/")(literal_column(str(DAY_NS)))
 _SOURCES: Mapping[By, tuple[Any, ...]] = {
     "model": (_usage.c.model,),
     "session": (_usage.c.session_id, _usage.c.session_name),
@@ -95,24 +102,42 @@ _SOURCES: Mapping[By, tuple[Any, ...]] = {
 }
 
 
-def sums_by(by: By, since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
-    """The sums by key, or by day for what is a time: of the exchanges that began then."""
-    if by == "tool":
-        return _of_tools(since_ns, until_ns)
-    keys = _SOURCES.get(by, (_usage.c.started_ns.op("/")(literal_column(str(DAY_NS))),))
+def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
+    """The sums by key, with the day for what is a time: of the exchanges that began then."""
+    if "tool" in by:
+        return _of_tools(by, since_ns, until_ns)
+    columns = _columns(by)
     nothing = [literal(None).label(name) for name in _CALLS]
-    summed = select(*keys, *nothing, func.count(), *_sums())
-    return summed.select_from(_usage).where(*_within(_usage.c.started_ns, since_ns, until_ns)).group_by(*keys)
+    summed = select(*columns, *nothing, func.count(), *_sums())
+    return summed.select_from(_usage).where(*_within(_usage.c.started_ns, since_ns, until_ns)).group_by(*columns)
 
 
-def tallies(by: By, rows: Iterable[Any]) -> list[Tally]:
-    """The rows of the statement as sums: times in their order, else what used most first."""
-    width = 1 if by in _DATES else len(KEYS[by])
-    made = [Tally(tuple(row[:width]), *row[width:]) for row in rows]
-    if by not in _DATES:
-        return sorted(made, key=lambda each: (-(each.total_tokens or 0), -each.exchanges, tuple(map(str, each.key))))
-    dated = sorted((_renamed(each, _DATES[by]) for each in made), key=attrgetter("key"))
-    return [together(group, key) for key, group in groupby(dated, attrgetter("key"))]
+def _columns(by: Sequence[By], tool: Any = None) -> list[Any]:
+    """What is grouped by, each column under a name of its own."""
+    found = [column for each in by for column in ((tool,) if each == "tool" else _SOURCES.get(each, (_DAY,)))]
+    return [column.label(f"key_{number}") for number, column in enumerate(found)]
+
+
+def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
+    """The rows of the statement as sums: times in their order, what else used most first."""
+    width = len(keys(by))
+    named = [_named(by, Tally(tuple(row[:width]), *row[width:])) for row in rows]
+    named.sort(key=lambda each: str(each.key))
+    made = [together(group, key) for key, group in groupby(named, attrgetter("key"))]
+    tokens, counts = Counter[Any](), Counter[Any]()
+    for each in made:
+        for end in range(1, width + 1):
+            tokens[each.key[:end]] += each.total_tokens or 0
+            counts[each.key[:end]] += each.exchanges
+
+    def place(tally: Tally) -> list[Any]:
+        starts = [(name, tally.key[: n + 1]) for n, name in enumerate(keys(by))]
+        return [
+            (str(start[-1]),) if name in _DATES else (-tokens[start], -counts[start], str(start[-1]))
+            for name, start in starts
+        ]
+
+    return sorted(made, key=place)
 
 
 def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
@@ -121,8 +146,14 @@ def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
     return Tally(key, *(_sum(getattr(part, name) for part in parts) for name in _NUMBERS))
 
 
-def _renamed(tally: Tally, name: Callable[[datetime.date], str]) -> Tally:
-    return msgspec.structs.replace(tally, key=(name(_EPOCH + datetime.timedelta(tally.key[0])),))
+def _named(by: Sequence[By], tally: Tally) -> Tally:
+    """With the names of days, weeks and months."""
+    names = keys(by)
+    key = (
+        _DATES[name](_EPOCH + datetime.timedelta(value)) if name in _DATES and value is not None else value
+        for name, value in zip(names, tally.key, strict=True)
+    )
+    return msgspec.structs.replace(tally, key=tuple(key))
 
 
 def _sum(values: Iterable[int | None]) -> Any:
@@ -157,7 +188,7 @@ def _within(started_ns: Any, since_ns: int | None, until_ns: int | None) -> list
     ]
 
 
-def _of_tools(since_ns: int | None, until_ns: int | None) -> Select[Any]:
+def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None) -> Select[Any]:
     """Each exchange counts once for each tool that it called."""
     tool = func.coalesce(_calls.c.name, _calls.c.type).label("tool")
     ids = (_calls.c.session_id, _calls.c.exchange_id)
@@ -171,5 +202,6 @@ def _of_tools(since_ns: int | None, until_ns: int | None) -> Select[Any]:
     called = called.where(*_within(exchanges.c.started_ns, since_ns, until_ns)).group_by(tool, *ids)
     once = called.subquery("called")
     reports = and_(_usage.c.session_id == once.c.session_id, _usage.c.exchange_id == once.c.exchange_id)
-    summed = select(once.c.tool, *(func.sum(once.c[name]) for name in _CALLS), func.count(), *_sums())
-    return summed.join_from(once, _usage, reports, isouter=True).group_by(once.c.tool)
+    columns = _columns(by, once.c.tool)
+    summed = select(*columns, *(func.sum(once.c[name]) for name in _CALLS), func.count(), *_sums())
+    return summed.join_from(once, _usage, reports, isouter=True).group_by(*columns)

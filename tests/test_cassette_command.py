@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,8 @@ def test_a_session_is_the_same_after_a_cassette(db: Path, tmp_path: Path) -> Non
     cassette = put(db, "turn.sse.jsonl", exported.out)
     other = tmp_path / "other.db"
     ran = run(other, "import", cassette)
-    assert ran == (0, b"", "1 file imported: 1 session, 3 events.\n")
+    assert (ran.code, ran.out) == (0, b"")
+    assert re.fullmatch(r"1 file imported: session \S+ \([0-9a-f-]{36}\), 3 events?\.\n", ran.err)
     assert [described(entry) for entry in entries(other)] == [described(entry) for entry in entries(db)]
     assert [entry.body for entry in entries(other)] == [entry.body for entry in entries(db)]
     assert {entry.session for entry in entries(other)} == {"turn"}
@@ -81,7 +83,8 @@ def test_payloads_go_out_and_come_in(db: Path) -> None:
 
 def test_a_har_file_comes_in_and_goes_out(db: Path) -> None:
     ran = run(db, "import", put(db, "browser.har", har(call())))
-    assert ran == (0, b"", "1 file imported: 1 session, 1 event.\n")
+    assert (ran.code, ran.out) == (0, b"")
+    assert re.fullmatch(r"1 file imported: session \S+ \([0-9a-f-]{36}\), 1 events?\.\n", ran.err)
     [entry] = entries(db)
     assert (entry.session, entry.exchange.api, entry.end["outcome"]) == ("browser", "openai-responses", "eof")
     out = put(db, "out.har", run(db, "export", "browser", "--format", "har").out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -33,6 +34,7 @@ from recorder.journal import Journal
 from recorder.records import Mark
 from recorder.store import Store
 from tests import forked
+from tests.acceptance.test_help import COMMANDS
 from tests.conftest import Demo
 from tests.conversations import Conversations
 from tests.corpus import ROOT
@@ -158,13 +160,63 @@ def test_events_have_the_columns_of_the_log(on: Callable[..., Ran]) -> None:
     assert [event["pos"] for event in events] == list(range(len(events)))
     assert [event["sequence_number"] for event in events if event["kind"] == "frame"] == [0, 1, 2, 3]
     assert on("events", "first", "--jsonl", "--limit", 2).text.count("\n") == 2
-    assert on("events", "first").text.splitlines()[0].split()[:4] == ["exchange", "pos", "t_ms", "kind"]
+    assert on("events", "first").text.splitlines()[0].split()[:4] == ["exchange", "pos", "t_ms", "type"]
 
 
 EVENT_COLUMNS = (
     *("session_id", "exchange_id", "pos", "kind", "t_ns", "type", "sequence_number", "item_id", "output_index"),
     *("raw", "data_start", "data_length", "hash"),
 )
+
+
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_long_session_is_written_as_it_is_read(tmp_path: Path, format: str) -> None:
+    """Neither a table nor an array is held in memory: what was read is on stdout before the rest."""
+    made = Recorded(tmp_path / "recorder.db")
+    made.session("long", [b'data: {"n":%d}\n\n' % number for number in range(3_000)])
+    command = [sys.executable, "-m", "recorder", "events", "long", "--db", str(made.path)]
+    with subprocess.Popen([*command, *(["--json"] if format == "json" else [])], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        first = os.read(process.stdout.fileno(), 1_000_000)
+        whole = first + process.stdout.read()
+    assert len(first) < len(whole)
+    rows = json.loads(whole) if format == "json" else whole.decode().splitlines()[1:]
+    assert len(rows) == 3_000 + 5
+    if format == "table":
+        assert [row.rpartition("  ")[2] for row in rows[3:-2]] == [f'{{"n":{number}}}' for number in range(3_000)]
+
+
+FORMATTED = {name for name, each in COMMANDS.items() if {"json", "jsonl"} <= {option.name for option in each.params}}
+
+
+@pytest.mark.parametrize("name", sorted(FORMATTED))
+def test_two_formats_at_once_are_refused_by_every_command(name: str) -> None:
+    """Before anything else is looked at: there is no such database."""
+    needed = ["x" for each in COMMANDS[name].params if isinstance(each, click.Argument) and each.required]
+    ran = run(*name.split(), *needed, "--json", "--jsonl", RECORDER_DB="/none/recorder.db")
+    assert (ran.code, ran.out) == (2, b"")
+    assert ran.err == "Error: --json and --jsonl are different formats: choose one.\n"
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class At:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, At())
+from recorder.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["click", "recorder.commands.sessions", "sqlalchemy", "recorder.schema", "rich.cells"])
+def test_an_interrupt_while_the_program_is_loaded_is_quiet(name: str) -> None:
+    program = INTERRUPTED.format(name=name)
+    done = subprocess.run([sys.executable, "-c", program, "sessions"], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_bytes_that_are_no_text_are_base64_in_json(on: Callable[..., Ran]) -> None:
@@ -260,7 +312,7 @@ def test_a_stream_that_is_still_open_plays_as_far_as_it_is(on: Callable[..., Ran
 def test_a_followed_table_has_a_header_and_columns(on: Callable[..., Ran]) -> None:
     followed = on("events", "first", "--follow", "--limit", 7).text.splitlines()
     assert followed[0].split() == on("events", "first").text.splitlines()[0].split()
-    for column in ("kind", "raw"):
+    for column in ("type", "text"):
         assert {line[followed[0].index(column) - 1] for line in followed} == {" "}
 
 

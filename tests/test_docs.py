@@ -94,8 +94,41 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
     )
     out, err = await process.communicate()
     assert out.decode().rstrip().endswith("the same"), err.decode()
-    assert "openai-responses" in out.decode()
+    assert re.search(r"gpt-5\S* +\d+ +completed\n", out.decode()), "`recorder sessions` lists it"
     assert (tmp_path / "body.sse").stat().st_size > 1000
+
+
+async def test_the_quick_start_needs_no_key(tmp_path: Path) -> None:
+    """With the two lines for it in place of `recorder serve`, and the others as they stand."""
+    started = next(block for block in blocks(README, "sh") if "recorder demo --serve &" in block).splitlines()
+    shown = next(block for block in blocks(README, "sh") if "recorder serve &" in block)
+    asked = shown[shown.index("curl") : shown.index("\nrecorder sessions")]
+    here, upstream = free_port(), free_port()
+    lines = "\n".join([*started, asked]).replace("8787", str(here)).replace("8900", str(upstream))
+    lines = lines.replace("--serve &", f"--serve --port {upstream} 2>&1 & demo=$!")
+    lines = lines.replace(f"{upstream} &", f"{upstream} --port {here} 2> serve.log & serve=$!")
+    script = f"""
+trap 'kill $demo $serve; wait' EXIT
+{lines.replace("curl -N", "curl -sN --retry 60 --retry-connrefused --retry-delay 1")} > received.sse
+until recorder show latest 2> /dev/null | grep -q completed; do sleep 0.2; done
+recorder show latest
+"""
+    process = await asyncio.create_subprocess_exec(
+        *("timeout", "120", "bash", "-c", script),
+        cwd=tmp_path,
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "RECORDER_DB": str(tmp_path / "recorder.db"),
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out = (await process.communicate())[0].decode()
+    assert process.returncode == 0, out
+    assert out.startswith(f"http://127.0.0.1:{upstream}\n")
+    assert f"recorder serve --upstream openai=http://127.0.0.1:{upstream} " in out
+    assert "Hello!" in out
+    assert b"response.completed" in (tmp_path / "received.sse").read_bytes()
 
 
 APP = """
@@ -115,21 +148,23 @@ async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(t
     (tmp_path / "tests" / "test_app.py").write_text(test)
     (tmp_path / "app.py").write_text(APP)
 
-    async def typed(line: str, upstream: str) -> str:
+    async def typed(line: str, upstream: str, **key: str) -> str:
         (tmp_path / "pytest.ini").write_text(
             f"[pytest]\npythonpath = .\naddopts = -p no:asyncio\nrecorder_upstream = openai={upstream}\n"
         )
         process = await asyncio.create_subprocess_exec(
             *("bash", "-c", line),
             cwd=tmp_path,
-            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **key},
             stdout=asyncio.subprocess.PIPE,
         )
         out, _ = await process.communicate()
         return out.decode()
 
     async with await start(pace=0) as provider:
-        assert "1 passed" in await typed(live, provider.base_url)
+        assert "1 passed" in await typed(live, provider.base_url, OPENAI_API_KEY="sk-of-the-user")
+        [asked] = provider.requests
+        assert asked.header("authorization") == "Bearer sk-of-the-user"
     assert cassette.exists()
     assert "1 passed" in await typed(again, provider.base_url)
     cassette.unlink()

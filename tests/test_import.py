@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from tests.serving import PROGRAM, Ran, environment, run, wait_until
 STREAM = b'event: response.created\ndata: {"type":"response.created"}\n\ndata: {"type":"response.completed"}\n\n'
 CHUNKS = b'{"type":"message_start"}\n{"type":"message_stop"}\n'
 DOCUMENT = b'{"object":"chat.completion","choices":[]}'
+ID = "[0-9a-f-]{36}"
 APIS = ("openai-responses", "openai-chat", "anthropic", "gemini")
 FILED_ELSEWHERE = {"openai-completions": "openai-chat"}  # legacy completions are the same dialect to us
 
@@ -56,7 +58,12 @@ def test_each_file_becomes_a_session_named_like_it(db: Path, tmp_path: Path) -> 
         write(tmp_path, "answer.json", DOCUMENT),
     ]
     ran = run(db, "import", *files)
-    assert ran == (0, b"", "3 files imported: 3 sessions, 5 events.\n")
+    assert (ran.code, ran.out) == (0, b"")
+    names = {row["name"]: row["session_id"] for row in json.loads(run(db, "sessions", "--json").out)}
+    assert ran.err.splitlines() == [
+        "3 files imported: 3 sessions, 5 events:",
+        *(f"  {name} ({names[name]})" for name in ("run.7", "agent", "answer")),
+    ]
     found = {entry.session: entry for entry in entries(db)}
     assert {name: entry.exchange.api for name, entry in found.items()} == {
         "run.7": "openai-responses",
@@ -70,6 +77,46 @@ def test_each_file_becomes_a_session_named_like_it(db: Path, tmp_path: Path) -> 
     assert not list(Path(f"{db}.journal").iterdir())
 
 
+def test_json_says_which_session_each_file_is_in(db: Path, tmp_path: Path) -> None:
+    files = [write(tmp_path, "a.sse", STREAM), write(tmp_path, "bad.sse", b""), write(tmp_path, "b.json", DOCUMENT)]
+    ran = run(db, "import", *files, "--json")
+    ids = {row["name"]: row["session_id"] for row in json.loads(run(db, "sessions", "--json").out)}
+    assert json.loads(ran.out) == [
+        {"file": str(files[0]), "session_id": ids["a"], "session_name": "a", "events": 2},
+        {"file": str(files[2]), "session_id": ids["b"], "session_name": "b", "events": 1},
+    ]
+    assert (ran.code, ran.err) == (1, f"{files[1]} is passed over: it is empty.\n")
+    assert run(db, "import", files[1], "--json").out == b"[]\n"
+
+
+def test_many_sessions_are_not_all_named(db: Path, tmp_path: Path) -> None:
+    said = run(db, "import", *(write(tmp_path, f"{n}.sse", b"data: 1\n\n") for n in range(22))).err.splitlines()
+    assert (len(said), said[-1]) == (22, "  and 2 more; `recorder sessions` lists them, --json has all.")
+
+
+def test_a_file_that_is_nearly_something_is_told_what_is_wrong_with_that(db: Path, tmp_path: Path) -> None:
+    """And not what is wrong with the last thing that it might have been."""
+    lines = write(tmp_path, "broken.jsonl", b'{"type":"message_start"}\n{"type":"message_stop"\n')
+    document = write(tmp_path, "broken.json", b'{"object":"chat.completion","choices":[}\n')
+    assert run(db, "import", lines, document).err.splitlines() == [
+        f"{lines} is passed over: payload 2 is no JSON object on a line of its own.",
+        f"{document} is passed over: it is no JSON document.",
+    ]
+
+
+def test_no_session_is_called_latest(db: Path, tmp_path: Path) -> None:
+    ran = run(db, "import", write(tmp_path, "latest.sse", STREAM))
+    assert (ran.code, ran.err) == (
+        2,
+        f"{tmp_path}/latest.sse is passed over: a session called latest would never be found by that name, which means "
+        "the one that was used last: name it with --session.\n",
+    )
+    for arguments in (("env", "openai", "--session", "latest"), ("run", "--session", "latest", "--", "true")):
+        ran = run(db, *arguments)
+        assert (ran.code, ran.out) == (2, b"")
+        assert "--session latest would never be found by that name" in ran.err
+
+
 def test_the_log_says_that_it_was_imported(db: Path, tmp_path: Path) -> None:
     run(db, "import", write(tmp_path, "a.sse", STREAM))
     [row] = json.loads(run(db, "sessions", "--json").out)
@@ -79,7 +126,7 @@ def test_the_log_says_that_it_was_imported(db: Path, tmp_path: Path) -> None:
 def test_all_files_of_one_session_are_in_it_in_order(db: Path, tmp_path: Path) -> None:
     files = [write(tmp_path, f"{number}.sse", b"data: %d\n\n" % number) for number in range(20)]
     ran = run(db, "import", *files, "--session", "all of them")
-    assert ran.err == "20 files imported: 1 session, 20 events.\n"
+    assert re.fullmatch(rf"20 files imported: session all of them \({ID}\), 20 events\.\n", ran.err)
     assert run(db, "replay", "all of them", "--speed", "max").out == b"".join(b"data: %d\n\n" % n for n in range(20))
 
 
@@ -106,7 +153,7 @@ def test_a_bad_file_is_named_and_passed_over_and_the_others_are_kept(db: Path, t
     assert said[3:] == [
         f"There is no file {tmp_path / 'none'}.",
         f"{tmp_path} is a directory: name the files in it.",
-        "1 file imported: 1 session, 2 events.",
+        f"1 file imported: session good ({entries(db)[0].exchange.session_id}), 2 events.",
     ]
     assert [entry.session for entry in entries(db)] == ["good"]
 
@@ -141,7 +188,8 @@ def test_a_name_cannot_take_over_a_terminal(db: Path, tmp_path: Path) -> None:
 
 
 def test_stdin_is_a_file_too(db: Path) -> None:
-    assert run_with_input(db, STREAM, "import", "-").err == "1 file imported: 1 session, 2 events.\n"
+    said = run_with_input(db, STREAM, "import", "-").err
+    assert re.fullmatch(rf"1 file imported: session stdin \({ID}\), 2 events\.\n", said)
     assert [(entry.session, entry.body) for entry in entries(db)] == [("stdin", STREAM)]
     assert run_with_input(db, b"", "import", "-").err == "stdin is passed over: it is empty.\n"
 

@@ -132,7 +132,7 @@ def test_a_session_of_the_database_is_judged(tmp_path: Path) -> None:
             ["latest", "--list"],
             "--list names rules and judges nothing: leave 'latest' away. --profile NAME gives those of one profile.",
         ),
-        (["latest", "--json", "--jsonl"], "--json and --jsonl are two formats: choose one."),
+        (["latest", "--json", "--jsonl"], "--json and --jsonl are different formats: choose one."),
     ],
 )
 def test_what_makes_no_sense_ends_with_2(arguments: Sequence[str], says: str) -> None:

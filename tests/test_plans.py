@@ -46,7 +46,7 @@ async def _every(found: Any) -> None:
 
 
 async def _usage(by: By, log: Log) -> None:
-    await log.usage(by, 1, START_NS * 2)
+    await log.usage((by,), 1, START_NS * 2)
 
 
 SESSION, EXCHANGE = make_id(1), make_id(1)

@@ -162,10 +162,10 @@ def test_shared(recorder_replay, prompt):
 """
 
 
-@pytest.mark.parametrize("mode", ["all", "rewrite", "new_episodes"])
+@pytest.mark.parametrize("mode", ["all", "rewrite", "new_episodes", "once"])
 def test_tests_that_share_a_cassette_record_it_together(project: Project, upstream: Upstream, mode: str) -> None:
     """What each of them asks is there, what several ask is there once, what was there before is replaced."""
-    if mode != "new_episodes":
+    if mode in ("all", "rewrite"):
         project.holds("old", path="shared.sse.jsonl")
     project.test(SHARING).said("--recorder-mode", mode, passed=3)
     asked = [msgspec.json.decode(each.request_body)["input"] for each in project.recordings("shared.sse.jsonl")]
@@ -174,6 +174,108 @@ def test_tests_that_share_a_cassette_record_it_together(project: Project, upstre
     project.said("-k", "ho", passed=1)
     project.said("--recorder-mode", mode, passed=3)
     assert len(project.recordings("shared.sse.jsonl")) == 3
+
+
+TWO = """
+@pytest.mark.recorder(cassette="shared.sse.jsonl")
+def test_a(recorder_replay):
+    ask(recorder_replay.base_url(), "of a")
+    ask(recorder_replay.base_url(), "both")
+
+@pytest.mark.recorder(cassette="shared.sse.jsonl")
+def test_b(recorder_replay):
+    ask(recorder_replay.base_url(), "both")
+    ask(recorder_replay.base_url(), "of b")
+"""
+
+
+def prompts(project: Project, path: str = "shared.sse.jsonl") -> list[str]:
+    return [msgspec.json.decode(each.request_body)["input"] for each in project.recordings(path)]
+
+
+@pytest.mark.parametrize("mode", ["all", "rewrite"])
+def test_a_test_that_records_anew_leaves_others_what_they_ask_for(
+    project: Project, upstream: Upstream, mode: str
+) -> None:
+    """Its own is replaced; what both ask for is asked again, and has the newer answer."""
+    project.test(TWO).said("--recorder-mode=once", passed=2)
+    assert prompts(project) == ["of a", "both", "of b"]
+    [_, before, _] = project.recordings("shared.sse.jsonl")
+    project.test(TWO.replace('"of a"', '"other"')).said("--recorder-mode", mode, "-k", "test_a", passed=1)
+    assert sorted(prompts(project)) == ["both", "of b", "other"]
+    [both] = [each for each in project.recordings("shared.sse.jsonl") if b"both" in each.request_body]
+    assert both.exchange.started_ns > before.exchange.started_ns
+    project.said(passed=2)
+
+
+def test_what_a_test_was_answered_with_in_the_same_run_is_its_own_too(project: Project, upstream: Upstream) -> None:
+    """The second asks nothing new, so its upstream is not asked; what it was answered from stays for it."""
+    second = TWO.replace('    ask(recorder_replay.base_url(), "of b")\n', "")
+    project.test(second).said("--recorder-mode=once", passed=2)
+    assert [each["input"] for each in upstream.asked] == ["of a", "both"]
+    project.test(second.replace('"both")\n\n', '"new")\n\n')).said("--recorder-mode=rewrite", "-k", "test_a", passed=1)
+    assert sorted(prompts(project)) == ["both", "new", "of a"]
+    project.said(passed=2)
+
+
+def test_a_test_that_fails_while_all_is_recorded_anew_keeps_what_it_had(project: Project, upstream: Upstream) -> None:
+    project.test(TWO).said("--recorder-mode=once", passed=2)
+    project.test(TWO + "    assert False\n").said("--recorder-mode=rewrite", passed=1, failed=1)
+    assert sorted(prompts(project)) == ["both", "of a", "of b"]
+
+
+def test_the_cassette_of_another_test_is_not_removed(project: Project, upstream: Upstream) -> None:
+    project.test(ONE_TEST).said("--recorder-mode=once", passed=1)
+    reader = f'@pytest.mark.recorder(cassette="{ONE_CASSETTE}")\ndef test_reader(recorder_replay): ...\n'
+    said = project.test(ONE_TEST + reader).said(passed=2, errors=1)
+    assert "recorder: 1 of 1 recording in" in said
+    assert "rewrite" not in said
+    project.said("--recorder-mode=rewrite", "-k", "reader", passed=1)
+    project.said("-k", "one", passed=1)
+
+
+def test_the_remedy_for_a_shared_cassette_does_no_harm_to_others(project: Project, upstream: Upstream) -> None:
+    """Whoever recorded it: what is printed is typed, and then all tests pass."""
+    other = f'@pytest.mark.recorder(cassette="{ONE_CASSETTE}")\n' + ONE_TEST.replace("one", "other").replace(
+        "()", "(), 'ho'"
+    )
+    project.holds("hi").test(ONE_TEST + other)
+    said = project.said(passed=1, failed=1)
+    assert "rewrite" not in said
+    assert "To add what it asks for, and leave the rest to other tests:" in said
+    [remedy] = {line.strip() for line in said.splitlines() if line.strip().startswith("pytest --recorder-mode")}
+    assert remedy == "pytest --recorder-mode new_episodes test_it.py::test_other"
+    project.run(*remedy.split()[1:])
+    project.said(passed=2)
+    assert [each["input"] for each in upstream.asked] == ["ho"]
+
+
+IN_A_CLASS = """
+@pytest.mark.recorder(cassette="shared.sse.jsonl")
+class Test{0}:
+    def test_one(self, recorder_replay):
+        ask(recorder_replay.base_url(), "{0}")
+"""
+
+
+def test_a_cassette_of_tests_that_have_one_name_tells_them_apart(project: Project, upstream: Upstream) -> None:
+    project.test("".join(IN_A_CLASS.format(name) for name in "AB")).said("--recorder-mode=once", passed=2)
+    project.said("--recorder-mode=rewrite", "-k", "TestA", passed=1)
+    assert sorted(prompts(project)) == ["A", "B"]
+
+
+def test_a_cassette_that_names_its_tests_and_no_exchanges_is_of_all_of_them(
+    project: Project, upstream: Upstream
+) -> None:
+    project.test(TWO).said("--recorder-mode=once", passed=2)
+    path = project.pytester.path / "shared.sse.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    header = msgspec.json.decode(first)
+    header["session"]["labels"] = '{"tests": ["test_a", "test_b"]}'
+    path.write_text(msgspec.json.encode(header).decode() + "\n" + "".join(rest))
+    project.said(passed=2)
+    project.said("--recorder-mode=rewrite", "-k", "test_a", passed=1)
+    project.said(passed=2)
 
 
 def test_a_test_that_asks_for_nothing_any_more_has_no_cassette(project: Project, upstream: Upstream) -> None:

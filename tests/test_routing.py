@@ -168,3 +168,11 @@ def test_an_upstream_of_the_user_stands_in_place_of_a_default() -> None:
 def test_an_upstream_that_cannot_be_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(UsageError, match=r"\.$"):
         parse_upstream(text)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"), [("/s/latest/v1/responses", []), ("/v1/responses", [(b"x-recorder-session", b"latest")])]
+)
+def test_no_client_can_call_its_session_latest(target: str, headers: list[tuple[bytes, bytes]]) -> None:
+    with pytest.raises(UsageError, match="called latest would never be found by that name"):
+        Routes().route(target, headers)

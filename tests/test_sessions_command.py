@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,8 +66,9 @@ def sessions(recorded: Conversations) -> Callable[..., Ran]:
 def told(sessions: Callable[..., Ran]) -> Callable[..., list[dict[str, Any]]]:
     def ask(*arguments: object) -> list[dict[str, Any]]:
         ran = sessions(*arguments, "--json")
-        assert (ran.code, ran.err) == (0, "")
         rows: list[dict[str, Any]] = json.loads(ran.out)
+        assert ran.code == (0 if rows else 3)
+        assert ran.err == "" or not rows or ran.err.endswith("--limit shows more.\n")
         return rows
 
     return ask
@@ -161,13 +167,104 @@ async def test_a_word_of_a_message_finds_its_session(recorded: Conversations) ->
 
 
 def test_sessions_are_readable_on_a_terminal(in_file: Conversations) -> None:
-    shown = on_terminal(80, "sessions", "--db", in_file.path)
-    assert shown[0].split() == ["session", "name", "last", "exchanges", "status", "errors"]
-    assert len(shown[1].split()[0]) >= 18
+    """Names and titles are there at every width; what is not there is said."""
+    shown = on_terminal(80, "sessions", "--db", in_file.path, said="session")
+    assert shown[0].split() == ["name", "title", "last", "model", "tokens", "status", "errors"]
     assert all(cell_len(line) <= 80 for line in shown)
-    wide = on_terminal(220, "sessions", "--db", in_file.path)
-    assert {"title", "turns", "model", "tokens", "tools", "status", "lasted"} < set(wide[0].split())
-    assert "2,468/912" in wide[-1]
+    assert re.search(r"^weather +What is the we\w*.*…  09-21 ..:..  gpt-5\S* .* 3,380  completed$", shown[-1])
+    wide = on_terminal(160, "sessions", "--db", in_file.path)
+    assert wide[0].split() == ["session", *shown[0].split()]
+    assert "What is the weather in Paris?" in wide[-1]
+
+
+def test_a_name_is_whole_before_others_have_room(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    name = "7b1fb5a5-9a52-4b5c-b0c5-5d1f4b2f6a10"
+    made.session(name).exchange(response(*message("Hello.")), asking("Say hello to everybody."))
+    [header, line] = on_terminal(80, "sessions", "--db", made.path, said="session")
+    assert re.match(rf"{name}  Say hello to\W", line)
+    assert header.split() == ["name", "title", "last", "status"]
+
+
+def test_columns_are_chosen(in_file: Conversations, sessions: Callable[..., Ran]) -> None:
+    header, *_, weather = on_terminal(80, "sessions", "--columns", "name,exchanges,output", "--db", in_file.path)
+    assert (header.split(), weather.split()) == (["name", "exchanges", "output"], ["weather", "2", "912"])
+    piped = run(in_file.path, "sessions", "--columns", "tokens, last,name,name").out.decode().splitlines()
+    assert piped[0].split() == ["tokens", "last", "name"]
+    assert re.fullmatch(r" *3380  2026-09-2\d \d\d:\d\d:\d\d  weather", piped[-1])
+    for arguments, sentence in (
+        (("--columns", "colour"), "Error: There is no column 'colour': there are session, name, "),
+        (("--columns", "name", "--csv"), "Error: --columns is of the table: --json, --jsonl, --csv have every column."),
+    ):
+        ran = sessions(*arguments)
+        assert (ran.code, ran.out) == (2, b"")
+        assert ran.err.startswith(sentence)
+
+
+def test_the_list_loads_nothing_that_it_does_not_need(in_file: Conversations) -> None:
+    """What takes long to load is for those who use it: drivers of PostgreSQL, the proxy, HTTP clients, styled text."""
+    program = (
+        "import sys; from recorder.__main__ import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "sessions", "--db", in_file.path], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    loaded = set(done.stderr.split())
+    assert "sqlalchemy" in loaded
+    heavy = {"sqlalchemy.dialects.postgresql", "psycopg", "httpx", "rich.console", "recorder.proxy", "yaml", "difflib"}
+    assert not heavy & loaded
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("recorder show ", ["latest", "live", "broken", "weather"]),
+        ("recorder events w", ["weather"]),
+        ("recorder tail --session l", ["latest", "live"]),
+        ("recorder se", ["serve", "sessions"]),
+        ("recorder export nosuch", []),
+    ],
+)
+def test_a_shell_completes_verbs_and_names_of_sessions(in_file: Conversations, words: str, found: list[str]) -> None:
+    environment = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    done = subprocess.run(
+        [Path(sys.executable).parent / "recorder"],
+        env={"RECORDER_DB": str(in_file.path), "_RECORDER_COMPLETE": "bash_complete", **environment},
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.stdout.decode().split(), done.stderr) == ([f"plain,{each}" for each in found], b"")
+
+
+def test_a_completion_says_nothing_where_there_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / "recorder.toml").write_text("[show]\nnosuch = 1\n")
+    done = subprocess.run(
+        [Path(sys.executable).parent / "recorder"],
+        env={"COMP_WORDS": "recorder show l", "COMP_CWORD": "2", "_RECORDER_COMPLETE": "bash_complete"},
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"plain,latest\n", b"")
+
+
+def test_csv_has_what_json_has(sessions: Callable[..., Ran], told: Callable[..., list[dict[str, Any]]]) -> None:
+    rows = list(csv.DictReader(io.StringIO(sessions("--csv").out.decode())))
+    assert rows == [{key: in_csv(value) for key, value in row.items()} for row in told()]
+
+
+def in_csv(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
+
+
+@pytest.mark.parametrize(("format", "out"), [("--json", b"[]\n"), ("--jsonl", b""), ("--csv", None)])
+def test_nothing_found_is_exit_code_three_in_every_format(
+    sessions: Callable[..., Ran], format: str, out: bytes | None
+) -> None:
+    ran = sessions("--model", "nosuch", format)
+    assert (ran.code, ran.err) == (3, "Error: No session matches --model 'nosuch'.\n")
+    assert ran.out == out if out is not None else ran.out.count(b"\n") == 1
 
 
 async def test_a_limit_takes_the_newest_of_those_that_are_wanted(database: URL) -> None:
@@ -191,6 +288,6 @@ def test_where_sessions_come_from_and_that_they_failed_is_shown_only_if_so(tmp_p
     header, first, second = on_terminal(250, "sessions", "--db", made.path)
     at = header.index("errors")
     assert first[at:].split()[:2] == ["1", "import"]
-    assert second[at:].split()[0] == "openai-responses"
+    assert second[at:].split() == []
     found = json.loads(run(made.path, "sessions", "--status", "truncated", "--json").out)
     assert [(row["name"], row["status"]) for row in found] == [("copied", "completed")]

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from recorder.commands.events import _COLUMNS as EVENTS
+from recorder.commands.sessions import _BY_NAME as BY_NAME
 from recorder.commands.sessions import _COLUMNS as SESSIONS
 from recorder.commands.table import Column, fitted
 from recorder.rebuild import rebuild
@@ -39,20 +40,30 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return made
 
 
-def on_terminal(columns: int, *arguments: object) -> list[str]:
-    """The lines that a command writes to a terminal of that width, without their attributes."""
+def on_terminal(columns: int, *arguments: object, said: str = "", term: str = "xterm") -> list[str]:
+    """The lines that a command writes to a terminal of that width, without their attributes.
+
+    On stderr it says where there is no room for a column (which begins with `said`), and nothing else.
+    """
+    shown, err = _on_terminal(columns, *arguments, term=term)
+    assert re.fullmatch(rf"(No room for {re.escape(said)}.*; --.*\.\n)?", err), err
+    return re.sub(r"\x1b\[\d+m", "", shown).splitlines()
+
+
+def _on_terminal(columns: int, *arguments: object, term: str = "xterm") -> tuple[str, str]:
+    """What stands on stdout and on stderr."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {"PATH": "/usr/bin:/bin", "TERM": "xterm"}
+    environment = {"PATH": "/usr/bin:/bin", "TERM": term}
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(forked.command, arguments, environment, Path("/"), os.ttyname(slave))
         running.add_done_callback(lambda _: os.close(slave))
         shown = b""
         while data := _read(master):
             shown += data
-    assert running.result().err == b""
+    err = running.result().err.decode()
     os.close(master)
-    return re.sub(r"\x1b\[\d+m", "", shown.decode()).splitlines()
+    return shown.decode(), err
 
 
 def _read(terminal: int) -> bytes:
@@ -66,22 +77,43 @@ def _read(terminal: int) -> bytes:
 def test_events_are_readable_on_eighty_columns(recorded: Recorded, follow: tuple[object, ...]) -> None:
     name = "a session with quite a long name, number 0"
     header, *lines = on_terminal(80, "events", name, *follow, "--db", recorded.path)
-    assert header.split() == ["exchange", "pos", "t_ms", "kind", "type", "raw"]
+    assert [name for name in header.split() if name not in ("seq", "bytes")] == [
+        "exchange",
+        "pos",
+        "t_ms",
+        "type",
+        "text",
+    ]
     assert all(cell_len(line) <= 80 for line in (header, *lines))
     assert [line.split()[:2] for line in lines] == [["1", str(pos)] for pos in range(len(lines))]
-    assert {line.split()[3] for line in lines} <= {"request", "response", "frame", "comment", "reads", "end"}
+    assert {"request", "response", "response.created"} < {line.split()[3] for line in lines}
+
+
+def test_events_show_what_deltas_add(recorded: Recorded) -> None:
+    """At any width, and in a pipe, where nothing is cut; the type stands there once."""
+    name = "a session with quite a long name, number 0"
+    for lines in (
+        on_terminal(80, "events", name, "--db", recorded.path),
+        on_terminal(200, "events", name, "--db", recorded.path),
+        run("events", name, "--db", recorded.path).out.decode().splitlines(),
+    ):
+        deltas = [line for line in lines if " response.output_text.delta " in line]
+        assert [line.split(maxsplit=4)[-1].split('"')[-2] for line in deltas] == ["Hello", ", été"]
+        [created] = [line for line in lines if " response.created " in line]
+        assert created.count("response.created") == 1
 
 
 def test_sessions_are_readable_on_eighty_columns(recorded: Recorded) -> None:
-    header, *lines = on_terminal(80, "sessions", "--db", recorded.path)
-    assert header.split() == ["session", "name", "last", "exchanges", "status"]
+    header, *lines = on_terminal(80, "sessions", "--db", recorded.path, said="session")
+    assert header.split()[:3] == ["name", "title", "last"]
+    assert "status" in header
     assert all(cell_len(line) <= 80 for line in (header, *lines))
-    assert lines[0].endswith("upstream_unreachable")
-    assert lines[2].endswith("completed, gaps")
+    assert re.search(r"  upstream_unreachable\b", lines[0])
+    assert re.search(r"  completed, gaps\b", lines[2])
 
 
 def test_a_shortened_id_still_means_its_session(recorded: Recorded) -> None:
-    [_, line, *_] = on_terminal(80, "sessions", "--db", recorded.path)
+    [_, line, *_] = on_terminal(200, "sessions", "--db", recorded.path)
     short = line.split()[0]
     assert 18 <= len(short) < 36
     assert run("events", short, "--db", recorded.path) == run("events", "latest", "--db", recorded.path)
@@ -90,7 +122,15 @@ def test_a_shortened_id_still_means_its_session(recorded: Recorded) -> None:
 def test_a_wide_terminal_shows_every_column(recorded: Recorded) -> None:
     columns = [column.name for column in SESSIONS if column.name != "origin"]  # nothing here is imported
     assert on_terminal(250, "sessions", "--db", recorded.path)[0].split() == columns
+    assert on_terminal(400, "sessions", "--columns", "all", "--db", recorded.path)[0].split() == list(BY_NAME)
     assert on_terminal(250, "events", "latest", "--db", recorded.path)[0].split() == [column.name for column in EVENTS]
+
+
+@pytest.mark.parametrize("command", [("sessions",), ("usage",), ("show", "hostile"), ("query", "--list")])
+def test_a_dumb_terminal_gets_no_escapes(recorded: Recorded, command: tuple[str, ...]) -> None:
+    arguments = (*command, "--db", recorded.path)
+    assert "\x1b" in _on_terminal(80, *arguments)[0] or command == ("usage",)
+    assert "\x1b" not in "".join(_on_terminal(80, *arguments, term="dumb"))
 
 
 def test_recorded_text_cannot_take_over_a_real_terminal(recorded: Recorded) -> None:

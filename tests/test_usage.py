@@ -66,8 +66,8 @@ def usage(recorded: Conversations) -> Callable[..., Ran]:
 def told(usage: Callable[..., Ran]) -> Callable[..., list[dict[str, Any]]]:
     def ask(*arguments: object) -> list[dict[str, Any]]:
         ran = usage(*arguments, "--json")
-        assert (ran.code, ran.err) == (0, "")
         rows: list[dict[str, Any]] = json.loads(ran.out)
+        assert ran.code == (0 if rows else 3)
         return rows
 
     return ask
@@ -95,6 +95,38 @@ def test_tokens_are_summed_by_anything(
 ) -> None:
     rows = told("--by", by)
     assert [(row[by], row["exchanges"]) for row in rows] == list(zip(keys, exchanges, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("by", "rows"),
+    [
+        (("day", "model"), [("2026-09-21", "gpt-5", 2), ("2027-01-01", "gpt-6", 1), ("2027-01-01", "gpt-5", 1)]),
+        (("model", "month"), [("gpt-5", "2026-09", 2), ("gpt-5", "2027-01", 1), ("gpt-6", "2027-01", 1)]),
+        (("tool", "day"), [("look", "2026-09-21", 1), ("roll", "2026-09-21", 1)]),
+        (("client", "tool"), [("codex", "look", 1), ("codex", "roll", 1)]),
+        (("week", "week"), None),
+    ],
+)
+def test_two_keys_are_two_dimensions(
+    told: Callable[..., list[dict[str, Any]]], by: tuple[By, By], rows: list[tuple[str, str, int]] | None
+) -> None:
+    found = told("--by", by[0], "--by", by[1])
+    if rows is None:
+        assert found == told("--by", by[0])
+        return
+    assert [(row[by[0]], row[by[1]], row["exchanges"]) for row in found] == rows
+    for key in {*by} - {"tool"} if "tool" not in by else set():
+        sums = {row[key]: row["exchanges"] for row in told("--by", key)}
+        assert sums == {name: sum(row["exchanges"] for row in found if row[key] == name) for name in sums}
+
+
+def test_no_name_of_a_model_is_cut_before_numbers_go(database: URL) -> None:
+    made = Conversations(database)
+    name = "a-vendor-with-a-name/a-model-of-a-long-name-2026-11-22"
+    made.session("first").exchange(response(*message("Hello."), model=name, usage=CACHED), asking("Hello?"))
+    header, line = on_terminal(80, "usage", "--db", made.database, said="")
+    assert line.startswith(f"{name} ")
+    assert header.split()[:2] == ["model", "exchanges"]
 
 
 def test_sessions_of_one_name_are_not_one(told: Callable[..., list[dict[str, Any]]]) -> None:
@@ -183,7 +215,8 @@ def test_nothing_used_yet_is_exit_code_three(database: URL) -> None:
     made.session("empty")
     ran = run(made.database, "usage")
     assert (ran.code, ran.err) == (3, "Error: No exchange that asks a model for something has ended yet.\n")
-    assert run(made.database, "usage", "--json").out == b"[]\n"
+    ran = run(made.database, "usage", "--json")
+    assert (ran.code, ran.out) == (3, b"[]\n")
 
 
 def test_projections_that_are_not_up_to_date_are_mentioned(database: URL) -> None:
@@ -206,7 +239,7 @@ def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(database: 
     ran = run(made.database, "usage")
     assert (ran.code, ran.err) == (3, f"Error: {STALE}\n")
     ran = run(made.database, "usage", "--json")
-    assert (ran.code, ran.out, ran.err) == (0, b"[]\n", f"{STALE}\n")
+    assert (ran.code, ran.out, ran.err) == (3, b"[]\n", f"Error: {STALE}\n")
 
 
 def test_the_demo_uses_reasoning_and_cached_tokens(demo_db: Path) -> None:
@@ -231,7 +264,7 @@ MOMENTS = [
     ("0s", At(0)),
     ("50%", At(share=0.5)),
     ("12.5 %", At(share=0.125)),
-    ("400%", At(share=1.0)),
+    ("100%", At(share=1.0)),
     ("9" * 400 + "w", At(LARGEST_NS)),
 ]
 
@@ -239,6 +272,11 @@ MOMENTS = [
 @pytest.mark.parametrize(("text", "at"), MOMENTS)
 def test_a_moment_is_a_span_or_a_share(text: str, at: At) -> None:
     assert Moment().convert(text, None, None) == at
+
+
+def test_no_moment_is_after_the_end() -> None:
+    with pytest.raises(click.BadParameter, match="'200%' is after the end: give a share up to 100%, or a time like"):
+        Moment().convert("200%", None, None)
 
 
 def test_a_time_is_a_span_ago_or_a_date() -> None:

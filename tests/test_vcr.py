@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
@@ -450,6 +451,9 @@ def test_a_body_is_written_to_be_read() -> None:
     ("uri", "exported"),
     [
         ("http://127.0.0.1:4141/v1/responses", "https://api.openai.com/v1/responses"),
+        ("http://127.0.0.1:8787/openai/v1/responses", "https://api.openai.com/v1/responses"),
+        ("http://127.0.0.1:8787/openai/responses", "https://api.openai.com/v1/responses"),
+        ("http://127.0.0.1:8787/responses", "https://api.openai.com/v1/responses"),
         ("https://openrouter.ai/api/v1/responses", "https://openrouter.ai/api/v1/responses"),
         ("http://localhost:11434/api/chat", "http://localhost:11434/api/chat"),
         ("/api/chat", "https://other.invalid/api/chat"),
@@ -458,6 +462,8 @@ def test_a_body_is_written_to_be_read() -> None:
 def test_a_uri_is_where_a_client_asks_without_a_recorder(uri: str, exported: str) -> None:
     [each] = recordings(read(document(call(request={"uri": uri}))))
     assert yaml.safe_load(interaction(each))[0]["request"]["uri"] == exported
+    kept = yaml.safe_load(interaction(each, was_imported=True))[0]["request"]["uri"]
+    assert kept == (uri if uri.startswith("http") else exported)
 
 
 def test_what_vcr_cannot_say_is_said() -> None:
@@ -477,10 +483,16 @@ def without_response(told: list[Entry]) -> list[Entry]:
 def test_a_cassette_comes_in_and_goes_out(tmp_path: Path) -> None:
     db, path = tmp_path / "recorder.db", tmp_path / "turn.yaml"
     path.write_bytes(WRITTEN)
-    assert run(db, "import", path) == (0, b"", "1 file imported: 1 session, 4 events.\n")
+    ran = run(db, "import", path)
+    assert (ran.code, ran.out) == (0, b"")
+    assert re.fullmatch(r"1 file imported: session turn \([0-9a-f-]{36}\), 4 events\.\n", ran.err)
     exported = run(db, "export", "turn", "--format", "vcr")
     assert (exported.code, exported.err) == (0, "")
     assert bodies(read(exported.out)) == [entry.body for entry in entries(db)] == BODIES
+    uris = [each["request"]["uri"] for each in yaml.safe_load(exported.out)["interactions"]]
+    assert uris[0] == "http://127.0.0.1:8765/v1/responses"
+    [entry, *_] = json.loads(run(db, "export", "turn", "--format", "har").out)["log"]["entries"]
+    assert entry["request"]["url"] == uris[0]
 
 
 def test_what_has_no_response_cannot_be_exported(tmp_path: Path) -> None:

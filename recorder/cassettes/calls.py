@@ -9,7 +9,7 @@ import re
 from typing import AnyStr
 
 from recorder.heads import RequestRecord
-from recorder.routing import UPSTREAMS
+from recorder.routing import UPSTREAMS, join
 
 _PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
 _CODING = "content-encoding"
@@ -32,11 +32,14 @@ def _lower(name: str | bytes) -> str:
     return (name.decode("latin-1") if isinstance(name, bytes) else name).lower()
 
 
-def url(request: RequestRecord) -> str:
-    """Where a client asks without a recorder: the host that it named, if that was not this machine."""
+def url(request: RequestRecord, *, was_imported: bool = False) -> str:
+    """Where a client asks without a recorder: the host that it named; of this machine only if that is no recorder."""
     host = next((said for name, said in request.headers if name.lower() == "host"), "")
-    if host and not _LOOPBACK.fullmatch(host):
-        return f"https://{host}{request.target}"
+    is_here = _LOOPBACK.fullmatch(host) is not None
+    if host and (was_imported or not is_here):
+        return f"{'http' if is_here else 'https'}://{host}{request.target}"
     if request.upstream in UPSTREAMS:
-        return UPSTREAMS[request.upstream] + request.target
+        named = f"/{request.upstream}/"
+        rest = request.target[len(named) - 1 :] if request.target.startswith(named) else request.target
+        return join(UPSTREAMS[request.upstream], rest)
     return f"http://{host}{request.target}" if host else f"https://{request.upstream}.invalid{request.target}"

@@ -25,15 +25,15 @@ _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"
 _CLOSING = b"\n]}}\n"
 
 
-def har(recordings: Iterable[Recorded]) -> Iterator[bytes]:
-    """The document, an entry at a time."""
+def har(recordings: Iterable[Recorded], *, was_imported: bool = False) -> Iterator[bytes]:
+    """The document, an entry at a time, of exchanges that were recorded here or imported."""
     yield _OPENING
     for number, each in enumerate(recordings):
-        yield (b",\n" if number else b"") + msgspec.json.encode(_entry(each))
+        yield (b",\n" if number else b"") + msgspec.json.encode(_entry(each, was_imported))
     yield _CLOSING
 
 
-def _entry(each: Recorded) -> dict[str, Any]:
+def _entry(each: Recorded, was_imported: bool) -> dict[str, Any]:
     messages = [
         {
             "time": (each.exchange.started_ns + piece.t_ns) / 1e9,
@@ -46,7 +46,7 @@ def _entry(each: Recorded) -> dict[str, Any]:
     return {
         "startedDateTime": instant(each.exchange.started_ns),
         "time": each.end_ns / 1e6,
-        "request": _request(each),
+        "request": _request(each, was_imported),
         "response": _response(each),
         "cache": {},
         "timings": {"send": 0, "wait": each.head_ns / 1e6, "receive": (each.end_ns - each.head_ns) / 1e6},
@@ -63,12 +63,12 @@ def _events(each: Recorded) -> Iterator[tuple[Any, Fields]]:
                 yield piece, fields
 
 
-def _request(each: Recorded) -> dict[str, Any]:
+def _request(each: Recorded, was_imported: bool) -> dict[str, Any]:
     request = each.request
     body = {"mimeType": _mime_type(request.headers), "text": each.request_body.decode("utf-8", "replace")}
     return {
         "method": request.method,
-        "url": url(request),
+        "url": url(request, was_imported=was_imported),
         "httpVersion": "HTTP/1.1",
         "headers": _pairs(request.headers),
         "cookies": [],

@@ -33,15 +33,15 @@ _ESCAPED = re.compile(rf'[^{_SEEN}]|["\\]')
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 
 
-def interaction(each: Recorded) -> bytes:
-    """An exchange. Raises `ValueError` if it has no response, of which VCR knows nothing."""
+def interaction(each: Recorded, *, was_imported: bool = False) -> bytes:
+    """An exchange, recorded here or imported. Raises `ValueError` if it has no response, of which VCR knows nothing."""
     if each.response is None:
         raise ValueError(f"exchange {each.exchange.exchange_id} has no response")
     lines = [
         f"- request:\n    body: {_content(each.request_body, 6)}",
         f"    headers:{_headers(each.request.headers)}",
         f"    method: {_text(each.request.method, 6)}",
-        f"    uri: {_text(url(each.request), 6)}",
+        f"    uri: {_text(url(each.request, was_imported=was_imported), 6)}",
         f"  response:\n    body:\n      string: {_content(b''.join(piece.raw for piece in each.pieces), 8)}",
         f"    headers:{_headers(each.headers)}",
         f"    status:\n      code: {each.response.status}\n      message: {_text(each.response.reason, 8)}",

@@ -6,12 +6,15 @@ a finding, 5 replay mismatch, 130 interrupt.
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import importlib
+import signal
 import sys
+import threading
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from recorder import __version__
 from recorder.commands.output import open_closed_stdout, safe_text, stdout_refusal
@@ -32,16 +35,25 @@ class Verbs(click.Group):
         command: click.Command = importlib.import_module(f"recorder.commands.{cmd_name}").command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs with what each is for, none of which is loaded for that."""
+        verbs = [CompletionItem(verb, help=said) for verb, said in VERBS.items() if verb.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The verb, with the settings that files have for it; who asks for help needs none of them."""
         if args[0] not in VERBS and not args[0].startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(args[0], VERBS, n=1)
             ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
         name, command, rest = super().resolve_command(ctx, args)
+        _let_interrupts_end_commands()
         if name is not None and command is not None and not set(ctx.help_option_names) & set(rest):
-            ctx.default_map = {name: defaults(name, command)}
+            with contextlib.suppress(*((RecorderError,) if ctx.resilient_parsing else ())):  # while a shell completes
+                ctx.default_map = {name: defaults(name, command)}
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -62,6 +74,12 @@ def recorder() -> None:
     recorder sessions
     recorder replay latest
     """
+
+
+def _let_interrupts_end_commands() -> None:
+    """From here on Ctrl-C is an exception, so that what is begun is ended; `recorder.__main__` has ended it before."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main(args: list[str] | None = None) -> Any:

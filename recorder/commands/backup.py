@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from sqlalchemy import URL
 from recorder.backup import back_up
 from recorder.commands.database import chosen_url, database_option, journal_root
 from recorder.commands.journals import journals
-from recorder.commands.output import echo, safe_text
+from recorder.commands.output import can_redraw, echo, safe_text
 from recorder.errors import NotFoundError, UsageError
 from recorder.location import database_name, database_path, is_file
 from recorder.records import MAGIC
@@ -40,7 +39,7 @@ def backup(db: str | None, file: Path, force: bool) -> None:
     if not path.exists():
         raise NotFoundError(f"There is no database {path} yet: nothing has been recorded there.")
     file = file.expanduser().absolute()
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Copying")
         made = back_up(path, file, lambda done, total: progress.update(task, completed=done, total=total), force=force)
     ended = f"{made.exchanges:,} exchange{'s' if made.exchanges != 1 else ''} that {_have(made.exchanges)} ended"

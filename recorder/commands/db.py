@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 from rich.console import Console
 from rich.progress import Progress
@@ -12,7 +10,7 @@ from recorder import engines
 from recorder.commands.backup import backup
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.dbcopy import command as copy_command
-from recorder.commands.output import echo, write_line
+from recorder.commands.output import can_redraw, echo, write_line
 from recorder.commands.purge import purge_command
 from recorder.commands.recover import recover_command
 from recorder.errors import UsageError
@@ -89,7 +87,7 @@ def rebuild_command(db: str | None) -> None:
 
 
 def _rebuild(store: Store) -> None:
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Rebuilding")
         rebuilt = rebuild(store, lambda done, total: progress.update(task, completed=done, total=total))
     echo(f"{rebuilt.exchanges:,} exchange{'s' if rebuilt.exchanges != 1 else ''} rebuilt.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.backup import say_waiting
-from recorder.commands.output import echo, safe_text, with_json, write_json, write_line
+from recorder.commands.output import can_redraw, echo, safe_text, with_json, write_json, write_line
 from recorder.commands.selection import say_if_stale
 from recorder.copied import Copied
 from recorder.copying import copy, same
@@ -100,7 +99,7 @@ async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
 
 
 def _bar() -> dict[str, Any]:
-    return {"console": Console(stderr=True), "disable": not sys.stderr.isatty(), "transient": True}
+    return {"console": Console(stderr=True), "disable": not can_redraw(), "transient": True}
 
 
 def _lines(copied: Copied) -> Iterator[str]:

@@ -17,15 +17,20 @@ from sqlalchemy import URL
 from recorder import server
 from recorder.commands import recorder
 from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import echo
+from recorder.commands.env import DEFAULT_URL
+from recorder.commands.output import echo, write_line
 from recorder.commands.recording import Ending, recording
 from recorder.commands.recover import recover_left
+from recorder.demo.__main__ import serve as serve_until_stopped
 from recorder.demo.server import start
+from recorder.errors import UsageError
 from recorder.events import BODY_KINDS
 from recorder.location import database_name
 from recorder.log import Log
 from recorder.routing import Upstream
 
+PORT = 8900  # of the upstream that stays up
+ASKED = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
 DRAIN_S = 5.0  # for the ingester; what is left is ingested here
 
 QUESTION = "What is the weather like in Paris and in Zürich?"
@@ -44,15 +49,33 @@ class Call(NamedTuple):
 
 
 @click.command()
+@click.option("--serve", is_flag=True, help="Only serve the built-in upstream, until interrupted.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="With --serve: where it listens, on this machine only. 0 is any free one.",
+)
 @database_option
 @click.pass_context
-def command(ctx: click.Context, db: str | None) -> None:
+def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
+
+    With --serve that upstream stays up, a provider on this machine for OpenAI Responses and Chat Completions, Anthropic
+    Messages and Gemini, which takes any key; its URL is on stdout. Words of a question choose the answer: weather,
+    search, refuse, fail, rate limit, unauthorized, bad request.
 
     \b
     recorder demo
     recorder demo --db /tmp/demo.db
+    recorder demo --serve
     """
+    if serve:
+        server.run(serve_until_stopped(port, 1.0, _say_how_to_use))
+        return
+    if ctx.get_parameter_source("port") is ParameterSource.COMMANDLINE:
+        raise UsageError("--port is where --serve listens: give both.")
     url = chosen_url(db)
     given = ("--db", db) if db and ctx.get_parameter_source("db") is ParameterSource.COMMANDLINE else ()
     name = time.strftime("demo-%Y%m%d-%H%M%S")
@@ -67,6 +90,15 @@ def command(ctx: click.Context, db: str | None) -> None:
     echo("Go on:")
     for further in (("show", name, "--at", "50%"), ("events", name), ("query", "--list"), ("serve",)):
         echo(f"  {shlex.join(('recorder', *further, *given))}")
+
+
+def _say_how_to_use(base_url: str) -> None:
+    write_line(base_url)
+    names = ("openai", "anthropic", "gemini")
+    echo("The demo upstream listens; Ctrl-C ends it. Record what passes, and ask, in two other shells:")
+    echo(f"  recorder serve {' '.join(f'--upstream {name}={base_url}' for name in names)}")
+    echo(f"  curl -N {DEFAULT_URL}/v1/responses -H 'Content-Type: application/json' \\")
+    echo(f"    -d '{ASKED}'")
 
 
 def _run(*arguments: str) -> None:

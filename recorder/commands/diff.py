@@ -20,7 +20,7 @@ from rich.text import Text
 from recorder.commands.behind import wait_option
 from recorder.commands.conversation import as_written
 from recorder.commands.database import database_option
-from recorder.commands.output import echo, safe_text, write_document, write_line
+from recorder.commands.output import echo, is_plain, safe_text, write_document, write_line
 from recorder.commands.settings import match_rules
 from recorder.commands.subjects import Subject, subject
 from recorder.diffing import ALL, TOLERANCE, Level, Report, Terms, diff
@@ -140,7 +140,7 @@ def document(a: str, b: str, report: Report) -> dict[str, Any]:
 
 def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: bool) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    has_colours = width is not None and not os.environ.get("NO_COLOR")
+    has_colours = not is_plain() and not os.environ.get("NO_COLOR")
     rendering = Rendering(None if shows_all else SHOWN, signs=not has_colours, advice="--all")
     for text in as_written(_fitted(stat_lines(report) if is_short else rendering.lines(report), width), width):
         write_line(text)

@@ -11,6 +11,7 @@ import click
 
 from recorder.commands.clients import CODEX, VARIABLES, codex_arguments
 from recorder.commands.output import write_line
+from recorder.commands.selection import new_name
 
 DEFAULT_URL = "http://127.0.0.1:8787"
 
@@ -56,5 +57,5 @@ def command(client: str, url: str, session: str | None) -> None:
     eval "$(recorder env codex --session refactoring)" && codex
     """
     if session is not None:
-        url = f"{url}/s/{quote(session, safe='')}"
+        url = f"{url}/s/{quote(new_name(session), safe='')}"
     write_line(_codex(url) if client == CODEX else _export(VARIABLES[client], url))

@@ -10,32 +10,35 @@ import click
 import msgspec
 
 from recorder.commands.behind import current_url, wait_option
+from recorder.commands.completion import session_names
 from recorder.commands.database import database_option
-from recorder.commands.output import with_json, write_bytes, write_json
+from recorder.commands.output import JsonRows, with_json, write_bytes
+from recorder.commands.preview import PREVIEW, Previews
 from recorder.commands.selection import EXCHANGE_HELP, select
-from recorder.commands.table import Column, growing_table, write_table
+from recorder.commands.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
-from recorder.events import BODY_KINDS, Event
+from recorder.events import BODY_KINDS, Event, Exchange
 from recorder.log import Log
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
-PREVIEW = 120  # characters of an event in the table
+HIDDEN = "--json has every column, --raw the bytes"
 _COLUMNS = (
     Column("exchange", right=True),
     Column("pos", right=True, usual=4),
     Column("t_ms", right=True, usual=8),
-    Column("kind", usual=8),
-    Column("type", cap=30, usual=26),
+    Column("type", cap=42, least=38, usual=38),
     Column("seq", right=True, goes=3, usual=4),
     Column("item_id", cap=12, goes=1, usual=12),
     Column("index", right=True, goes=2),
     Column("bytes", right=True, goes=4),
-    Column("raw", least=16, usual=PREVIEW),
+    Column("text", least=16, usual=PREVIEW),
 )
+
+Numbered = tuple[int, Exchange, Event]  # with the number of the exchange in its session
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", shell_complete=session_names)
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--raw", is_flag=True, help="The response bodies as they were received, decoded, and no more.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
@@ -54,6 +57,8 @@ def command(
     jsonl: bool,
 ) -> None:
     """Show the events of SESSION (an id, the beginning of one, a name, or `latest`), exchange by exchange.
+
+    The column text has what a delta adds, in quotes, and how any other event begins.
 
     \b
     recorder events latest
@@ -74,7 +79,7 @@ async def _show(show: Any, db: str | None, session: str, exchange: str | None, l
         await show(events if limit is None else _first(limit, events))
 
 
-async def _first(limit: int, events: AsyncIterator[tuple[int, Event]]) -> AsyncIterator[tuple[int, Event]]:
+async def _first(limit: int, events: AsyncIterator[Numbered]) -> AsyncIterator[Numbered]:
     async for numbered in events:
         yield numbered
         limit -= 1
@@ -82,8 +87,8 @@ async def _first(limit: int, events: AsyncIterator[tuple[int, Event]]) -> AsyncI
             return
 
 
-async def _events(log: Log, session: str, exchange: str | None, follow: bool) -> AsyncIterator[tuple[int, Event]]:
-    """The events with the number of their exchange; with `follow`, those that come later too."""
+async def _events(log: Log, session: str, exchange: str | None, follow: bool) -> AsyncIterator[Numbered]:
+    """The events with their exchange; with `follow`, those that come later too."""
     seen: dict[str, int] = {}
     ended: set[str] = set()
     found, chosen = await select(log, session, exchange)
@@ -95,44 +100,60 @@ async def _events(log: Log, session: str, exchange: str | None, follow: bool) ->
                 seen[each.exchange_id] = event.pos
                 if event.kind == "end":
                     ended.add(each.exchange_id)
-                yield number, event
+                yield number, each, event
         if not follow:
             return
         await asyncio.sleep(FOLLOW_S)
         found, chosen = await select(log, found.session_id, exchange)
 
 
-async def _raw(events: AsyncIterator[tuple[int, Event]]) -> None:
-    async for _, event in events:
+async def _raw(events: AsyncIterator[Numbered]) -> None:
+    async for _, _, event in events:
         if event.kind in BODY_KINDS:
             write_bytes(event.raw)
 
 
-async def _json(events: AsyncIterator[tuple[int, Event]]) -> None:
-    write_json([_row(event) async for _, event in events])
+async def _json(events: AsyncIterator[Numbered]) -> None:
+    await _write_json(events, JsonRows(lines=False))
 
 
-async def _json_lines(events: AsyncIterator[tuple[int, Event]]) -> None:
-    async for _, event in events:
-        write_json([_row(event)], lines=True)
+async def _json_lines(events: AsyncIterator[Numbered]) -> None:
+    await _write_json(events, JsonRows(lines=True))
 
 
-async def _table(events: AsyncIterator[tuple[int, Event]]) -> None:
-    write_table(_COLUMNS, [_cells(number, event) async for number, event in events])
+async def _write_json(events: AsyncIterator[Numbered], out: JsonRows) -> None:
+    async for _, _, event in events:
+        out.write(_row(event))
+    out.close()
 
 
-async def _growing(events: AsyncIterator[tuple[int, Event]]) -> None:
-    write_row = growing_table(_COLUMNS)
-    async for number, event in events:
-        write_row(_cells(number, event))
+async def _table(events: AsyncIterator[Numbered]) -> None:
+    """As wide as its first rows need; the others are written as they are read."""
+    previews, sample, table = Previews(), list[tuple[object, ...]](), None
+    async for numbered in events:
+        cells = _cells(previews, *numbered)
+        if table is not None:
+            table.write(cells)
+            continue
+        sample.append(cells)
+        if len(sample) == SIZED_ROWS:
+            table = Table(_COLUMNS, sample)
+    say_hidden(table or Table(_COLUMNS, sample), HIDDEN)
+
+
+async def _growing(events: AsyncIterator[Numbered]) -> None:
+    previews, table = Previews(), Table(_COLUMNS, None)
+    say_hidden(table, HIDDEN)
+    async for numbered in events:
+        table.write(_cells(previews, *numbered))
 
 
 def _row(event: Event) -> dict[str, Any]:
     return {**msgspec.structs.asdict(event), "hash": event.hash.hex()}
 
 
-def _cells(number: int, event: Event) -> tuple[object, ...]:
-    text = event.raw[: PREVIEW * 4].decode("utf-8", "replace").strip().replace("\n", " ")[:PREVIEW]
-    t_ms = f"{event.t_ns / 1e6:.1f}"
-    key = (event.type, event.sequence_number, event.item_id, event.output_index)
-    return number, event.pos, t_ms, event.kind, *key, len(event.raw), text
+def _cells(previews: Previews, number: int, exchange: Exchange, event: Event) -> tuple[object, ...]:
+    """Of a frame its type is enough; what is no frame says its kind."""
+    type = (event.type if event.kind == "frame" else " ".join(filter(None, (event.kind, event.type)))) or event.kind
+    key = (type, event.sequence_number, event.item_id, event.output_index)
+    return number, event.pos, f"{event.t_ns / 1e6:.1f}", *key, len(event.raw), previews.of(exchange.api, event)

@@ -13,6 +13,7 @@ from recorder.cassettes.payloads import payload_lines
 from recorder.cassettes.writing import exchange_lines
 from recorder.commands import replay
 from recorder.commands.behind import current_url, wait_option
+from recorder.commands.completion import session_names
 from recorder.commands.database import database_option
 from recorder.commands.output import echo, write_bytes
 from recorder.commands.selection import EXCHANGE_HELP, select
@@ -24,7 +25,7 @@ from recorder.recorded import recorded
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", shell_complete=session_names)
 @click.option(
     "--format",
     type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse"]),
@@ -81,7 +82,7 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
 
 async def _write_har(db: str | None, session: str, exchange: str | None) -> None:
     async with await Log.open(current_url(db)) as log:
-        _, chosen = await select(log, session, exchange)
+        found, chosen = await select(log, session, exchange)
         recordings = []
         for _, each in chosen:
             events = [event async for event in log.events(each.session_id, each.exchange_id)]
@@ -89,7 +90,7 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
                 recordings.append(recorded(each, events))
             except ValueError as error:
                 raise RecorderError(f"It cannot be written as HAR: {error}.") from error
-        for part in har(recordings):
+        for part in har(recordings, was_imported=found.origin == "import"):
             write_bytes(part)
 
 
@@ -106,7 +107,7 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
             if lost := vcr_log.unsaid(recording):
                 echo(f"Exchange {number} {lost}.")
             if recording.response is not None:
-                write_bytes(opening + vcr_log.interaction(recording))
+                write_bytes(opening + vcr_log.interaction(recording, was_imported=found.origin == "import"))
                 opening = b""
         if opening:
             raise NotFoundError(f"There is no exchange with a response in session {found.name}: VCR knows no others.")

@@ -48,12 +48,13 @@ def cassette_in(
         raise RecorderError(f"it is over {SIZE_LIMIT // 2**30} GiB, far more than any stream: split it")
     file.seek(0)
     likely = formats(file.read(HEAD_BYTES)) if format == "auto" else (cast(Format, format),)
-    if not likely:
-        raise RecorderError("it is no stream of server-sent events, no JSON, and no export of recorder")
-    for each in likely[:-1]:
-        with contextlib.suppress(RecorderError):
+    likeliest: RecorderError | None = None  # why it is not what it looks like: what a person can mend
+    for each in likely:
+        try:
             return _read_as(each, file, dialect, request)
-    return _read_as(likely[-1], file, dialect, request)
+        except RecorderError as error:
+            likeliest = likeliest or error
+    raise likeliest or RecorderError("it is no stream of server-sent events, no JSON, and no export of recorder")
 
 
 def _read_as(format: Format, file: BinaryIO, dialect: str | None, request: Request | None) -> Cassette:

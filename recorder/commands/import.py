@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -15,15 +14,16 @@ from sqlalchemy import URL
 from recorder.cassettes import Cassette
 from recorder.cassettes.foreign import Request, read_request
 from recorder.commands.database import chosen_url, database_option, journal_root
-from recorder.commands.files import NAMES, Passing, cassette_in, opened, opening, own_name, reason
+from recorder.commands.files import NAMES, Passing, cassette_in, opened, opening, own_name, reason, shown
 from recorder.commands.intake import Intake
-from recorder.commands.output import echo
-from recorder.commands.selection import new_name
+from recorder.commands.output import can_redraw, echo, safe_text, with_json, write_json
+from recorder.commands.selection import NEVER_FOUND, new_name
 from recorder.dialects import DIALECTS
 from recorder.errors import UsageError
-from recorder.events import Session
+from recorder.events import LATEST, Session
 from recorder.store import Store
 
+LISTED = 20  # sessions that are named: what fits a terminal
 BUSY_S = 2.0  # a locked database is tried again for as long as it takes, and Ctrl-C waits for one try at most
 
 
@@ -57,19 +57,28 @@ class Wanted(NamedTuple):
     help="The request, as JSON: an object with method, url, headers and body, or the body alone. For one FILE.",
 )
 @click.option("--session", metavar="NAME", help="One session for all files. [default: one each, named like the file]")
+@with_json
 @database_option
 def command(
-    db: str | None, files: Sequence[Path], format: str, dialect: str | None, request: Path | None, session: str | None
+    db: str | None,
+    files: Sequence[Path],
+    format: str,
+    dialect: str | None,
+    request: Path | None,
+    session: str | None,
+    json: bool,
+    jsonl: bool,
 ) -> None:
     """Enter stored streams into the log: each FILE, or `-` for stdin, becomes a session named like it.
 
     Bodies are kept byte for byte. When events came say our own exports, cassettes and HAR files; of all others the
     times are made up, one event every 10 ms. The origin of what was imported is `import`. A file that cannot be read
-    is named and passed over; the exit code is then 1, or 3 if there is no such file.
+    is named and passed over; the exit code is then 1, or 3 if there is no such file. --json says of each file that was
+    read which session it is in.
 
     \b
     recorder import body.sse
-    recorder import run.sse.jsonl
+    recorder import run.sse.jsonl --json
     recorder import fixtures/*.chunks.txt --dialect openai-responses --session fixtures
     recorder export latest | recorder import - --session copy --db other.db
     """
@@ -77,7 +86,11 @@ def command(
         raise UsageError("--request says what one response answers: give one FILE with it.")
     name = new_name(session) if session is not None else None
     wanted, passing = Wanted(format, dialect, _request(request) if request else None, name), Passing()
-    _import(chosen_url(db), files, wanted, passing)
+    made = _import(chosen_url(db), files, wanted, passing)
+    if json or jsonl:
+        write_json((each.row() for each in made), lines=jsonl)
+    elif made:
+        _say(made)
     passing.close()
 
 
@@ -89,19 +102,48 @@ def _request(path: Path) -> Request:
             raise UsageError(f"--request {path} cannot be read: {reason(error)}.") from error
 
 
-def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: Passing) -> None:
+class Made(NamedTuple):
+    """A file that was read, and the session that it is in."""
+
+    path: Path
+    session: Session
+    events: int
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "file": str(self.path),
+            "session_id": self.session.session_id,
+            "session_name": self.session.name,
+            "events": self.events,
+        }
+
+
+def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: Passing) -> list[Made]:
     """Enter what can be read."""
-    made = _Sessions(wanted.session)
-    read = events = 0
+    sessions, made = _Sessions(wanted.session), list[Made]()
     with Store(url, BUSY_S) as store, Intake(store, journal_root(url)) as intake:
         for path in _with_progress(files):
             with passing.over(path), opened(path) as file:
                 cassette = cassette_in(file, *wanted[:3])
-                intake.take(cassette.entries(made.session(cassette, path), NAMES))
-                read += 1
-                events += cassette.events
-    if read:
-        echo(f"{_count(read, 'file')} imported: {_count(made.count, 'session')}, {_count(events, 'event')}.")
+                session = sessions.session(cassette, path)
+                intake.take(cassette.entries(session, NAMES))
+                made.append(Made(path, session, cassette.events))
+    return made
+
+
+def _say(made: Sequence[Made]) -> None:
+    """How much was read, and what the sessions are called."""
+    sessions = list({each.session.session_id: each.session for each in made}.values())
+    events = _count(sum(each.events for each in made), "event")
+    names = [f"{safe_text(each.name)} ({each.session_id})" for each in sessions]
+    if len(names) == 1:
+        echo(f"{_count(len(made), 'file')} imported: session {names[0]}, {events}.")
+        return
+    echo(f"{_count(len(made), 'file')} imported: {_count(len(names), 'session')}, {events}:")
+    for name in names[:LISTED]:
+        echo(f"  {name}")
+    if len(names) > LISTED:
+        echo(f"  and {len(names) - LISTED:,} more; `recorder sessions` lists them, --json has all.")
 
 
 class _Sessions:
@@ -110,13 +152,14 @@ class _Sessions:
     def __init__(self, name: str | None) -> None:
         self._name = name
         self._shared: Session | None = None
-        self.count = 0
 
     def session(self, cassette: Cassette, path: Path) -> Session:
         if self._shared is not None:
             return self._shared
-        self.count += 1
-        session = cassette.session(self._name or own_name(cassette, path), NAMES)
+        name = self._name or own_name(cassette, path)
+        if name == LATEST:
+            raise UsageError(f"{shown(path)} is passed over: {NEVER_FOUND}: name it with --session.")
+        session = cassette.session(name, NAMES)
         if self._name:
             self._shared = session
         return session
@@ -124,7 +167,7 @@ class _Sessions:
 
 def _with_progress(files: Sequence[Path]) -> Iterable[Path]:
     """The files, with a bar on a terminal if there are many to wait for."""
-    if len(files) == 1 or not sys.stderr.isatty():
+    if len(files) == 1 or not can_redraw():
         return files
     return track(files, "Importing", console=Console(stderr=True), transient=True)
 

@@ -11,7 +11,7 @@ import click
 
 from recorder.commands.behind import wait_option
 from recorder.commands.database import database_option
-from recorder.commands.output import echo, safe_text, write_json, write_line
+from recorder.commands.output import echo, is_plain, one_format, safe_text, write_json, write_line
 from recorder.commands.subjects import subject
 from recorder.commands.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
@@ -42,6 +42,7 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
 )
 @click.option("--jsonl", is_flag=True, help="The same as --json, one object a line.")
 @wait_option
+@one_format
 @database_option
 def command(
     db: str | None, subjects: Sequence[str], profile: Profile | None, list: bool, json: bool, jsonl: bool
@@ -60,8 +61,6 @@ def command(
     recorder lint body.sse run.sse.jsonl --json
     recorder lint --list --profile sdk
     """
-    if json and jsonl:
-        raise UsageError("--json and --jsonl are two formats: choose one.")
     if list == bool(subjects):
         raise UsageError(_no_list(subjects[0]) if list else "Which SUBJECT? `recorder lint latest`, or a file.")
     if list:
@@ -97,11 +96,10 @@ def _say_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
 
 
 def _write(found: Sequence[Judged]) -> None:
-    is_terminal = sys.stdout.isatty()
-    width = min(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
+    width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
     for each in found:
         for line in lines(each, width):
-            write_line(_styled(safe_text(line)) if is_terminal else safe_text(line))
+            write_line(safe_text(line) if is_plain() else _styled(safe_text(line)))
     write_line(summary(found))
 
 

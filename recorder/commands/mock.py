@@ -15,6 +15,7 @@ from recorder import server
 from recorder.admission import refusal
 from recorder.commands.answering import Answering
 from recorder.commands.behind import wait_option
+from recorder.commands.completion import session_names
 from recorder.commands.database import database_option
 from recorder.commands.env import DEFAULT_URL
 from recorder.commands.listening import (
@@ -47,7 +48,7 @@ REQUESTS = "/_recorder/requests"
 
 
 @click.command()
-@click.argument("sessions", metavar="[SESSION]...", nargs=-1)
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=session_names)
 @click.option(
     "--cassette",
     metavar="PATH",

@@ -11,12 +11,13 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import click
 import msgspec
 
-from recorder.errors import RecorderError
+from recorder.errors import RecorderError, UsageError
 
 _ESCAPED = {
     **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"},
@@ -30,11 +31,43 @@ json_options = (
 )
 
 
+HELD_BYTES = 64 * 1024  # of a JSON array before it is written: no more memory, and few calls
+FORMATS = ("json", "jsonl", "csv")
+
+
+def one_format(function: Any) -> Any:
+    """A command that refuses two of the options `--json`, `--jsonl` and `--csv` at once."""
+
+    @wraps(function)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        chosen = [f"--{name}" for name in FORMATS if options.get(name)]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} are different formats: choose one.")
+        return function(*arguments, **options)
+
+    return checked
+
+
 def with_json(function: Any) -> Any:
-    """The options `--json` and `--jsonl`."""
+    """The options `--json` and `--jsonl`, of which one can be had at a time."""
+    checked = one_format(function)
     for option in reversed(json_options):
-        function = option(function)
-    return function
+        option(checked)
+    return checked
+
+
+def is_plain() -> bool:
+    """Whether stdout is to have no attributes, such as bold: it is no terminal, or a dumb one."""
+    return not sys.stdout.isatty() or _is_dumb()
+
+
+def can_redraw() -> bool:
+    """Whether a progress bar can be drawn on stderr."""
+    return sys.stderr.isatty() and not _is_dumb()
+
+
+def _is_dumb() -> bool:
+    return os.environ.get("TERM") == "dumb"
 
 
 def safe_text(text: str) -> str:
@@ -61,11 +94,38 @@ def log_to_stderr() -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
+class JsonRows:
+    """Rows as JSON on stdout, written as they come. Bytes that are text stay text; others become `{"base64": …}`."""
+
+    def __init__(self, *, lines: bool) -> None:
+        self._lines, self._held = lines, bytearray() if lines else bytearray(b"[")
+        self._is_first = True
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """A line at once; a part of an array when there is enough of it."""
+        encoded = msgspec.json.encode({key: _plain(value) for key, value in row.items()})
+        self._held += encoded + b"\n" if self._lines else encoded if self._is_first else b",\n " + encoded
+        self._is_first = False
+        if self._lines or len(self._held) > HELD_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write the end of an array."""
+        if not self._lines:
+            self._held += b"]\n"
+        self._flush()
+
+    def _flush(self) -> None:
+        write_bytes(bytes(self._held))
+        self._held.clear()
+
+
 def write_json(rows: Iterable[Mapping[str, Any]], *, lines: bool = False) -> None:
-    """Rows as JSON on stdout. Bytes that are text stay text; others become `{"base64": …}`."""
-    encoded = [msgspec.json.encode({key: _plain(value) for key, value in row.items()}) for row in rows]
-    body = b"".join(row + b"\n" for row in encoded) if lines else b"[" + b",\n ".join(encoded) + b"]\n"
-    write_bytes(body)
+    """All rows as JSON on stdout."""
+    out = JsonRows(lines=lines)
+    for row in rows:
+        out.write(row)
+    out.close()
 
 
 def write_document(value: Any) -> None:

@@ -21,7 +21,7 @@ from recorder import engines
 from recorder.commands.database import chosen_url, database_option, journal_root
 from recorder.commands.journals import journals, writer_at
 from recorder.commands.latejournals import Late
-from recorder.commands.output import echo, safe_text, write_json
+from recorder.commands.output import can_redraw, echo, safe_text, write_json
 from recorder.commands.recover import recover_left
 from recorder.commands.selection import select
 from recorder.commands.table import Column, short_ids, write_table
@@ -210,7 +210,7 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
     again = (found.purged or found.holdings)[0].session_id
     for tombstone in found.purged:
         late.add(tombstone.late)
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         with Store(url) as store:
             done = _delete(store, found.holdings, reason, progress, late)
             is_blank = late.blank(store, root)

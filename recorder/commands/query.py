@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -18,8 +17,8 @@ from sqlalchemy import URL
 
 from recorder.commands.behind import current_url, wait_option
 from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import echo, safe_text, with_json, write_csv, write_json, write_line
-from recorder.commands.table import Column, fitted, write_table
+from recorder.commands.output import echo, is_plain, safe_text, with_json, write_csv, write_json, write_line
+from recorder.commands.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.glossary import meaning
 from recorder.location import is_file
@@ -76,8 +75,6 @@ def command(
     recorder query "select text from messages where session_name = :name" -p name my-run --jsonl
     echo "select * from tool_stats" | recorder query --csv
     """
-    if json + jsonl + csv > 1:
-        raise UsageError("--json, --jsonl and --csv are three formats: choose one.")
     if list:
         _list_views(sql, json, jsonl, csv, "sqlite" if is_file(chosen_url(db)) else "postgresql")
         return
@@ -134,10 +131,6 @@ def _table(answer: Answer) -> None:
     write_table(columns, cells)
     if not is_all:
         echo(f"The first {len(rows)} rows; --jsonl and --csv give all of them.")
-    if sys.stdout.isatty():
-        shown = fitted(columns, needed, shutil.get_terminal_size().columns)
-        if missing := [column.name for number, column in enumerate(columns) if number not in shown]:
-            echo(f"No room for {', '.join(missing)}; --json has every column.")
 
 
 def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Column]:
@@ -210,7 +203,7 @@ def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool, engine: str
         write_json((_described(view, engine) for view in VIEWS), lines=jsonl)
         return
     for view in VIEWS:
-        write_line(click.style(view.name, bold=True) if sys.stdout.isatty() else view.name)
+        write_line(view.name if is_plain() else click.style(view.name, bold=True))
         for line in (view.row, ", ".join(view.columns)):
             write_line(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
     echo("--list --json says what each column means, and has an example of each view.")

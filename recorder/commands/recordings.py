@@ -12,8 +12,8 @@ from recorder.commands.behind import current_url
 from recorder.commands.output import safe_text
 from recorder.commands.selection import select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.events import Event, Exchange
-from recorder.log import LATEST, Log
+from recorder.events import LATEST, Event, Exchange
+from recorder.log import Log
 from recorder.recorded import Recorded, recorded
 
 HELD_LIMIT = 512 * 2**20

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from recorder.commands.behind import current_url, wait_option
+from recorder.commands.completion import session_names
 from recorder.commands.database import database_option
 from recorder.commands.output import echo, write_bytes, write_json, write_line
 from recorder.commands.selection import EXCHANGE_HELP, select
@@ -46,7 +47,7 @@ class _End(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", shell_complete=session_names)
 @click.option(
     "--speed",
     type=Speed(),

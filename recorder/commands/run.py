@@ -224,7 +224,7 @@ async def _recorded(log: Log, name: str, began_ns: int) -> _Run | None:
     except NotFoundError:
         return None
     exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= began_ns]
-    sums = {each.key[0]: each for each in await log.usage("session", began_ns)}
+    sums = {each.key[0]: each for each in await log.usage(("session",), began_ns)}
     return _Run(session, exchanges, sums.get(session.session_id)) if exchanges else None
 
 

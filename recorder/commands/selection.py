@@ -6,13 +6,14 @@ import re
 
 from recorder.commands.output import echo, safe_text
 from recorder.errors import NotFoundError, UsageError
-from recorder.events import Exchange, Session
+from recorder.events import LATEST, Exchange, Session
 from recorder.grouping import cleaned
-from recorder.log import LATEST, Log
+from recorder.log import Log
 from recorder.schema import STALE
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
+NEVER_FOUND = f"a session called {LATEST} would never be found by that name, which means the one that was used last"
 EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
 
 

@@ -4,42 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from typing import get_args
+import sys
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import click
 import msgspec
 
 from recorder.commands.behind import current_url, nothing_yet, wait_option
 from recorder.commands.database import database_option
-from recorder.commands.output import echo, seconds, with_json, write_json
+from recorder.commands.output import FORMATS, echo, seconds, with_json, write_csv, write_json
 from recorder.commands.selection import say_if_stale
 from recorder.commands.table import Column, short_ids, write_table
 from recorder.commands.times import between, check_order
-from recorder.errors import NotFoundError
+from recorder.errors import NotFoundError, UsageError
 from recorder.events import Status
 from recorder.listing import OPEN, UNKNOWN, SessionRow, Wanted
 from recorder.log import Log
 
 _COLUMNS = (
-    Column("session"),
-    Column("name", least=20),
-    Column("title", cap=40, goes=5),
+    Column("session", goes=1),
+    Column("name", least=36),
+    Column("title", least=14),
     Column("last"),
-    Column("started", goes=1),
-    Column("lasted", right=True, goes=8),
-    Column("exchanges", right=True),
-    Column("turns", right=True, goes=9),
-    Column("model", cap=24, goes=10),
-    Column("tokens", right=True, goes=11),
-    Column("tools", right=True, goes=7),
-    Column("events", right=True, goes=6),
-    Column("size", right=True, goes=4),
+    Column("model", least=10, goes=5),
+    Column("tokens", right=True, goes=4),
     Column("status"),
-    Column("errors", right=True, goes=12, rare=True),
-    Column("origin", goes=6, rare=True),
-    Column("api", cap=24, goes=3),
-    Column("client", cap=16, goes=2),
+    Column("errors", right=True, goes=3, rare=True),
+    Column("origin", goes=2, rare=True),
 )
+_MORE = (
+    Column("started"),
+    Column("lasted", right=True),
+    Column("exchanges", right=True),
+    Column("turns", right=True),
+    Column("input", right=True),
+    Column("output", right=True),
+    Column("tools", right=True),
+    Column("events", right=True),
+    Column("size", right=True),
+    Column("api"),
+    Column("client"),
+)
+_BY_NAME = {column.name: column for column in (*_COLUMNS, *_MORE)}
+_KEYS = SessionRow.__struct_fields__
 _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(part) or (part,)), UNKNOWN)
 
 
@@ -63,7 +71,13 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
     help="Only those in which all these words occur in one message, piece of reasoning, or arguments of a tool; "
     "`wea*` is any word that begins so.",
 )
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    help=f"What the table has, in this order, commas in between: {', '.join(_BY_NAME)}; or all.",
+)
 @with_json
+@click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
 @wait_option
 @database_option
 def command(
@@ -75,31 +89,64 @@ def command(
     since: int | None,
     until: int | None,
     query: str | None,
+    columns: str | None,
     json: bool,
     jsonl: bool,
+    csv: bool,
 ) -> None:
     """List the sessions, the last used first, those that still stream included.
 
-    Of several filters all must hold. --model and -q look at exchanges that have ended.
+    Of several filters all must hold. --model and -q look at exchanges that have ended. The table shows what people look
+    for, as far as there is room; --columns shows other things, --csv, --json and --jsonl all that is known.
 
     \b
     recorder sessions
+    recorder sessions --columns name,exchanges,input,output
     recorder sessions --jsonl | head -1
     recorder sessions --model gpt-5 --since 7d --status failed
     recorder sessions -q 'weather paris'
     """
     check_order(since, until)
+    chosen = _chosen(columns, is_table=not (json or jsonl or csv))
     wanted = Wanted(model, client, status, since, until, query)
     rows = asyncio.run(_rows(db, limit, wanted))
     if json or jsonl:
         write_json((msgspec.structs.asdict(row) for row in rows), lines=jsonl)
-    elif not rows:
+    elif csv:
+        write_csv([_KEYS, *([_joined(getattr(row, key)) for key in _KEYS] for row in rows)])
+    elif rows:
+        _write(chosen, rows)
+    if not rows:
         raise NotFoundError(_nothing(wanted))
-    else:
-        ids = short_ids([row.session_id for row in rows])
-        write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, rows, strict=True)])
-        if len(rows) == limit:
-            echo(f"The newest {limit}; --limit shows more.")
+    if len(rows) == limit:
+        echo(f"The newest {limit}; --limit shows more.")
+
+
+def _chosen(columns: str | None, *, is_table: bool) -> tuple[Column, ...]:
+    """What `--columns` says, of which the last are left out first; else what people look for."""
+    if columns is None:
+        return _COLUMNS
+    if not is_table:
+        raise UsageError(f"--columns is of the table: {', '.join(f'--{each}' for each in FORMATS)} have every column.")
+    names = list(_BY_NAME) if columns == "all" else [name.strip() for name in columns.split(",")]
+    if odd := [name for name in names if name not in _BY_NAME]:
+        raise UsageError(f"There is no column {odd[0]!r}: there are {', '.join(_BY_NAME)}; or all.")
+    wanted = list(dict.fromkeys(names))
+    return tuple(
+        _BY_NAME[name]._replace(goes=len(wanted) - number if number else 0, rare=False)
+        for number, name in enumerate(wanted)
+    )
+
+
+def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
+    is_terminal = sys.stdout.isatty()
+    ids = short_ids([row.session_id for row in rows])
+    cells = [_cells(row, each, is_terminal) for row, each in zip(rows, ids, strict=True)]
+    write_table(
+        columns,
+        [[each[column.name] for column in columns] for each in cells],
+        "--columns chooses, --csv and --json have all",
+    )
 
 
 async def _rows(db: str | None, limit: int, wanted: Wanted) -> list[SessionRow]:
@@ -133,22 +180,54 @@ def _nothing(wanted: Wanted) -> str:
     return f"No session matches {' and '.join(said)}.{searched}"
 
 
-def _cells(row: SessionRow) -> tuple[object, ...]:
-    status = f"{row.status}, gaps" if row.gaps else row.status
-    tokens = None if row.input_tokens is None and row.output_tokens is None else _tokens(row)
-    said = (row.turns or None, ", ".join(row.models), tokens, row.tool_calls or None)
-    times = (_when(row.used_ns), _when(row.started_ns), seconds(row.duration_ns))
-    origin = None if row.origin == "live" else row.origin
-    rest = (row.events, row.bytes, status, row.errors or None, origin, ", ".join(row.apis), ", ".join(row.clients))
-    return row.name, row.title, *times, row.exchanges, *said, *rest
+def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object]:
+    """By the names of the columns. Numbers are grouped, and times are short, for people only."""
+
+    def number(count: int | None) -> str | None:
+        return None if count is None else f"{count:,}" if is_terminal else str(count)
+
+    def when(wall_ns: int) -> str:
+        at = datetime.datetime.fromtimestamp(wall_ns / 1e9)
+        return _short(at) if is_terminal else f"{at:%Y-%m-%d %H:%M:%S}"
+
+    return {
+        "session": session,
+        "name": row.name,
+        "title": row.title,
+        "last": when(row.used_ns),
+        "model": ", ".join(row.models),
+        "tokens": number(_tokens(row)),
+        "status": f"{row.status}, gaps" if row.gaps else row.status,
+        "errors": number(row.errors or None),
+        "origin": None if row.origin == "live" else row.origin,
+        "started": when(row.started_ns),
+        "lasted": seconds(row.duration_ns),
+        "exchanges": number(row.exchanges),
+        "turns": number(row.turns or None),
+        "input": number(row.input_tokens),
+        "output": number(row.output_tokens),
+        "tools": number(row.tool_calls or None),
+        "events": number(row.events),
+        "size": number(row.bytes),
+        "api": ", ".join(row.apis),
+        "client": ", ".join(row.clients),
+    }
 
 
-def _tokens(row: SessionRow) -> str:
-    """In and out."""
-    return "/".join("?" if count is None else f"{count:,}" for count in (row.input_tokens, row.output_tokens))
+def _tokens(row: SessionRow) -> int | None:
+    """All of them: as reported, else what is known of input and output."""
+    known = [count for count in (row.input_tokens, row.output_tokens) if count is not None]
+    return row.total_tokens if row.total_tokens is not None else sum(known) if known else None
 
 
-def _when(wall_ns: int) -> str:
-    """A time of this day by the clock, any other with its date."""
-    at = datetime.datetime.fromtimestamp(wall_ns / 1e9)
-    return at.strftime("%H:%M:%S" if at.date() == datetime.date.today() else "%Y-%m-%d %H:%M")
+def _short(at: datetime.datetime) -> str:
+    """A time of this day by the clock, one of the last months without its year, any other as a date."""
+    age = datetime.datetime.now() - at
+    if at.date() == datetime.date.today():
+        return f"{at:%H:%M:%S}"
+    return f"{at:%m-%d %H:%M}" if age < datetime.timedelta(days=300) else f"{at:%Y-%m-%d}"
+
+
+def _joined(value: Any) -> Any:
+    """A list as the view has it."""
+    return ", ".join(value) if isinstance(value, tuple) else value

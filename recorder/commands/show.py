@@ -9,6 +9,7 @@ import sys
 import click
 
 from recorder.commands.behind import current_url, wait_option
+from recorder.commands.completion import session_names
 from recorder.commands.conversation import as_written, conversation
 from recorder.commands.database import database_option
 from recorder.commands.document import document
@@ -21,7 +22,7 @@ from recorder.log import Log
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", shell_complete=session_names)
 @click.argument("exchange", required=False, metavar="[EXCHANGE]")
 @click.option(
     "--at",

@@ -1,22 +1,25 @@
 """Tables: for a person on a terminal, and line by line for programs that read columns.
 
-In a pipe every cell is whole. On a terminal a table fits its width: what matters least is left out, one column takes
-what the others leave, and numbers and words that are looked for are never cut.
+In a pipe every cell is whole. On a terminal a table fits its width: what matters least is left out, which is said, a
+few columns share what the others leave, and numbers and words that are looked for are never cut.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import click
 from rich.cells import cell_len, set_cell_size
 
-from recorder.commands.output import safe_text, write_line
+from recorder.commands.output import echo, is_plain, safe_text, write_line
 
 GAP = "  "
+SIZED_ROWS = 1_000
+"""Rows that a table is as wide as: more than a person reads. Those after them are written as they come."""
 LEAST_ID = 18  # characters: a UUIDv7 says its millisecond and 12 random bits in them
 
 
@@ -28,51 +31,75 @@ class Column(NamedTuple):
     cap: int = 1_000  # its width, at most
     goes: int = 0  # where there is no room: 1 is left out first, then 2 …; 0 stays
     rare: bool = False  # left out on a terminal if no row has anything in it
-    least: int = 0  # of the one column that takes what the others leave: below this, others are left out
+    least: int = 0  # of a column that shares what the others leave: below this, others are left out
     usual: int = 0  # the width it mostly needs, for a table whose rows are still to come
 
 
 Widths = dict[int, int]  # of the columns that are shown, by their number
 
 
-def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
-    """A table on stdout, as wide as its cells need and the terminal allows."""
-    lines, width = [[_plain(cell) for cell in row] for row in rows], _terminal_width()
-    if width is not None:
-        columns, lines = _needed(columns, lines)
-    needed = [max(map(cell_len, cells)) for cells in zip([column.name for column in columns], *lines, strict=True)]
-    widths = fitted(columns, needed, width)
-    _write_header(columns, widths)
-    for line in lines:
-        write_line(_line(columns, widths, line))
+class Table:
+    """A table on stdout: its head is written when it is made, its rows when they are told."""
+
+    def __init__(self, columns: Sequence[Column], sample: Sequence[Sequence[Any]] | None) -> None:
+        """As wide as the first rows need, or, while there are none yet (`None`), as is usual."""
+        lines, self._width = [[_plain(cell) for cell in row] for row in sample or ()], _terminal_width()
+        self._kept = list(range(len(columns)))
+        if sample is not None and self._width is not None:
+            self._kept = [n for n in self._kept if not columns[n].rare or any(line[n] for line in lines)]
+        self._columns = [columns[n] for n in self._kept]
+        needed = [
+            max(cell_len(columns[n].name), 0 if lines else columns[n].usual, *(cell_len(line[n]) for line in lines))
+            for n in self._kept
+        ]
+        self._widths = fitted(self._columns, needed, self._width)
+        _write_header(self._columns, self._widths)
+        for row in sample or ():
+            self.write(row)
+
+    @property
+    def hidden(self) -> list[str]:
+        """The columns for which there is no room."""
+        return [column.name for n, column in enumerate(self._columns) if n not in self._widths]
+
+    def write(self, row: Sequence[Any]) -> None:
+        write_line(_line(self._columns, self._widths, [_plain(row[n]) for n in self._kept]))
 
 
-def _needed(columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> tuple[list[Column], list[list[str]]]:
-    """The columns, less the rare ones that are empty."""
-    kept = [n for n, column in enumerate(columns) if not column.rare or any(line[n] for line in lines)]
-    return [columns[n] for n in kept], [[line[n] for n in kept] for line in lines]
+def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: str = "--json has every column") -> None:
+    """A table on stdout, as wide as its cells need and the terminal allows; on stderr, what it has no room for."""
+    rows = iter(rows)
+    table = Table(columns, list(islice(rows, SIZED_ROWS)))
+    for row in rows:
+        table.write(row)
+    say_hidden(table, how)
 
 
-def growing_table(columns: Sequence[Column]) -> Callable[[Sequence[Any]], None]:
-    """The head of a table on stdout; returns what writes a row of it."""
-    needed = [max(len(column.name), column.usual) for column in columns]
-    widths = fitted(columns, needed, _terminal_width())
-    _write_header(columns, widths)
-    return lambda row: write_line(_line(columns, widths, [_plain(cell) for cell in row]))
+def say_hidden(table: Table, how: str) -> None:
+    """Which columns have no room, and `how` they are had."""
+    if table.hidden:
+        echo(f"No room for {', '.join(table.hidden)}; {how}.")
 
 
 def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) -> Widths:
     """The columns that fit in `width` and how wide they are; all of them, as they need, if it is `None`."""
     if width is None:
         return dict(enumerate(needed))
-    widths = {number: min(needed[number], column.cap) for number, column in enumerate(columns)}
-    [taker] = [number for number, column in enumerate(columns) if column.least]
-    widths[taker] = min(widths[taker], columns[taker].least)
+    wanted = {number: min(needed[number], column.cap) for number, column in enumerate(columns)}
+    sharing = [number for number, column in enumerate(columns) if column.least]
+    widths = {n: min(size, columns[n].least) if n in sharing else size for n, size in wanted.items()}
     for number in sorted((n for n in widths if columns[n].goes), key=lambda n: columns[n].goes):
         if _total(widths) > width:
             del widths[number]
-    left = width - _total(widths) + widths[taker]
-    widths[taker] = max(1, min(needed[taker], columns[taker].cap, left))
+    sharing = sorted((n for n in sharing if n in widths), key=lambda n: wanted[n] - widths[n])
+    for place, number in enumerate(sharing):
+        left = max(0, width - _total(widths))
+        widths[number] += min(wanted[number] - widths[number], left // (len(sharing) - place))
+    over = max(0, _total(widths) - width)
+    for number in sorted(sharing, key=lambda n: -widths[n]):
+        cut = min(over, widths[number] - 1)
+        widths[number] -= cut
+        over -= cut
     return widths
 
 
@@ -100,7 +127,7 @@ def _plain(cell: Any) -> str:
 
 def _write_header(columns: Sequence[Column], widths: Widths) -> None:
     header = _line(columns, widths, [column.name for column in columns])
-    write_line(click.style(header, bold=True) if sys.stdout.isatty() else header)
+    write_line(header if is_plain() else click.style(header, bold=True))
 
 
 def _line(columns: Sequence[Column], widths: Widths, cells: Sequence[str]) -> str:

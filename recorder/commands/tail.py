@@ -10,9 +10,11 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from recorder.commands.completion import session_names
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.output import echo, write_json
-from recorder.commands.table import Column, growing_table
+from recorder.commands.preview import PREVIEW, Previews
+from recorder.commands.table import Column, Table
 from recorder.events import BODY_KINDS, Event, uuid7
 from recorder.log import Log
 from recorder.progress import Progress
@@ -21,14 +23,13 @@ POLL_S = 0.1  # how often the log is looked at: a person does not see less
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
 LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
 BURST = 1_000  # events of one exchange at a time, so that the others have their turn
-PREVIEW = 120  # characters of an event in the table
 
 _SHOWN = frozenset({*BODY_KINDS, "request", "response", "gap", "end", "note"})
 _COLUMNS = (
     Column("t_s", right=True, usual=8),
     Column("session", cap=24, usual=18),
     Column("exchange", right=True),
-    Column("type", cap=36, usual=26),
+    Column("type", cap=42, usual=26),
     Column("text", least=16, usual=PREVIEW),
 )
 
@@ -39,10 +40,16 @@ class Told(NamedTuple):
     event: Event
     session_name: str
     number: int  # of the exchange in its session
+    api: str
 
 
 @click.command()
-@click.option("--session", metavar="SESSION", help="Only this session: an id, the beginning of one, a name, `latest`.")
+@click.option(
+    "--session",
+    metavar="SESSION",
+    shell_complete=session_names,
+    help="Only this session: an id, the beginning of one, a name, `latest`.",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many events.")
 @click.option("--jsonl", is_flag=True, help="One JSON object a line.")
 @database_option
@@ -92,7 +99,7 @@ class Following:
         self._log, self._session_id, self._now_ns = log, session_id, now_ns
         self._seen: dict[str, int] = {}  # the last position that was told, by exchange
         self._going_on: set[str] = set()
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, tuple[int, str]] = {}  # of exchanges, with their api
 
     async def begin(self) -> None:
         """From here on: what there is now is not told any more."""
@@ -116,23 +123,23 @@ class Following:
         if exchange.last_pos is None or exchange.last_pos <= after:
             return
         self._going_on.add(id)
-        number = await self._number(exchange)
+        number, api = await self._number(exchange)
         count = 0
         async for event in self._log.events(exchange.session_id, id, after=after):
             self._seen[id] = event.pos
             if event.kind == "end":
                 self._going_on.discard(id)
             if event.kind in _SHOWN and not (event.kind == "request" and event.type == "body"):
-                yield Told(event, exchange.session_name, number)
+                yield Told(event, exchange.session_name, number, api)
             count += 1
             if count == BURST:
                 return
 
-    async def _number(self, exchange: Progress) -> int:
+    async def _number(self, exchange: Progress) -> tuple[int, str]:
         if exchange.exchange_id not in self._numbers:
             for number, each in enumerate(await self._log.exchanges(exchange.session_id), 1):
                 if each.exchange_id == exchange.exchange_id:
-                    self._numbers[exchange.exchange_id] = number
+                    self._numbers[exchange.exchange_id] = number, each.api
         return self._numbers[exchange.exchange_id]
 
     def _first_id(self, ago_s: int) -> str:
@@ -146,32 +153,11 @@ def _write_json(told: Told) -> None:
 
 
 def _table() -> Callable[[Told], None]:
-    write_row = growing_table(_COLUMNS)
+    table, previews = Table(_COLUMNS, None), Previews()
 
     def show(told: Told) -> None:
         event = told.event
-        type = event.type or event.kind
-        write_row((f"{event.t_ns / 1e9:.3f}", told.session_name, told.number, type, _text(event)))
+        text = previews.of(told.api, event)
+        table.write((f"{event.t_ns / 1e9:.3f}", told.session_name, told.number, event.type or event.kind, text))
 
     return show
-
-
-class _Control(msgspec.Struct, frozen=True):
-    """What is shown of an event that is no part of a body."""
-
-    method: str = ""
-    target: str = ""
-    status: str | int = ""
-    reason: str = ""
-
-
-def _text(event: Event) -> str:
-    """How an event begins; of one that is ours, what matters of it."""
-    if event.kind in BODY_KINDS:
-        start = event.data_start or 0
-        return event.raw[start : start + PREVIEW * 4].decode("utf-8", "replace").strip()[:PREVIEW]
-    try:
-        said = msgspec.json.decode(event.raw, type=_Control)
-    except msgspec.MsgspecError:
-        return ""
-    return " ".join(str(each) for each in (said.method, said.target, said.status, said.reason) if each != "")

@@ -44,7 +44,9 @@ class Moment(click.ParamType[At]):
             return value
         text = str(value).strip()
         if share := _SHARE.fullmatch(text):
-            return At(share=min(1.0, float(share[1]) / 100))
+            if float(share[1]) > 100:
+                self.fail(f"{text!r} is after the end: give a share up to 100%, or a time like 1.5s.", param, ctx)
+            return At(share=float(share[1]) / 100)
         after_ns = _span_ns(text)
         if after_ns is None:
             self.fail(f"{text!r} is no moment of a session: give 350ms, 1.5s, 2m or 50%.", param, ctx)

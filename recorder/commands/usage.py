@@ -14,28 +14,29 @@ from recorder.commands.database import database_option
 from recorder.commands.output import echo, with_json, write_csv, write_json
 from recorder.commands.table import Column, short_ids, write_table
 from recorder.commands.times import between, check_order
-from recorder.errors import NotFoundError, UsageError
+from recorder.errors import NotFoundError
 from recorder.log import Log
 from recorder.schema import STALE
-from recorder.tally import KEYS, By, Tally, numbers, together
+from recorder.tally import By, Tally, keys, numbers, together
 
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
 _COLUMNS = {
     "session_id": Column("session_id", goes=1),
     "calls": Column("calls", right=True),
-    "answered": Column("answered", right=True, goes=4),
-    "failed": Column("failed", right=True, goes=8),
+    "answered": Column("answered", right=True, goes=6),
+    "failed": Column("failed", right=True, goes=9),
     "exchanges": Column("exchanges", right=True),
-    "reported": Column("reported", right=True, goes=2),
+    "reported": Column("reported", right=True, goes=5),
     "input_tokens": Column("input", right=True),
     "cache_read_input_tokens": Column("cached", right=True, goes=7),
-    "cache_write_input_tokens": Column("cache_write", right=True, goes=3),
+    "cache_write_input_tokens": Column("cache_write", right=True, goes=4),
     "output_tokens": Column("output", right=True),
-    "reasoning_output_tokens": Column("reasoning", right=True, goes=9),
-    "total_tokens": Column("total", right=True, goes=1),
-    "reasoning_share": Column("reasoning_share", right=True, goes=5),
-    "cached_share": Column("cached_share", right=True, goes=6),
+    "reasoning_output_tokens": Column("reasoning", right=True, goes=8),
+    "total_tokens": Column("total", right=True, goes=10),
+    "reasoning_share": Column("reasoning_share", right=True, goes=2),
+    "cached_share": Column("cached_share", right=True, goes=3),
 }
+NAME_WIDTH = 200  # of a model, a session, a tool: numbers are left out before a name is cut
 _SHARES = ("reasoning_share", "cached_share")
 
 
@@ -43,17 +44,20 @@ _SHARES = ("reasoning_share", "cached_share")
 @click.option(
     "--by",
     type=click.Choice(get_args(By)),
-    default="model",
+    multiple=True,
+    default=("model",),
     show_default=True,
-    help="What a row is of. Days are those of UTC, weeks those of ISO 8601. Rows of tools overlap: an exchange that "
-    "calls two of them counts for both.",
+    help="What a row is of; given twice, each pair has a row. Days are those of UTC, weeks those of ISO 8601. Rows of "
+    "tools overlap: an exchange that calls two of them counts for both.",
 )
 @between
 @with_json
 @click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
 @wait_option
 @database_option
-def command(db: str | None, by: By, since: int | None, until: int | None, json: bool, jsonl: bool, csv: bool) -> None:
+def command(
+    db: str | None, by: tuple[By, ...], since: int | None, until: int | None, json: bool, jsonl: bool, csv: bool
+) -> None:
     """Sum the tokens of the exchanges that have ended: by model, since tokens of two models are not the same thing.
 
     Input includes what was cached, output includes reasoning. A response that was fetched again counts once. What no
@@ -61,26 +65,25 @@ def command(db: str | None, by: By, since: int | None, until: int | None, json: 
 
     \b
     recorder usage
-    recorder usage --by day --since 7d
+    recorder usage --by day --by model --since 7d
     recorder usage --by tool --csv > tools.csv
     """
-    if json + jsonl + csv > 1:
-        raise UsageError("--json, --jsonl and --csv are three formats: choose one.")
     check_order(since, until)
+    by = tuple(dict.fromkeys(by))
     tallies, is_stale = asyncio.run(_tallies(db, by, since, until))
-    if is_stale and (tallies or csv or json or jsonl):
+    if is_stale and tallies:
         echo(STALE)
     if csv:
-        write_csv([(*KEYS[by], *numbers(by)), *(tuple(tally.row(by).values()) for tally in tallies)])
+        write_csv([(*keys(by), *numbers(by)), *(tuple(tally.row(by).values()) for tally in tallies)])
     elif json or jsonl:
         write_json((tally.row(by) for tally in tallies), lines=jsonl)
     elif tallies:
         _write(by, tallies)
-    else:
+    if not tallies:
         raise NotFoundError(STALE if is_stale else _nothing(since, until))
 
 
-async def _tallies(db: str | None, by: By, since: int | None, until: int | None) -> tuple[list[Tally], bool]:
+async def _tallies(db: str | None, by: Sequence[By], since: int | None, until: int | None) -> tuple[list[Tally], bool]:
     """The sums, and whether they are not of all that the log has."""
     async with await Log.open(current_url(db)) as log:
         return await log.usage(by, since, until), await log.rebuild_is_due()
@@ -91,21 +94,21 @@ def _nothing(since: int | None, until: int | None) -> str:
     return f"No exchange that asks a model for something has ended {when}."
 
 
-def _write(by: By, tallies: Sequence[Tally]) -> None:
+def _write(by: Sequence[By], tallies: Sequence[Tally]) -> None:
     """On a terminal with the sum of all rows, if no exchange is in two of them."""
     is_terminal = sys.stdout.isatty()
     shown = [tally.row(by) for tally in tallies]
-    if is_terminal and len(shown) > 1 and by != "tool":
-        key = (*("" for _ in KEYS[by][1:]), "total")
-        shown.append(together(tallies, key).row(by))
-    if by == "session":
-        shown = [
-            {**row, "session_id": short}
-            for row, short in zip(shown, short_ids([row["session_id"] for row in shown]), strict=True)
-        ]
-    *ids, label = KEYS[by]
-    columns = [*(_COLUMNS[name] for name in ids), Column(label, least=12), *(_COLUMNS[name] for name in numbers(by))]
-    write_table(columns, [[_cell(name, value, is_terminal) for name, value in row.items()] for row in shown])
+    if is_terminal and len(shown) > 1 and "tool" not in by:
+        shown.append(together(tallies, (*("" for _ in keys(by)[1:]), "total")).row(by))
+    if "session" in by:
+        ids = short_ids([row["session_id"] for row in shown])
+        shown = [{**row, "session_id": short} for row, short in zip(shown, ids, strict=True)]
+    columns = [_COLUMNS.get(name) or Column(name, least=NAME_WIDTH) for name in (*keys(by), *numbers(by))]
+    write_table(
+        columns,
+        [[_cell(name, value, is_terminal) for name, value in row.items()] for row in shown],
+        "--csv and --json have every column",
+    )
 
 
 def _cell(name: str, value: Any, is_terminal: bool) -> Any:

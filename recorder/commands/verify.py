@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,10 +17,11 @@ from rich.progress import Progress
 
 from recorder.checkup import Checkup, Place, Verified
 from recorder.commands.behind import current_url, nothing_yet, other_killed, wait_option
+from recorder.commands.completion import session_names
 from recorder.commands.database import database_option
 from recorder.commands.journals import writer_at
 from recorder.commands.lastverify import LastVerify, keep
-from recorder.commands.output import echo, safe_text, with_json, write_json, write_line
+from recorder.commands.output import can_redraw, echo, safe_text, with_json, write_json, write_line
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
 from recorder.events import ID_LENGTH, ids_beginning
 from recorder.log import Log
@@ -32,7 +32,7 @@ STALE = "The projections are to be made anew, and so were not compared: run `rec
 
 
 @click.command()
-@click.argument("sessions", nargs=-1, metavar="[SESSION]…")
+@click.argument("sessions", nargs=-1, metavar="[SESSION]…", shell_complete=session_names)
 @click.option("--manifest", is_flag=True, help="Print a line with a digest for each session, to be kept.")
 @click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a manifest from before.")
 @with_json
@@ -158,7 +158,7 @@ def _read_manifest(path: Path) -> Mapping[str, Mark]:
 
 @contextmanager
 def _progress(total: int | None) -> Iterator[Any]:
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Verifying", total=total)
         yield lambda count: progress.advance(task, count)
 

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 
 from recorder.demo.server import start
 
@@ -20,24 +21,30 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _serve(port: int, pace: float) -> None:
+async def serve(port: int, pace: float, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `ready` is told the base URL."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with await start(port=port, pace=pace) as demo:
-        sys.stdout.write(f"{demo.base_url}\n")
-        sys.stdout.flush()
+        ready(demo.base_url)
         await stopped.wait()
+
+
+def _say(base_url: str) -> None:
+    sys.stdout.write(f"{base_url}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
     options = _options()
+    serving = serve(options.port, options.pace, _say)
     if sys.platform == "win32":
-        asyncio.run(_serve(options.port, options.pace))
+        asyncio.run(serving)
     else:
         import uvloop
 
-        uvloop.run(_serve(options.port, options.pace))
+        uvloop.run(serving)
 
 
 if __name__ == "__main__":

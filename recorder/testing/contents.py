@@ -21,6 +21,7 @@ from recorder.transports.recording import new_id
 
 Episode = tuple[Exchange, list[Event]]
 
+SOURCE = "test"  # of a session that a test has recorded
 SHOWN = 60  # characters of what was said, where a session is shown
 
 
@@ -88,7 +89,7 @@ def _folded(exchange: Exchange, events: list[Event]) -> Rows:
 
 def nothing(name: str) -> Contents:
     """A session of that name in which nothing was recorded yet."""
-    return Contents(Session(new_id(), time.time_ns(), name, "test", "{}", "live"))
+    return Contents(Session(new_id(), time.time_ns(), name, SOURCE, "{}", "live"))
 
 
 def in_cassette(path: Path) -> Contents:

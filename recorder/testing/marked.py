@@ -35,6 +35,7 @@ class Settings(NamedTuple):
     began_ns: int  # when the run of pytest did, in whatever process
     mode: str
     cassette: Path
+    is_own: bool  # the cassette: where that of this test is, if no marker says another
     is_there: bool  # the cassette; looked for once, since another process may be about to write it
     shown: str  # its path, as a person calls it
     session: str | None
@@ -43,6 +44,11 @@ class Settings(NamedTuple):
     upstreams: list[Upstream]
     rules: Rules
     redactions: Redactions
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it may be called in a cassette: cassettes without a label have the short one."""
+        return frozenset({self.test, self.name})
 
     @property
     def source(self) -> str:
@@ -80,7 +86,8 @@ def check(config: pytest.Config) -> None:
 def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
     """Raises `UsageError` for what makes no sense."""
     told = _told(item)
-    cassette = _cassette(item, told.get("cassette"))
+    own = _own_cassette(item)
+    cassette = _cassette(item, told["cassette"]) if told.get("cassette") is not None else own
     session = told.get("session")
     if session is not None and not isinstance(session, str):
         raise UsageError(f"session={session!r} of the recorder marker is no name or id of a session.")
@@ -90,6 +97,7 @@ def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
         began_ns=began_ns,
         mode=mode,
         cassette=cassette,
+        is_own=cassette == own,
         is_there=cassette.exists(),
         shown=shown(cassette, item.config.rootpath),
         session=session,
@@ -120,11 +128,13 @@ def _told(item: pytest.Item) -> Mapping[str, Any]:
     return told
 
 
+def _own_cassette(item: pytest.Item) -> Path:
+    folder = Path(item.config.getini("recorder_cassette_dir"))
+    return item.path.parent / folder / item.path.stem / f"{_file_name(item)}{SUFFIX}"
+
+
 def _cassette(item: pytest.Item, named: Any) -> Path:
     """A path, beside the test file unless it is absolute."""
-    if named is None:
-        folder = Path(item.config.getini("recorder_cassette_dir"))
-        return item.path.parent / folder / item.path.stem / f"{_file_name(item)}{SUFFIX}"
     if not isinstance(named, str | Path):
         raise UsageError(f"cassette={named!r} of the recorder marker is no path.")
     return item.path.parent / named

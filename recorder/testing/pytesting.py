@@ -27,7 +27,7 @@ from recorder.testing.loopback import Loopback
 from recorder.testing.marked import Settings, settings
 from recorder.testing.playing import AsyncReplay, SyncReplay
 from recorder.testing.redacting import Redactions
-from recorder.testing.saving import is_shared, keep
+from recorder.testing.saving import is_of_this_run, is_only_of, is_shared, keep
 from recorder.testing.taping import Taping
 from recorder.transports.faults import Fault, FaultTransport
 from recorder.transports.pace import LOOP, THREAD
@@ -53,7 +53,10 @@ def opened(item: pytest.Item, mode: str, began_ns: int) -> Replay:
     """The recordings of a test. Fails it if there are none, or its marker makes no sense."""
     with _failing():
         chosen = settings(item, mode, began_ns)
-        return Replay(chosen, _contents(chosen, item.name))
+        contents = _contents(chosen, item.name)
+        if chosen.mode == "once" and chosen.is_there and is_of_this_run(contents.session.created_ns, chosen):
+            chosen = chosen._replace(mode="new_episodes")  # a test of this run that shares the cassette has begun it
+        return Replay(chosen, contents)
 
 
 def _contents(chosen: Settings, name: str) -> Contents:
@@ -174,7 +177,9 @@ class Replay:
     def _save(self) -> str | None:
         if self._taping is None:
             return None
-        return keep(self._settings, self._contents, self._taping.episodes(self._contents.session.session_id))
+        used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
+        taped = self._taping.episodes(self._contents.session.session_id)
+        return keep(self._settings, self._contents, taped, used)
 
     def _unmatched(self) -> list[str]:
         """Requests that nothing answered, and why."""
@@ -190,7 +195,7 @@ class Replay:
     def _unused(self) -> list[str]:
         """Recordings that nobody asked for; after a fault, a client may not come as far."""
         unused = {id(each) for each in self._matcher.unused()}
-        if not unused or self._settings.faults or is_shared(self._contents.session, self._settings):
+        if not unused or self._settings.faults or is_shared(self._contents, self._settings):
             return []
         numbered = [(number, each) for number, each in enumerate(self._recordings, 1) if id(each) in unused]
         count = f"{len(unused)} of {len(self._recordings)} recording{'' if len(self._recordings) == 1 else 's'}"
@@ -214,10 +219,15 @@ class Replay:
         return f"{which} had {max(counts)} event{'' if max(counts) == 1 else 's'}"
 
     def _advice(self) -> list[str]:
-        """How to record it anew, if that can be done from here."""
-        if self._settings.session is not None or self._settings.faults:
+        """How to record what is wanted without a loss for other tests, if that can be done from here."""
+        chosen = self._settings
+        if chosen.session is not None or chosen.faults:
             return []
-        return ["To record all of it anew:", f"  {self._settings.how_to('rewrite')}"]
+        if is_only_of(self._contents, chosen):
+            return ["To record all of it anew:", f"  {chosen.how_to('rewrite')}"]
+        if self._unmatched():
+            return ["To add what it asks for, and leave the rest to other tests:", f"  {chosen.how_to('new_episodes')}"]
+        return ["Other tests may need them: ask for all, or give this test a cassette of its own."]
 
 
 def _place(request: Any) -> str:
