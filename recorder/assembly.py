@@ -11,20 +11,18 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
+from recorder.bodies import REQUEST_LIMIT, ToldRequest, overwritten, recorded_body
 from recorder.capture import Capture
-from recorder.decoding import UndecodableError, decode, decoded_part
 from recorder.dialects import by_path
 from recorder.events import Event, Exchange, Session, row_root
 from recorder.grouping import Grouping, group
 from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.late import Late
 from recorder.records import Gap, Mark, Position, Record
-from recorder.redactor import BY_SHAPE, Redacted, Redactor, placeholder
+from recorder.redactor import BY_SHAPE, Redactor
 from recorder.restored import Restored
 
 log = logging.getLogger(__name__)
-
-REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
 
 
 class Batch(msgspec.Struct):
@@ -63,6 +61,7 @@ class OpenExchange(msgspec.Struct):
     body: bytearray = msgspec.field(default_factory=bytearray)
     complete: bool = False
     overflown: bool = False
+    blank_bytes: int = 0  # of the body, that the log has or had
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     capture: Told | None = None
     last_ns: int = 0
@@ -82,11 +81,11 @@ class Assembler:
         late: Collection[str] = (),
         *,
         redactor: Redactor = BY_SHAPE,
-        told: Callable[[str], Redacted | None] = nothing_told,
+        told: Callable[[str], ToldRequest | None] = nothing_told,
     ) -> None:
         """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
-        exchanges whose session was purged since they were told first: they are passed over. `told` gives the body of a
-        request that was told before, as it was recorded then: that stands, whatever is a secret now.
+        exchanges whose session was purged since they were told first: they are passed over. `told` gives a request that
+        was told before, as it was recorded then: that stands, whatever is a secret now and is left of it here.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
         self._redactor, self._told = redactor, told
@@ -108,6 +107,13 @@ class Assembler:
         self.batch.add(events)
         if exchange is not None:
             exchange.last_ns = record.t_ns
+
+    def has_request(self, number: int) -> bool | None:
+        """Whether the request of an exchange is among the rows made so far. `None`: it is not recorded further."""
+        exchange = self.open.get(number)
+        if number in self._rejected:
+            return None
+        return exchange is None or exchange.capture is not None
 
     def reject(self, number: int, reason: str) -> OpenExchange | None:
         """Hear no more of an exchange."""
@@ -159,6 +165,10 @@ class Assembler:
             exchange.body += record.payload
         return []
 
+    def _on_blank(self, record: Record, start: Position) -> list[Event]:
+        self.open[record.exchange].blank_bytes += len(record.payload)
+        return []
+
     def _on_request_end(self, record: Record, start: Position) -> list[Event]:
         self.open[record.exchange].complete = msgspec.json.decode(record.payload, type=RequestEnd).complete
         return self._begin(self.open[record.exchange])[1]
@@ -205,27 +215,28 @@ class Assembler:
             exchange.capture = self._restore(head, head.imported, head.imported.exchange)
             return exchange.capture, []
         exchange.body = bytearray()
+        told = self._told(head.exchange_id)
+        if exchange.blank_bytes and told is None:
+            exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
-        sent, undecoded = _decoded(head, wire)
-        body, redactions = self._told(head.exchange_id) or self._redacted(head, sent, undecoded, complete=complete)
-        grouping = group(head, None if undecoded else body)
+        body = recorded_body(head, wire, self._redactor, complete=complete) if told is None else told.body()
+        grouping = group(head, None if body.undecoded else body.raw)
         session_id = self._session(head, grouping)
         dialect = by_path(head.method, head.target.partition("?")[0])
         row = _exchange(session_id, self._recorder_id, dialect.name, head, grouping)
         self.batch.exchanges.append(row)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
         exchange.capture = capture
-        wire = body if redactions else wire
-        events = capture.request(head, body, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions)
+        if told is not None:
+            events = capture.request_again(told.raws, complete=told.record.complete)
+        else:
+            wire, undecoded, redactions = body.wire, body.undecoded, body.redactions
+            events = capture.request(
+                head, body.raw, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions
+            )
         for gap in exchange.gaps:
             events += capture.gap(gap)
         return capture, events
-
-    def _redacted(self, head: RequestHead, body: bytes, undecoded: str | None, *, complete: bool) -> Redacted:
-        """A body as it is recorded. One whose coding could be undone in part is not, if there is a secret in it."""
-        if undecoded and self._redactor.redact(decoded_part(_coding(head), body, REQUEST_LIMIT), cut=True).counts:
-            return Redacted(placeholder("coded", len(body)), {"coded": 1})
-        return self._redactor.redact(body, cut=not complete)
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
         """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
@@ -254,24 +265,13 @@ class Assembler:
 _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {
     Mark.REQUEST: Assembler._on_request,
     Mark.REQUEST_BODY: Assembler._on_request_body,
+    Mark.BLANK: Assembler._on_blank,
     Mark.REQUEST_END: Assembler._on_request_end,
     Mark.RESPONSE: Assembler._on_response,
     Mark.CHUNK: Assembler._on_chunk,
     Mark.GAP: Assembler._on_gap,
     Mark.END: Assembler._on_end,
 }
-
-
-def _decoded(head: RequestHead, wire: bytes) -> tuple[bytes, str | None]:
-    """The request body without its content coding; or as it was sent, and why."""
-    try:
-        return decode(_coding(head), wire, REQUEST_LIMIT), None
-    except UndecodableError as error:
-        return wire, str(error)
-
-
-def _coding(head: RequestHead) -> str | None:
-    return next((value for name, value in head.headers if name.lower() == "content-encoding"), None)
 
 
 def _exchange(session_id: str, recorder_id: str, api: str, head: RequestHead, grouping: Grouping) -> Exchange:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from recorder.records import MAGIC, RECORD_LIMIT, START, Position, Record, encode, parse
-from recorder.segments import segment_name, segment_numbers, size_bytes
+from recorder.segments import JournalReader, segment_name, segment_numbers, size_bytes
 
 PREFIX = "carried-"
 PARTIAL = "partial-"
@@ -61,6 +61,17 @@ def read_carried(directory: Path, place: Position) -> Iterator[Record]:
                 end = record.position.offset
                 yield record
             held = held[end:]
+
+
+def records_between(directory: Path, place: Position, end: Position) -> Iterator[Record]:
+    """The records that were carried over to `place`, and those of the journal from there on up to `end`."""
+    yield from read_carried(directory, place)
+    reader = JournalReader(directory, place)
+    while records := reader.read(BLOCK_BYTES):
+        for record in records:
+            if record.position > end:
+                return
+            yield record
 
 
 def drop_carried(directory: Path, *, but: Position) -> None:

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from recorder.assembly import Assembler, Batch, nothing_told
-from recorder.carried import drop_carried, is_worth_carrying, read_carried, write_carried
+from recorder.carried import drop_carried, is_worth_carrying, read_carried, records_between, write_carried
 from recorder.errors import StoreConflictError, StoreError
 from recorder.events import Event
 from recorder.grouping import Grouping
 from recorder.heads import RequestHead
 from recorder.heartbeat import Heartbeat
 from recorder.membership import request_in_store, same_names, session_in_store
+from recorder.overwriting import Bodies, blank
 from recorder.patience import Patience, Pause, Stopped
 from recorder.purging import is_purged, late_exchanges
 from recorder.records import HEADER, START, Position, Record
@@ -73,7 +74,9 @@ class Ingester:
         self._assembler = Assembler(self._recorder_id, self._find_session, late, redactor=redactor, told=told)
         self._place = self._told = Position(*offset) if offset else START
         self._reader = JournalReader(directory, self._place)
+        self._bodies = Bodies(directory, self._place)
         for record in read_carried(directory, self._place):
+            self._bodies.note_carried(record, self._place)
             self._assembler.tell(record, self._place)
             self._commit_if_large()
 
@@ -84,12 +87,14 @@ class Ingester:
         size = 0
         for record in records:
             size += HEADER.size + len(record.payload)
+            self._bodies.note(record, self._told)
             self._assembler.tell(record, self._told)
             self._told = record.position
             self._commit_if_large()
         if records or self._reader.position.segment > self._told.segment:
             self._told = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
+        self._bodies.overwrite(self._place)
         return size
 
     def _report_damage(self) -> None:
@@ -159,9 +164,11 @@ class Ingester:
             place = self._told
         try:
             self._write(batch, place)
+            self._bodies.committed(self._assembler.has_request)
         except StoreConflictError:
             self._write_apart(batch)
             self._write(Batch(), place)
+            self._bodies.committed(lambda number: False if number in self._assembler.open else None)
         self._place = place
         self._heartbeat.committed()
         self._drop_before(place)
@@ -238,21 +245,16 @@ class Ingester:
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False
+        self._bodies.carry()
         for exchange in self._assembler.open.values():
             exchange.start = self._told
         return True
 
     def _records_of_open_exchanges(self) -> Iterator[Record]:
-        for record in read_carried(self._directory, self._place):
+        """As they are carried over: without the bodies of requests that are in the log with the place."""
+        for record in records_between(self._directory, self._place, self._told):
             if record.exchange in self._assembler.open:
-                yield record
-        reader = JournalReader(self._directory, self._place)
-        while records := reader.read(BATCH_BYTES):
-            for record in records:
-                if record.position > self._told:
-                    return
-                if record.exchange in self._assembler.open:
-                    yield record
+                yield blank(record) if self._assembler.has_request(record.exchange) else record
 
     def _drop_before(self, place: Position) -> None:
         for number in segment_numbers(self._directory):

@@ -74,7 +74,7 @@ class Redactor:
     # -- patterns: of texts, so that none of them reaches over the end of one
 
     def _without_patterns(self, body: bytes, counts: Counter[str]) -> bytes:
-        if not _is_json(body):
+        if not is_json(body):
             text = body.decode("utf-8", "surrogateescape")
             return self._sub(text, counts).encode("utf-8", "surrogateescape")
 
@@ -220,7 +220,7 @@ def _merged(hits: list[Hit]) -> Iterator[Hit]:
 def _replacing(text: bytes, hits: list[Hit]) -> Iterator[tuple[Hit, bytes]]:
     """What stands in the place of each. Of JSON, a number becomes a string, and what is more than a string stays."""
     odd = [hit for hit in hits if _NUMBER.fullmatch(text, *hit[:2]) or b'"' in text[hit.start : hit.end]]
-    strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and _is_json(text) else b""
+    strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and is_json(text) else b""
     for hit in hits:
         if not strings[hit.start : hit.end].strip():
             yield hit, placeholder(hit.kind, plain_size(text[hit.start : hit.end]))
@@ -247,7 +247,8 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SPLIT_AT_PLACEHOLDERS = re.compile(f"({PLACEHOLDER.pattern.decode()})")
 
 
-def _is_json(body: bytes) -> bool:
+def is_json(body: bytes) -> bool:
+    """Whether a body is JSON, as anybody reads it."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

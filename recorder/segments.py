@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,6 +151,14 @@ def changed_s(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def to_disk(descriptor: int) -> None:
+    """Bring a file onto the disk. Raises `OSError`."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # where fsync leaves it to the cache of the disk
+    else:
+        os.fsync(descriptor)
 
 
 def say_at_rest(directory: Path) -> None:

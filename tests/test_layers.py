@@ -17,11 +17,11 @@ PACKAGE = ROOT / "recorder"
 PURE = (
     *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
     *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late"),
-    *("grouping", "redaction", "secrets", "plain", "redactor", "routing", "assembly"),
+    *("grouping", "redaction", "secrets", "plain", "redactor", "routing", "bodies", "assembly"),
     *("matching", "linting", "diffing", "verifying", "manifest"),
 )
 ADAPTERS = {
-    "journal": ("segments", "carried", "blanking", "tape", "journal"),
+    "journal": ("segments", "carried", "blanking", "overwriting", "tape", "journal"),
     "store": (
         *("location", "sqlite", "glossary", "views", "guards", "postgres_schema", "schema", "statements", "postgres"),
         *("migrate", "engines", "shared_rows", "resumed", "tombstones", "holdings", "projector"),

@@ -1,0 +1,55 @@
+"""The body of a request as it is recorded: without its content codings, without what is a secret. Pure.
+
+What cannot be decoded to its end might hold a secret that nobody can look for. It is counted and not kept; unless it is
+JSON as it stands, whatever its head says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from recorder.decoding import UndecodableError, codings, decode_all
+from recorder.heads import GapRecord, RequestHead, RequestRecord
+from recorder.redactor import Redactor, is_json, placeholder
+
+REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
+
+
+class Body(NamedTuple):
+    """The body of one request."""
+
+    raw: bytes  # as it is recorded
+    wire: bytes  # that sizes and digest of the record are of
+    undecoded: str | None = None  # why it is not decoded
+    redactions: Mapping[str, int] | None = None
+
+
+class ToldRequest(NamedTuple):
+    """A request that is in the log already: its head, and the `raw` of its events."""
+
+    record: RequestRecord
+    raws: Sequence[bytes]
+
+    def body(self) -> Body:
+        raw = b"".join(self.raws[1:])
+        return Body(raw, raw, self.record.undecoded)
+
+
+def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complete: bool) -> Body:
+    """Make a body ready for the log. Without `complete` it breaks off."""
+    try:
+        decoded, undecoded = decode_all(codings(head.headers), wire, REQUEST_LIMIT), None
+    except UndecodableError as error:
+        decoded, undecoded = wire, str(error)
+        if wire and not is_json(wire):
+            unread = placeholder("coded", len(wire))
+            return Body(unread, unread, undecoded, {"coded": 1})
+    raw, counts = redactor.redact(decoded, cut=not complete)
+    return Body(raw, raw if counts else wire, undecoded, counts)
+
+
+def overwritten(size_bytes: int, now_ns: int) -> GapRecord:
+    """What is said of a body that a journal does not have any more, and the log does not have either."""
+    reason = "the body went into another log, and is overwritten in the journal since"
+    return GapRecord("request", 1, size_bytes, "", now_ns, now_ns, reason)
