@@ -6,7 +6,7 @@ JSON as it stands, whatever its head says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from recorder.decoding import UndecodableError, codings, decode_all
@@ -38,15 +38,19 @@ class ToldRequest(NamedTuple):
 
 def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complete: bool) -> Body:
     """Make a body ready for the log. Without `complete` it breaks off."""
-    try:
-        decoded, undecoded = decode_all(codings(head.headers), wire, REQUEST_LIMIT), None
-    except UndecodableError as error:
-        decoded, undecoded = wire, str(error)
-        if wire and not is_json(wire):
-            unread = placeholder("coded", len(wire))
-            return Body(unread, unread, undecoded, {"coded": 1})
+    decoded, undecoded = decoded_body(head.headers, wire)
     raw, counts = redactor.redact(decoded, cut=not complete)
+    if undecoded and decoded is not wire:
+        counts = {"coded": 1}
     return Body(raw, raw if counts else wire, undecoded, counts)
+
+
+def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes, str | None]:
+    """Undo all codings of a body; or give what stands in its place, and why."""
+    try:
+        return decode_all(codings(headers), wire, REQUEST_LIMIT), None
+    except UndecodableError as error:
+        return wire if is_json(wire) or not wire else placeholder("coded", len(wire)), str(error)
 
 
 def overwritten(size_bytes: int, now_ns: int) -> GapRecord:

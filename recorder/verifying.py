@@ -210,7 +210,7 @@ class Sums:
     # -- what records say, and what it is
 
     def request(self, record: RequestRecord) -> Said:
-        """A body without a content coding, or whose coding could not be undone, is kept as it was sent."""
+        """Of a body that has no coding, or is not decoded, all sizes are those of what is kept."""
         said: Said = [("body_bytes", record.body_bytes, self._request_bytes)]
         if record.undecoded is not None or not codings(record.headers):
             said.append(("wire_bytes", record.wire_bytes, self._request_bytes))
