@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from recorder.bodies import REQUEST_LIMIT, ToldRequest, overwritten, recorded_body
+from recorder.bodies import REQUEST_LIMIT, ToldRequest, grouped, overwritten, recorded_body
 from recorder.capture import Capture
 from recorder.dialects import by_path
 from recorder.events import Event, Exchange, Session, row_root
-from recorder.grouping import Grouping, group
+from recorder.grouping import Grouping
 from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.late import Late
 from recorder.records import Gap, Mark, Position, Record
@@ -220,7 +220,7 @@ class Assembler:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
         body = recorded_body(head, wire, self._redactor, complete=complete) if told is None else told.body()
-        grouping = group(head, None if body.undecoded else body.raw)
+        grouping = grouped(head, body, self._redactor)
         session_id = self._session(head, grouping)
         dialect = by_path(head.method, head.target.partition("?")[0])
         row = _exchange(session_id, self._recorder_id, dialect.name, head, grouping)

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from recorder.decoding import UndecodableError, codings, decode_all
+from recorder.grouping import Grouping, group
 from recorder.heads import GapRecord, RequestHead, RequestRecord
-from recorder.redactor import Redactor, is_json, placeholder
+from recorder.redaction import text
+from recorder.redactor import PLACEHOLDER, Redactor, is_json, placeholder
 
 REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
 
@@ -23,6 +27,7 @@ class Body(NamedTuple):
     wire: bytes  # that sizes and digest of the record are of
     undecoded: str | None = None  # why it is not decoded
     redactions: Mapping[str, int] | None = None
+    sent: bytes | None = None  # decoded, with all its secrets: for the name of the session only
 
 
 class ToldRequest(NamedTuple):
@@ -42,7 +47,16 @@ def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complet
     raw, counts = redactor.redact(decoded, cut=not complete)
     if undecoded and decoded is not wire:
         counts = {"coded": 1}
-    return Body(raw, raw if counts else wire, undecoded, counts)
+    return Body(raw, raw if counts else wire, undecoded, counts, decoded)
+
+
+def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
+    """Find out what a request says of its session. A name that is a secret is another than that of another secret."""
+    grouping = group(head, None if body.undecoded else body.raw)
+    if not body.redactions or body.undecoded or not PLACEHOLDER.search((grouping.name or "").encode()):
+        return grouping
+    name = text(group(head, body.sent).name or "")
+    return grouping if redactor.redact(name.encode()).counts else msgspec.structs.replace(grouping, name=name)
 
 
 def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes, str | None]:

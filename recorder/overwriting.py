@@ -136,7 +136,9 @@ def _overwrite(path: Path, start: int, end: int, exchanges: Collection[int] | No
 
 def _payloads(fd: int, start: int, end: int, exchanges: Collection[int] | None) -> Iterator[tuple[int, int]]:
     """Where they are, and how long."""
-    while start < end and (records := list(parse(os.pread(fd, READ_BYTES, start), Position(0, start)))):
+    while start < end and (
+        records := list(parse(os.pread(fd, min(READ_BYTES, end - start), start), Position(0, start)))
+    ):
         for record in records:
             if record.mark == Mark.REQUEST_BODY and (exchanges is None or record.exchange in exchanges):
                 yield record.position.offset - len(record.payload), len(record.payload)

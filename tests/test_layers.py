@@ -17,7 +17,7 @@ PACKAGE = ROOT / "recorder"
 PURE = (
     *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
     *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late"),
-    *("grouping", "redaction", "secrets", "plain", "redactor", "routing", "bodies", "assembly"),
+    *("grouping", "secrets", "plain", "redaction", "redactor", "routing", "bodies", "assembly"),
     *("matching", "linting", "diffing", "verifying", "manifest"),
 )
 ADAPTERS = {

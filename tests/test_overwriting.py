@@ -142,6 +142,30 @@ def test_what_a_dead_ingester_left_standing_goes_with_the_next(
     assert standing(journal) == 0
 
 
+def test_what_begins_behind_the_place_stays_until_it_is_in_the_log(store: Store, journal: Journal, path: Path) -> None:
+    """In the segment of which a dead ingester had told a part: the next one overwrites that part."""
+    Exchange(journal, SECRET).end()
+    Ingester(store, journal.directory, never).drain()
+    upload = Upload(journal).sends(SECRET)
+    Exchange(journal, SECRET).end()
+    Ingester(store, journal.directory, never).step()
+    assert standing(journal) == 1
+    upload.sends(b"!").sent().end()
+    Ingester(store, journal.directory, never).drain()
+    assert request(path, upload.id)[0].complete
+    assert request(path, upload.id)[1].endswith(b' is the key"}!')
+    assert standing(journal) == 0
+
+
+def test_only_the_stretch_is_read(journal: Journal) -> None:
+    for _ in range(3):
+        Exchange(journal, SECRET)
+    file = journal.directory / segment_name(1)
+    records = list(parse(file.read_bytes()[len(MAGIC) :], Position(1, len(MAGIC))))
+    overwriting._overwrite(file, 0, records[1].position.offset, None)
+    assert standing(journal) == 2
+
+
 def test_a_request_that_is_carried_over_is_so_without_its_body(
     store: Store, journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
