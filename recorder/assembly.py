@@ -12,22 +12,21 @@ from itertools import islice
 import msgspec
 
 from recorder.batch import Batch, exchange_row, gap_record
+from recorder.bodies import REQUEST_LIMIT, ToldRequest, grouped, overwritten, recorded_body
 from recorder.capture import Capture
-from recorder.decoding import UndecodableError, decode, decoded_part
 from recorder.dialects import by_name, by_path
 from recorder.events import Event, Exchange, Session, row_root
-from recorder.grouping import Grouping, by_history, group, own_name
+from recorder.grouping import Grouping, by_history, own_name
 from recorder.heads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.late import Late
 from recorder.records import Gap, Mark, Position, Record
-from recorder.redactor import BY_SHAPE, Redacted, Redactor, placeholder
+from recorder.redactor import BY_SHAPE, Redactor
 from recorder.restored import Restored
 from recorder.underway import NOBODY, Journaled, OpenExchange, Told, nothing_told
 from recorder.unread import Unread
 
 log = logging.getLogger(__name__)
 
-REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
 REASON_LIMIT = 300  # characters of what an exception says: it may quote what it stumbled over
 
 
@@ -41,12 +40,12 @@ class Assembler:
         late: Collection[str] = (),
         *,
         redactor: Redactor = BY_SHAPE,
-        told: Callable[[str], Redacted | None] = nothing_told,
+        told: Callable[[str], ToldRequest | None] = nothing_told,
         journaled: Journaled | None = None,
     ) -> None:
         """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
-        exchanges whose session was purged since they were told first: they are passed over. `told` gives the body of a
-        request that was told before, as it was recorded then: that stands, whatever is a secret now.
+        exchanges whose session was purged since they were told first: they are passed over. `told` gives a request that
+        was told before, as it was recorded then: that stands, whatever is a secret now and is left of it here.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
         self._redactor, self._told, self._journaled = redactor, told, journaled or Journaled()
@@ -72,6 +71,16 @@ class Assembler:
         if exchange is not None:
             exchange.last_ns = record.t_ns
             exchange.records += 1
+
+    def has_request(self, number: int) -> bool | None:
+        """Whether the request of an exchange is among the rows made so far. `None`: it is not recorded further.
+
+        One that cannot be read is not, before all that the journal has of it is put aside.
+        """
+        exchange = self.open.get(number)
+        if number in self._rejected:
+            return None
+        return exchange is None or exchange.begun is not None
 
     def reject(self, number: int, reason: str) -> None:
         """Hear no more of an exchange."""
@@ -158,7 +167,8 @@ class Assembler:
         log.error("%s: %d chunks, %d bytes of it could not be read", name, unread.chunks, unread.size_bytes)
         is_in_log = exchange.begun is not None
         records = islice(self._journaled.records(number, exchange.start), exchange.records + 1)
-        wanted = (record for record in records if record.mark != Mark.REQUEST_BODY or not is_in_log)
+        gone = {Mark.REQUEST_BODY, Mark.BLANK} if is_in_log else {Mark.BLANK}
+        wanted = (record for record in records if record.mark not in gone)
         file_name = exchange.head.exchange_id or f"{self._recorder_id}-{number}"
         self._journaled.keep(file_name, exchange.session_id, wanted)
 
@@ -194,6 +204,10 @@ class Assembler:
             exchange.overflown = True  # what is kept is the beginning, without a hole
         else:
             exchange.body += record.payload
+        return []
+
+    def _on_blank(self, record: Record, start: Position) -> list[Event]:
+        self.open[record.exchange].blank_bytes += len(record.payload)
         return []
 
     def _on_request_end(self, record: Record, start: Position) -> list[Event]:
@@ -232,19 +246,26 @@ class Assembler:
             exchange.capture = self._restore(head, head.imported, head.imported.exchange)
             exchange.session_id = head.imported.session.session_id
             return exchange.capture, []
+        told = self._told(head.exchange_id)
+        if exchange.blank_bytes and told is None:
+            exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
-        sent, undecoded = _decoded(head, wire)
-        body, redactions = self._told(head.exchange_id) or self._redacted(head, sent, undecoded, complete=complete)
+        body = recorded_body(head, wire, self._redactor, complete=complete) if told is None else told.body()
         dialect = by_path(head.method, head.target.partition("?")[0])
-        grouping = group(head, None if undecoded else body)
-        if head.imported is None and complete and not undecoded:
-            grouping = by_history(grouping, dialect.name, head, body)
+        grouping = grouped(head, body, self._redactor)
+        if head.imported is None and complete and not body.undecoded:
+            grouping = by_history(grouping, dialect.name, head, body.raw)
         session_id, session = self._session(head, grouping)
         exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
-        wire = body if redactions else wire
-        events = capture.request(head, body, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions)
+        if told is not None:
+            events = capture.request_again(told.raws, complete=told.record.complete)
+        else:
+            wire, undecoded, redactions = body.wire, body.undecoded, body.redactions
+            events = capture.request(
+                head, body.raw, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions
+            )
         for gap in exchange.gaps:
             events += capture.gap(gap)
         self._add(session, row)
@@ -256,12 +277,6 @@ class Assembler:
         if session is not None and session not in self.batch.sessions:
             self.batch.sessions.append(session)
         self.batch.exchanges.append(row)
-
-    def _redacted(self, head: RequestHead, body: bytes, undecoded: str | None, *, complete: bool) -> Redacted:
-        """A body as it is recorded. One whose coding could be undone in part is not, if there is a secret in it."""
-        if undecoded and self._redactor.redact(decoded_part(_coding(head), body, REQUEST_LIMIT), cut=True).counts:
-            return Redacted(placeholder("coded", len(body)), {"coded": 1})
-        return self._redactor.redact(body, cut=not complete)
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
         """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
@@ -283,21 +298,10 @@ class Assembler:
 _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {
     Mark.REQUEST: Assembler._on_request,
     Mark.REQUEST_BODY: Assembler._on_request_body,
+    Mark.BLANK: Assembler._on_blank,
     Mark.REQUEST_END: Assembler._on_request_end,
     Mark.RESPONSE: Assembler._on_response,
     Mark.CHUNK: Assembler._on_chunk,
     Mark.GAP: Assembler._on_gap,
     Mark.END: Assembler._on_end,
 }
-
-
-def _decoded(head: RequestHead, wire: bytes) -> tuple[bytes, str | None]:
-    """The request body without its content coding; or as it was sent, and why."""
-    try:
-        return decode(_coding(head), wire, REQUEST_LIMIT), None
-    except UndecodableError as error:
-        return wire, str(error)
-
-
-def _coding(head: RequestHead) -> str | None:
-    return next((value for name, value in head.headers if name.lower() == "content-encoding"), None)

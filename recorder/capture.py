@@ -11,7 +11,7 @@ response body, byte for byte. Where it cannot be, `end` says so: `lossless` is f
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -78,7 +78,6 @@ class Capture:
         """The request: its head, its decoded body, and the body as it was sent, or as it is recorded if `redactions`
         say what was taken out of it.
         """
-        self._request_complete = complete
         record = RequestRecord(
             method=head.method,
             target=head.target,
@@ -91,9 +90,17 @@ class Capture:
             undecoded=undecoded,
             redactions=dict(redactions) if redactions else msgspec.UNSET,
         )
-        events = [self._event("request", 0, _encode(record))]
-        for start in range(0, len(body), FRAME_LIMIT):
-            events.append(self._event("request", 0, body[start : start + FRAME_LIMIT], Keys(type="body")))
+        parts = (body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT))
+        return self.request_again([_encode(record), *parts], complete=complete)
+
+    def request_again(self, raws: Sequence[bytes], *, complete: bool) -> list[Event]:
+        """The request as the log has it: the `raw` of its events."""
+        self._request_complete = complete
+        head, *parts = raws
+        events = [
+            self._event("request", 0, head),
+            *(self._event("request", 0, part, Keys(type="body")) for part in parts),
+        ]
         self._asked = (self._pos, self._hash, complete)
         return events
 

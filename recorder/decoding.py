@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import brotli
@@ -22,6 +21,7 @@ else:
 PIECE_BYTES = 64 * 1024  # of input and of output at a time, so that a bomb costs time and never memory
 BOMB_BYTES = 8 * 2**20  # below this much output no ratio is suspicious
 BOMB_RATIO = 100  # real streams deflate 3 to 20 times
+CODINGS_LIMIT = 4  # of one body: more than two nobody uses, and each may inflate
 ZSTD_WINDOW_LOG = 23  # 8 MiB: RFC 9659 section 3 forbids more in HTTP
 SILENT_BYTES = 2**20  # of input without output: the blocks of zstd have at most 128 KiB, and no file name is so long
 
@@ -229,6 +229,13 @@ class Decoder:
         return left or b""
 
 
+def codings(headers: Iterable[tuple[str, str]]) -> list[str]:
+    """The content codings of a message in the order in which they were applied, from all headers that name some."""
+    values = [value for name, value in headers if name.lower() == "content-encoding"]
+    named = [coding.strip().lower() for coding in ",".join(values).split(",")]
+    return [coding for coding in named if coding not in ("", "identity")]
+
+
 def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
     """A whole body, decoded. Raises `UndecodableError`, also for one that is longer than `limit_bytes`."""
     decoder = Decoder(coding)
@@ -243,14 +250,10 @@ def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-def decoded_part(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
-    """As much of a body as can be decoded, up to `limit_bytes` or a little more."""
-    pieces: list[bytes] = []
-    size = 0
-    with suppress(UndecodableError):
-        for piece in Decoder(coding).feed(data):
-            pieces.append(piece)
-            size += len(piece)
-            if size > limit_bytes:
-                break
-    return b"".join(pieces)
+def decode_all(codings: Sequence[str], data: bytes, limit_bytes: int) -> bytes:
+    """A whole body, all its codings undone, the last one first. Raises `UndecodableError` like `decode`."""
+    if len(codings) > CODINGS_LIMIT:
+        raise UndecodableError(f"the body has {len(codings)} codings")
+    for coding in reversed(codings):
+        data = decode(coding, data, limit_bytes)
+    return data

@@ -78,7 +78,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
     wire_sha256: str
     body_bytes: int  # of the body, decoded, as recorded
     complete: bool  # whether all of the body was seen
-    undecoded: str | None = None  # why the body is recorded as it was sent, if its coding could not be undone
+    undecoded: str | None = None  # why the body is not decoded: it is JSON in truth, or not kept
     redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
 
 

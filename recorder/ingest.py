@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -30,9 +30,10 @@ from recorder.heads import RequestHead
 from recorder.heartbeat import Heartbeat
 from recorder.histories import asked_before, session_of_open
 from recorder.membership import request_in_store, same_names, session_in_store
+from recorder.overwriting import Bodies, blank
 from recorder.patience import Patience, Pause, Stopped
 from recorder.purging import is_purged, late_exchanges
-from recorder.records import HEADER, START, Position
+from recorder.records import HEADER, START, Position, Record
 from recorder.redactor import BY_SHAPE, Redactor
 from recorder.rereading import Rereading
 from recorder.segments import (
@@ -81,7 +82,9 @@ class Ingester:
         self._again.place = self._told = Position(*offset) if offset else START
         self._said = ingested(directory)
         self._reader = JournalReader(directory, self._again.place)
+        self._bodies = Bodies(directory, self._again.place)
         for record in read_carried(directory, self._again.place):
+            self._bodies.note_carried(record, self._again.place)
             self._assembler.tell(record, self._again.place)
             self._commit_if_large()
 
@@ -92,12 +95,14 @@ class Ingester:
         size = 0
         for record in records:
             size += HEADER.size + len(record.payload)
+            self._bodies.note(record, self._told)
             self._assembler.tell(record, self._told)
             self._told = record.position
             self._commit_if_large()
         if records or self._reader.position.segment > self._told.segment:
             self._told = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
+        self._bodies.overwrite(self._again.place)
         return size
 
     def _report_damage(self) -> None:
@@ -173,9 +178,11 @@ class Ingester:
             place = self._told
         try:
             self._write(batch, place)
+            self._bodies.committed(self._assembler.has_request)
         except StoreConflictError:
             self._write_apart(batch)
             self._write(Batch(), place)
+            self._bodies.committed(lambda number: False if number in self._assembler.open else None)
         self._again.place = place
         self._heartbeat.committed()
         if self._told > self._said:  # after a start it is told once more what the log had before
@@ -254,13 +261,19 @@ class Ingester:
         Returns whether it could: without room for it the journal stays as it is, and longer.
         """
         try:
-            write_carried(self._directory, self._told, self._again.records_of_open(self._assembler.open, self._told))
+            write_carried(self._directory, self._told, self._records_of_open())
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False
+        self._bodies.carry()
         for exchange in self._assembler.open.values():
             exchange.start = self._told
         return True
+
+    def _records_of_open(self) -> Iterator[Record]:
+        """As they are carried over: without the bodies of requests that are in the log with the place."""
+        for record in self._again.records_of_open(self._assembler.open, self._told):
+            yield blank(record) if self._assembler.has_request(record.exchange) else record
 
     def _drop_before(self, place: Position) -> None:
         for number in segment_numbers(self._directory):

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import logging
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -28,7 +26,7 @@ from pathlib import Path
 
 from recorder.errors import RecorderError
 from recorder.records import DATA_MARKS, HEADER, MAGIC, RECORD_LIMIT, Mark, record_bytes, record_header, segment_record
-from recorder.segments import PARTIAL, SUFFIX, segment_name, try_lock
+from recorder.segments import PARTIAL, SUFFIX, segment_name, to_disk, try_lock
 from recorder.tape import JournalExchange, Then
 
 __all__ = ["Journal", "JournalExchange"]
@@ -197,7 +195,7 @@ class Journal:
         descriptors = [*self._finished[:finished], current]
         try:
             for descriptor in descriptors:
-                _to_disk(descriptor)
+                to_disk(descriptor)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -300,10 +298,3 @@ def _hand_on(then: Then, payload: bytes) -> None:
         then(payload)
     except Exception:  # which it does not: but one client's trouble must never be another one's
         log.exception("a chunk could not be handed on")
-
-
-def _to_disk(descriptor: int) -> None:
-    if sys.platform == "darwin":
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # where fsync leaves it to the cache of the disk
-    else:
-        os.fsync(descriptor)

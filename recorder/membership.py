@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 from sqlalchemy import bindparam, select
 
 from recorder.batch import Batch
+from recorder.bodies import ToldRequest
 from recorder.grouping import Grouping
 from recorder.heads import RequestHead, RequestRecord
 from recorder.histories import session_of_history
-from recorder.redactor import Redacted
 from recorder.resumed import constant
 from recorder.schema import events
 from recorder.shared_rows import whole_events
 from recorder.statements import Statement
 from recorder.store import Store
 
-Request = Redacted | None
+Request = ToldRequest | None
 InTransaction = Callable[[Callable[[], Request]], Request]
 
 GIVEN = ("path", "header")  # the rules that find a name that the user gave
@@ -50,7 +50,7 @@ def same_names(source: str) -> tuple[str, ...]:
 
 
 def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: str) -> Request:
-    """The body of a request as it was recorded, if an ingester before this one has told it, with other settings."""
+    """A request as it was recorded, if an ingester before this one has told it, with other settings."""
     return in_transaction(lambda: _request(store, exchange_id))
 
 
@@ -58,7 +58,4 @@ def _request(store: Store, exchange_id: str) -> Request:
     session_id = store.session_of_exchange(exchange_id)
     key = {"session_id": session_id, "exchange_id": exchange_id}
     raws = [event.raw for event in whole_events(store.ask(_REQUEST, key), store.ask)] if session_id else []
-    if not raws:
-        return None
-    counts = msgspec.json.decode(raws[0], type=RequestRecord).redactions
-    return Redacted(b"".join(raws[1:]), counts if isinstance(counts, Mapping) else {})
+    return ToldRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws) if raws else None

@@ -1,7 +1,9 @@
-"""What may be kept of headers and URLs: names always, values only where they are known to be harmless.
+"""What may be kept of all that is said around a body: names always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
-is a secret until this file says otherwise, and what is on the never-list is one whatever else says so. Never raises.
+is a secret until this file says otherwise, and what is on the never-list is one whatever else says so. What has the
+shape of a secret (`recorder.secrets`) is one in any place: `text` takes it out of all that is kept, `record` out of a
+whole record of the journal, whatever fields it has. Never raises.
 """
 
 from __future__ import annotations
@@ -10,9 +12,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from urllib.parse import unquote
+from hashlib import sha256
+from typing import Any
+from urllib.parse import unquote, unquote_to_bytes
+
+import msgspec
 
 from recorder import grouping
+from recorder.plain import Plain
+from recorder.secrets import PRIVATE_KEY, find, may_hold_one, merged
 
 REDACTED = "REDACTED"
 
@@ -71,14 +79,16 @@ def headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
         value = value_bytes.decode("latin-1")
         harmless = part(value)
         kept.append((name, _counted(value) if harmless is None else harmless))
-    return kept
+    if not _may_hold_one("\n".join([value for _, value in kept])):
+        return kept
+    return [(name, text(value)) for name, value in kept]
 
 
 @lru_cache(maxsize=1024)
 def _named(name: bytes) -> tuple[str, Callable[[str], str | None]]:
     """A header's name, and what gives the harmless part of its value, if there is one."""
-    text = name.decode("latin-1")
-    return text, _PARTS.get(text.lower(), _all if keeps(text) else _nothing)
+    said = name.decode("latin-1")
+    return text(said), _PARTS.get(said.lower(), _all if keeps(said) else _nothing)
 
 
 @lru_cache(maxsize=1024)
@@ -158,7 +168,7 @@ def target(raw: str) -> str:
     """
     if not raw.startswith("/"):
         return url(raw)
-    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else _path_and_query(raw)
+    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else text(_path_and_query(raw))
 
 
 def url(raw: str) -> str:
@@ -166,7 +176,7 @@ def url(raw: str) -> str:
     if len(raw) > VALUE_LIMIT:
         return _counted(raw)
     match = _AUTHORITY.match(raw)
-    return match[1] + _path_and_query(raw[match.end() :]) if match else REDACTED
+    return text(match[1] + _path_and_query(raw[match.end() :])) if match else REDACTED
 
 
 def _path_and_query(raw: str) -> str:
@@ -177,7 +187,7 @@ def _path_and_query(raw: str) -> str:
 
 @lru_cache(maxsize=256)  # a client asks for the same few, again and again; what has a query may have a key
 def _usual_path(raw: str) -> str:
-    return _path_and_query(raw)
+    return text(_path_and_query(raw))
 
 
 def _path(path: str) -> str:
@@ -197,3 +207,83 @@ def _parameter(given: str) -> str:
     if given in ("", "&", ";") or (PARAMETERS.fullmatch(unquote(name)) and _HARMLESS.fullmatch(unquote(value))):
         return given
     return f"{name}={REDACTED}" if _NAME.fullmatch(name) and value.strip("=") else REDACTED
+
+
+# -- what has the shape of a secret
+
+CODED_TIMES = 3  # a key may be percent-encoded that often over itself: a URL in a parameter of a URL has two
+
+_CODE = re.compile(rb"%[0-9A-Fa-f]{2}")
+_BETWEEN = re.compile(r"([/?&;=#,\s])")
+
+_encode = msgspec.json.Encoder().encode
+
+
+def record(said: msgspec.Struct) -> bytes:
+    """What is said of an exchange as the JSON of a record, without a secret in any of its texts."""
+    encoded = _encode(said)
+    return _encode(_without(msgspec.to_builtins(said))) if _may_hold_one(encoded) else encoded
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list | tuple):
+        return [_without(each) for each in value]
+    return {name: _without(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def text(raw: str) -> str:
+    """A text in which each secret is replaced by a name for it, as `REDACTED-api-key-3f9a2c`.
+
+    The same secret has the same name, so that a session keeps its name and a recording is found by its target. The
+    digest in it is short: it tells secrets apart, and confirms no guess.
+    """
+    if "%" in raw:
+        raw = _percent_decoded(raw)
+    data = raw.encode("utf-8", "surrogatepass")
+    view = Plain(data)
+    hits = list(find(view.text))
+    if not hits:
+        return raw
+    pieces, behind = [], 0
+    for hit in merged(hits):
+        start, end = view.place(hit)
+        pieces += [data[behind:start], _name(hit.kind, view.text[hit.start : hit.end]).encode()]
+        behind = end
+    return b"".join([*pieces, data[behind:]]).decode("utf-8", "surrogatepass")
+
+
+def _percent_decoded(raw: str) -> str:
+    """A text without what is a secret when its percent codes are undone: a part between two signs as a whole."""
+    whole = _decoded(raw)
+    if not may_hold_one(whole.replace(b"+", b" ")):
+        return raw
+    if b"PRIVATE" in whole and any(hit.kind == PRIVATE_KEY for hit in find(whole.replace(b"+", b" "))):
+        return raw[: raw.startswith("/")] + _name(PRIVATE_KEY, whole)
+    return "".join(_part(each) if "%" in each else each for each in _BETWEEN.split(raw))
+
+
+def _part(part: str) -> str:
+    decoded = _decoded(part)
+    for hit in find(decoded):
+        return _name(hit.kind, decoded)
+    return part
+
+
+def _decoded(part: str) -> bytes:
+    decoded = part.encode("utf-8", "surrogatepass")
+    for _ in range(CODED_TIMES):
+        if not _CODE.search(decoded):
+            break
+        decoded = unquote_to_bytes(decoded)
+    return decoded
+
+
+def _name(kind: str, secret: bytes) -> str:
+    return f"{REDACTED}-{kind}-{sha256(secret).hexdigest()[:6]}"
+
+
+def _may_hold_one(said: str | bytes) -> bool:
+    data = said.encode("utf-8", "surrogatepass") if isinstance(said, str) else said
+    return b"%" in data or b"\\u00" in data or may_hold_one(data)

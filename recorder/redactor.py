@@ -9,7 +9,8 @@ Rules of this file:
 * What is no secret is not touched: a body without one comes out as it is, and what was redacted before stays so.
 * JSON stays JSON, with the same structure. A secret is found though some of its characters are written as escapes, in
   JSON inside JSON too.
-* Nothing is replaced where a provider would miss it: in encrypted content and signatures, in base64 of any length.
+* Nothing is replaced where a provider would miss it: inside encrypted content and signatures, in long base64. A key in
+  the place of one is replaced.
 * The same body and the same secrets give the same bytes: the log and a replay compare them.
 * Pure, and never raises on what a client sent.
 """
@@ -25,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.plain import Plain, plain_size
-from recorder.secrets import Hit, find
+from recorder.secrets import Hit, find, merged
 
 VALUE_LIMIT = 8
 """Characters of a registered value, at least: what is shorter stands in texts that mean something else."""
@@ -33,6 +34,11 @@ VALUE_LIMIT = 8
 KEYS = ("env", "patterns")
 
 PLACEHOLDER = re.compile(rb"<REDACTED [a-z-]{1,30}, [0-9]{1,12} bytes>")
+
+CIPHER = 8
+"""Characters that a ciphertext, a signature or a picture begins with before anything in it looks like a key by chance:
+`v1.` and `key=` have less.
+"""
 
 _HALF = 4  # characters of a value that a body which broke off may end with
 
@@ -60,11 +66,11 @@ class Redactor:
             body = self._without_patterns(body, counts)
         view = Plain(body)
         hits = [*find(view.text, cut=cut), *(hit for value in self._values for hit in value.find(view.text, cut=cut))]
-        hits = [hit for hit in hits if not _is_kept(view.text, hit)]
+        hits = [hit for hit in hits if not _is_kept(view.text, hit, behind=CIPHER)]
         if not hits:
             return Redacted(body, counts)
         pieces, behind = [], 0
-        for hit, instead in _replacing(view.text, list(_merged(hits))):
+        for hit, instead in _replacing(view.text, list(merged(hits))):
             start, end = view.place(hit)
             pieces += [body[behind:start], instead]
             behind = end
@@ -74,7 +80,7 @@ class Redactor:
     # -- patterns: of texts, so that none of them reaches over the end of one
 
     def _without_patterns(self, body: bytes, counts: Counter[str]) -> bytes:
-        if not _is_json(body):
+        if not is_json(body):
             text = body.decode("utf-8", "surrogateescape")
             return self._sub(text, counts).encode("utf-8", "surrogateescape")
 
@@ -187,8 +193,11 @@ _SEALED_BYTES = 4096  # of such a value: what is longer is a payload
 _OF_TOKENS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-.~\\"
 
 
-def _is_kept(text: bytes, hit: Hit) -> bool:
-    """Whether it is part of a placeholder, or of a value that has to stay: nothing but base64, under such a name."""
+def _is_kept(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
+    """Whether it is part of a placeholder, or of a value that has to stay: nothing but base64, under such a name.
+
+    What begins before the value has `behind` characters is no part of a ciphertext: the value is a key.
+    """
     around = PLACEHOLDER.finditer(text, max(0, hit.start - _NAME_BYTES), hit.end + _NAME_BYTES)
     if any(match.start() < hit.end and hit.start < match.end() for match in around):
         return True
@@ -197,30 +206,18 @@ def _is_kept(text: bytes, hit: Hit) -> bool:
     is_data = text.endswith(_DATA_URL, 0, start)
     if not is_data and not _SEALED.search(text, max(0, start - _NAME_BYTES), start):
         return False
+    if hit.start - start < behind:
+        return False
     value = text[start : hit.end + _SEALED_BYTES]
     rest = value.lstrip(_OF_TOKENS)
     is_whole = is_data or not rest or rest.startswith(b'"')
     return is_whole and start + len(value) - len(rest) >= hit.end
 
 
-def _merged(hits: list[Hit]) -> Iterator[Hit]:
-    """In order, those that overlap as one of the kind of the longest."""
-    hits.sort()
-    one = hits[0]
-    for hit in hits[1:]:
-        if hit.start < one.end:
-            kind = one.kind if one.end - one.start >= hit.end - hit.start else hit.kind
-            one = Hit(one.start, max(one.end, hit.end), kind)
-        else:
-            yield one
-            one = hit
-    yield one
-
-
 def _replacing(text: bytes, hits: list[Hit]) -> Iterator[tuple[Hit, bytes]]:
     """What stands in the place of each. Of JSON, a number becomes a string, and what is more than a string stays."""
     odd = [hit for hit in hits if _NUMBER.fullmatch(text, *hit[:2]) or b'"' in text[hit.start : hit.end]]
-    strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and _is_json(text) else b""
+    strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and is_json(text) else b""
     for hit in hits:
         if not strings[hit.start : hit.end].strip():
             yield hit, placeholder(hit.kind, plain_size(text[hit.start : hit.end]))
@@ -247,7 +244,8 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SPLIT_AT_PLACEHOLDERS = re.compile(f"({PLACEHOLDER.pattern.decode()})")
 
 
-def _is_json(body: bytes) -> bool:
+def is_json(body: bytes) -> bool:
+    """Whether a body is JSON, as anybody reads it."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -8,7 +8,7 @@ line end, a percent code, a colour of a terminal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 SHAPES: dict[str, bytes] = {
@@ -44,6 +44,7 @@ START = (
     rb"|(?<=[0-9;\[][mK]))"  # \x1b[01;31m, as grep colours what it found
 )
 _PREFIX = re.compile(rb"sk-|AIza|ya29\.|A[KS]IA|gh[opsru]_|github_pat_|glpat-|xox[abeoprs]-|hf_|xai-|gsk_|eyJ")
+_BEGINNING = re.compile(_PREFIX.pattern + rb"|PRIVATE KEY")
 _ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % each for each in SHAPES.values()) + b")")
 _KINDS = tuple(SHAPES)
 
@@ -61,15 +62,16 @@ _CUT_BYTES = 4096  # at the end of a body: a JSON web token is as long at times
 
 _NAMED = rb"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _MARKS = rb"(?:[^A-Za-z\"\\]|\\+(?:[nrt]|u[0-9A-Fa-f]{4}))*+"  # line ends; numbers and arrows before a line
+_OF_LINES = rb"(?:[A-Za-z0-9+/=]|\\+/)"
 _TO_ITS_END = rb'(?:[^"\\-]|\\.|-(?!----BEGIN))'  # of the JSON string that it stands in
 _PEM = re.compile(
     rb"-----BEGIN "
     + _NAMED
-    + rb'(?=(?:[^A-Za-z\\]|\\+(?:[nrt"]|u[0-9A-Fa-f]{4}))*+(?:[A-Za-z0-9+/=]{16}|[A-Za-z-]{4,20}: ))(?:'
+    + (rb'(?=(?:[^A-Za-z\\]|\\+(?:[nrt"]|u[0-9A-Fa-f]{4}))*+(?:' + _OF_LINES + rb"{16}|[A-Za-z-]{4,20}: ))(?:")
     + (_TO_ITS_END + b"{0,16384}?-----END " + _NAMED)
     # or, if that is missing, all lines of base64
-    + (b"|(?:" + _MARKS + rb"(?:(?:Proc-Type|DEK-Info): [A-Za-z0-9,-]+|[A-Za-z0-9+/=]{24,}+))++")
-    + (b"(?:" + _MARKS + rb"[A-Za-z0-9+/=]++)?)"),
+    + (b"|(?:" + _MARKS + rb"(?:(?:Proc-Type|DEK-Info): [A-Za-z0-9,-]+|" + _OF_LINES + rb"{24,}+))++")
+    + (b"(?:" + _MARKS + _OF_LINES + b"++)?)"),
     re.DOTALL,
 )
 _CUT_PEM = re.compile(rb"-----BEGIN " + _NAMED + _TO_ITS_END + rb"*+\\?\Z", re.DOTALL)
@@ -83,6 +85,11 @@ class Hit(NamedTuple):
     kind: str
 
 
+def may_hold_one(text: bytes) -> bool:
+    """Whether it is worth a search: of a short text this costs half of one."""
+    return _BEGINNING.search(text) is not None
+
+
 def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
     """What is shaped like a secret. With `cut` the text breaks off, and at its end half a secret is one too."""
     yield from _in_words(text)
@@ -91,6 +98,19 @@ def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
     if cut:
         for shape in (_CUT, _CUT_PEM):
             yield from (Hit(*match.span(), "cut") for match in shape.finditer(text, max(0, len(text) - _CUT_BYTES)))
+
+
+def merged(hits: Iterable[Hit]) -> Iterator[Hit]:
+    """In order, those that overlap as one of the kind of the longest."""
+    one, *others = sorted(hits)
+    for hit in others:
+        if hit.start < one.end:
+            kind = one.kind if one.end - one.start >= hit.end - hit.start else hit.kind
+            one = Hit(one.start, max(one.end, hit.end), kind)
+        else:
+            yield one
+            one = hit
+    yield one
 
 
 def _in_words(text: bytes) -> Iterator[Hit]:

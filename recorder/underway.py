@@ -25,6 +25,7 @@ class OpenExchange(msgspec.Struct):
     body: bytearray = msgspec.field(default_factory=bytearray)
     complete: bool = False
     overflown: bool = False
+    blank_bytes: int = 0  # of the body, that the log has or had
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     session_id: str | None = None
     asked: tuple[str, str] | None = None  # if it is known by its history, the digest of what it asks and its session

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from recorder.decoding import codings
 from recorder.events import BODY_KINDS, Event, Exchange, link, root, row_root
 from recorder.heads import EndRecord, GapRecord, RequestRecord, ResponseHead
 
@@ -209,10 +210,9 @@ class Sums:
     # -- what records say, and what it is
 
     def request(self, record: RequestRecord) -> Said:
-        """A body without a content coding, or whose coding could not be undone, is kept as it was sent."""
-        coding = next((value for name, value in record.headers if name.lower() == "content-encoding"), "")
+        """Of a body that has no coding, or is not decoded, all sizes are those of what is kept."""
         said: Said = [("body_bytes", record.body_bytes, self._request_bytes)]
-        if record.undecoded is not None or coding.strip().lower() in ("", "identity"):
+        if record.undecoded is not None or not codings(record.headers):
             said.append(("wire_bytes", record.wire_bytes, self._request_bytes))
             said.append(("wire_sha256", record.wire_sha256, self._request.hexdigest()))
         return said

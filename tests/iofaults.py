@@ -258,7 +258,7 @@ class _Calls:
         self._below: dict[str, Any] = {}
 
     def install(self) -> None:
-        for name in ("open", "write", "writev", "fsync", "ftruncate", "rename", "unlink", "mkdir", "rmdir"):
+        for name in ("open", "write", "writev", "pwrite", "fsync", "ftruncate", "rename", "unlink", "mkdir", "rmdir"):
             self._below[name] = getattr(os, name)
             setattr(os, name, getattr(self, name))
 
@@ -285,6 +285,14 @@ class _Calls:
             except Short as short:
                 return int(self._below["write"](fd, data[: short.size]))
         return int(self._below["writev"](fd, buffers))
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        if where := self._of(fd):
+            try:
+                self._disk.writing(where, offset, data)
+            except Short as short:
+                return int(self._below["pwrite"](fd, data[: short.size], offset))
+        return int(self._below["pwrite"](fd, data, offset))
 
     def fsync(self, fd: int) -> None:
         where = self._of(fd)

@@ -17,11 +17,11 @@ PACKAGE = ROOT / "recorder"
 PURE = (
     *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
     *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late", "unread"),
-    *("grouping", "redaction", "secrets", "plain", "redactor", "routing", "batch", "underway", "assembly"),
+    *("grouping", "secrets", "plain", "redaction", "redactor", "routing", "bodies", "batch", "underway", "assembly"),
     *("matching", "linting", "diffing", "verifying", "manifest"),
 )
 ADAPTERS = {
-    "journal": ("segments", "carried", "unreadable", "blanking", "tape", "journal"),
+    "journal": ("segments", "carried", "unreadable", "blanking", "overwriting", "tape", "journal"),
     "store": (
         *("location", "sqlite", "glossary", "views", "guards", "postgres_schema", "schema", "statements", "postgres"),
         *("migrate", "engines", "shared_rows", "resumed", "tombstones", "holdings", "projector"),

@@ -6,14 +6,18 @@ import base64
 import json
 import re
 import time
-from urllib.parse import quote
+from collections.abc import Callable
+from urllib.parse import quote, unquote
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder import redaction
-from recorder.redaction import VALUE_LIMIT, headers, keeps, target, url
+from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.redaction import VALUE_LIMIT, headers, keeps, record, target, text, url
+from tests import secret_shapes
 
 CANARY = "canary-5f1d0c"
 
@@ -276,3 +280,131 @@ def test_what_is_redacted_already_stays_as_it_is() -> None:
     once = redaction.headers([(b"Authorization", b"Bearer sk-canary")])
     assert once == [("Authorization", "REDACTED (16 bytes)")]
     assert redaction.headers([(name.encode(), value.encode()) for name, value in once]) == once
+
+
+# -- what has the shape of a secret, in places that are kept
+
+SHAPED = {name: secret for name, secret in secret_shapes.SECRETS.items() if "\n" not in secret}
+CODINGS: dict[str, Callable[[str], str]] = {
+    "plain": lambda secret: secret,
+    "quoted": lambda secret: quote(secret, safe=""),
+    "in codes": lambda secret: "".join(f"%{byte:02x}" for byte in secret.encode()),
+    "in codes of codes": lambda secret: quote("".join(f"%{byte:02X}" for byte in secret.encode())),
+    "in part": lambda secret: secret[:5] + "".join(f"%{byte:02X}" for byte in secret[5:].encode()),
+    "with a quoted dash": lambda secret: secret.replace("-", "%2D").replace("_", "%5f").replace(".", "%2E"),
+}
+PLACES = {
+    "path": "/v1/files/{}/content",
+    "beginning of a path": "/{}",
+    "response": "/v1/responses/{}?stream=true",
+    "method of a model": "/v1/models/{}:generateContent",
+    "URL in a path": "/fetch/https://user:{}@host/{}",
+    "coded URL in a path": "/fetch/https%3A%2F%2F{}%40host%2Fx",
+    **{f"parameter {name}": f"/v1/x?{name}={{}}&stream=true" for name in ("alt", "api-version", "order", "after")},
+    **{f"parameter {name}": f"/v1/x?stream=true&{name}={{}}" for name in ("include[]", "before", "beta", "limit")},
+    "list": "/v1/x?include=a,{},b",
+    "name of a parameter": "/v1/x?{}=1",
+    "matrix": "/v1/x;{}/y",
+}
+
+
+def assert_gone(secret: str, kept: str) -> None:
+    undone = kept
+    for _ in range(4):
+        undone += unquote(undone)
+    assert [piece for piece in secret_shapes.pieces(secret) if piece in undone] == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_key_in_a_target_is_taken_out_wherever_it_stands(place: str, coding: str) -> None:
+    for secret in SHAPED.values():
+        raw = PLACES[place].format(*[CODINGS[coding](secret)] * 2)
+        for kept in (target(raw), url(f"https://host{raw}")):
+            assert_gone(secret, kept)
+            assert "REDACTED" in kept or "//host" in kept
+        assert target(target(raw)) == target(raw)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_key_in_the_value_of_a_harmless_header_is_taken_out(name: str) -> None:
+    for secret in SHAPED.values():
+        [(kept, value)] = headers([(name.encode(), f"before {secret} after".encode())])
+        assert_gone(secret, value)
+        assert (kept, value.split(" ")[::2]) == (name, ["before", "after"])
+        assert headers([(name.encode(), value.encode())]) == [(name, value)]
+
+
+def test_a_key_in_the_name_of_a_header_or_in_turn_metadata_is_taken_out() -> None:
+    for secret in SHAPED.values():
+        metadata = json.dumps({"turn_id": secret, "session_id": f"a:{secret}", "thread_id": "thread-1"})
+        kept = headers([(secret.encode(), b"1"), (b"x-codex-turn-metadata", metadata.encode())])
+        assert_gone(secret, f"{kept}")
+        assert json.loads(kept[1][1])["thread_id"] == "thread-1"
+
+
+def test_a_private_key_on_one_line_is_taken_out() -> None:
+    for name in ("rsa key", "pkcs8 key", "ssh key"):
+        secret = secret_shapes.SECRETS[name]
+        coded = [quote(secret, safe=""), quote(secret), quote(secret.replace("\n", "")).replace("%20", "+")]
+        for each in coded:
+            for place in ("/v1/x/{}", "/v1/x?after={}"):
+                assert_gone(secret, target(place.format(each)))
+        assert_gone(secret, text(secret))
+
+
+def test_a_record_has_no_key_in_any_of_its_texts() -> None:
+    for secret in secret_shapes.SECRETS.values():
+        said = f"it is {secret} now"
+        head = RequestHead(said, said, 1, said, said, said, [(said, said)], said, said)
+        for each in (head, ResponseHead(200, said, [(said, said)], said), ExchangeEnd("upstream_reset", said)):
+            kept = json.loads(record(each))
+            assert_gone(secret, json.dumps(kept))
+            assert json.dumps(kept).count("REDACTED-") == json.dumps(json.loads(msgspec.json.encode(each))).count(
+                "it is"
+            )
+
+
+def test_the_same_key_has_the_same_name_and_another_key_another() -> None:
+    names = {secret: text(secret) for secret in SHAPED.values()}
+    assert len(set(names.values())) == len(names)
+    for secret, name in names.items():
+        assert re.fullmatch(r"REDACTED-[a-z-]+-[0-9a-f]{6}", name)
+        assert (target(f"/v1/x/{secret}"), text(name)) == (f"/v1/x/{name}", name)
+        assert target(f"/v1/x/{quote(secret).replace('-', '%2D')}") == f"/v1/x/{name}"
+
+
+ORDINARY = [
+    "/v1/responses/resp_68a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071829?stream=true&starting_after=41",
+    "/v1/threads/thread_abc123/runs/run_abc123/steps?after=step_68a1b2c3d4e5f60718293a4b5c6d7e8f",
+    "/v1/files/file-abc123XYZ0123456789abcdef/content",
+    "/v1/messages/batches/msgbatch_01HkcTjaV5uDC8jWR4ZsDV8d/results",
+    "/v1/conversations/conv_689667905b048191b4740501625afd940c7533ace33a2dab/items?include=reasoning.encrypted_content",
+    "/v1beta/models/gemini-2.5-flash-preview-native-audio-dialog:streamGenerateContent?alt=sse",
+    "/v1/models/ft:gpt-4.1-mini-2025-04-14:my-org:custom-suffix:7p4lURel",
+    "/openai/deployments/task-force-of-twenty-people-1/chat/completions?api-version=2024-12-01-preview",
+    "/v1/x/0b5e3a8c-52a8-4a43-9d5b-6e2f1c7d8e9f/9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "/v1/x/disk-0123456789ABCDEFGHIJ/%E2%82%AC/a%20b",
+]
+
+
+@pytest.mark.parametrize("ordinary", ORDINARY)
+def test_ordinary_ids_stay(ordinary: str) -> None:
+    assert target(ordinary) == ordinary
+    assert text(ordinary) == ordinary
+
+
+def test_ordinary_headers_stay() -> None:
+    said = [
+        (b"traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+        (b"etag", b'W/"9f86d081884c7d659a2feaa0c55ad015"'),
+        (b"cf-ray", b"97a1b2c3d4e5f607-FRA"),
+        (b"x-request-id", b"req_011CSHoEeqs5C35K2UUqR7Fy"),
+        (
+            b"anthropic-beta",
+            b"claude-code-20250219,fine-grained-tool-streaming-2025-05-14",
+        ),
+        (b"user-agent", b"codex_exec/0.169.0 (Ubuntu 24.4.0; x86_64) xterm-256color (codex_exec; 0.169.0)"),
+        (b"x-client-request-id", "caf\xe9 100% of it".encode("latin-1")),
+    ]
+    assert headers(said) == [(name.decode(), value.decode("latin-1")) for name, value in said]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import random
 import re
-import string
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote_plus
 
+import brotli
 import httpx
 import msgspec
 import pytest
@@ -27,7 +27,6 @@ from recorder.capture import Capture
 from recorder.cassettes.writing import cassette
 from recorder.dialects import by_path
 from recorder.events import Event, Session
-from recorder.grouping import Grouping
 from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
 from recorder.ingest import Ingester
 from recorder.journal import Journal
@@ -37,53 +36,17 @@ from recorder.records import START, Mark, Record
 from recorder.redactor import BY_SHAPE, PLACEHOLDER, Redactor, redactor_from
 from recorder.statements import Statement
 from recorder.store import Store
+from recorder.transports.replay import asked_by
 from recorder.verifying import Verifier
 from tests.acceptance.logbook import entries
+from tests.corpus import CORPUS, needs_corpus
 from tests.loops import eventually
 from tests.recordings import ask, record
+from tests.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
 from tests.serving import everywhere, run_here, serving
 from tests.sockets import ScriptedUpstream, answer
 
 MARKER = "this is no secret"
-
-ALPHANUMERIC = string.ascii_letters + string.digits
-URL_SAFE = ALPHANUMERIC + "-_"
-
-
-def _made(alphabet: str, size: int, seed: int = 1) -> str:
-    return "".join(random.Random(seed).choices(alphabet, k=size))
-
-
-def _pem(name: str, lines: int = 6) -> str:
-    body = "\n".join(_made(ALPHANUMERIC + "+/", 64, seed) for seed in range(lines))
-    return f"-----BEGIN {name}-----\n{body}\nAbC=\n-----END {name}-----"
-
-
-SECRETS = {
-    "openai": "sk-" + _made(ALPHANUMERIC, 48),
-    "openai project": "sk-proj-" + _made(URL_SAFE, 156),
-    "openai service": "sk-svcacct-" + _made(URL_SAFE, 60),
-    "anthropic": "sk-ant-api03-" + _made(URL_SAFE, 95),
-    "openrouter": "sk-or-v1-" + _made("0123456789abcdef", 64),
-    "deepseek": "sk-" + _made("0123456789abcdef", 32),
-    "google": "AIza" + _made(URL_SAFE, 35),
-    "google oauth": "ya29." + _made(URL_SAFE, 60),
-    "aws": "AKIA" + _made(string.ascii_uppercase + string.digits, 16),
-    "aws temporary": "ASIA" + _made(string.ascii_uppercase + string.digits, 16),
-    **{f"github {kind}": f"gh{kind}_" + _made(ALPHANUMERIC, 36) for kind in "opsru"},
-    "github fine-grained": "github_pat_" + _made(ALPHANUMERIC + "_", 82),
-    "gitlab": "glpat-" + _made(URL_SAFE, 20),
-    **{f"slack {kind}": f"xox{kind}-1234567890-" + _made(ALPHANUMERIC, 24) for kind in "abprs"},
-    "hugging face": "hf_" + _made(string.ascii_letters, 34),
-    "xai": "xai-" + _made(ALPHANUMERIC, 80),
-    "groq": "gsk_" + _made(ALPHANUMERIC, 52),
-    "jwt": f"eyJ{_made(URL_SAFE, 33)}.eyJ{_made(URL_SAFE, 60)}.{_made(URL_SAFE, 43)}",
-    "jwt unsigned": f"eyJhbGciOiJub25lIn0.eyJ{_made(URL_SAFE, 20)}.",
-    "rsa key": _pem("RSA PRIVATE KEY"),
-    "pkcs8 key": _pem("PRIVATE KEY"),
-    "ssh key": _pem("OPENSSH PRIVATE KEY"),
-}
-PIECE = 12  # characters in a row that are a part of a secret
 
 VALUES = ("hunter2-and-more", 'pa"ss\\wo/rd\nof two lines', "пароль-секрет", "12345678", "line😀end-xyz")
 
@@ -123,12 +86,6 @@ PLACES: dict[str, Callable[[str], str]] = {
 }
 
 
-def _pieces(secret: str) -> Sequence[str]:
-    """What would be a part of it, however it is written."""
-    lines = [line for line in re.split(r"[\n.]", secret) if len(line) >= PIECE and not line.startswith("-----")]
-    return [line[at : at + PIECE] for line in lines for at in range(len(line) - PIECE + 1)] or [secret]
-
-
 def _plain(text: str) -> str:
     """Without any escapes, as often as there are some."""
     for _ in range(3):
@@ -139,7 +96,7 @@ def _plain(text: str) -> str:
 
 def _assert_gone(secret: str, redacted: bytes) -> None:
     text = _plain(redacted.decode("utf-8", "surrogateescape"))
-    assert [piece for piece in _pieces(secret) if piece in text] == []
+    assert [piece for piece in pieces(secret) if piece in text] == []
     assert PLACEHOLDER.search(redacted)
 
 
@@ -209,13 +166,41 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
         assert BY_SHAPE.redact(body) == (body, {})
 
 
+@needs_corpus
+def test_nothing_is_taken_out_of_what_was_really_sent() -> None:
+    """Requests, with ids, hashes, signatures and encrypted reasoning; and answers, which hold more of them."""
+    sent = [path.read_bytes() for kind in ("*.request.json", "*.sse") for path in CORPUS.rglob(kind)]
+    assert len(sent) > 50
+    assert [body[:100] for body in sent if BY_SHAPE.redact(body) != (body, {})] == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "resp_68a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071829",
+        "rs_0123456789abcdef0123456789abcdef msg_011CSHoEeqs5C35K2UUqR7Fy call_AbCdEfGhIjKlMnOpQrStUvWx",
+        "toolu_01A09q90qw90lq917835lq9 file-abc123XYZ0123456789abcdef chatcmpl-BxYz0123456789ABCDEFGHIJ",
+        "0b5e3a8c-52a8-4a43-9d5b-6e2f1c7d8e9f 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "gAAAAABo" + made(URL_SAFE, 700) + "==",
+        "EqQBCgIYAhIM" + made(ALPHANUMERIC + "+/", 400) + "=",
+    ],
+)
+def test_ids_hashes_and_ciphertexts_stay_wherever_they_stand(told: str) -> None:
+    for name in ("id", "encrypted_content", "signature", "thoughtSignature", "prompt_cache_key", "text"):
+        for body in (_json({name: told}), _json({"arguments": json.dumps({name: told})})):
+            assert BY_SHAPE.redact(body) == (body, {})
+
+
+CIPHER = "EqQBCgIYAhIM/"  # as one begins
+
+
 @pytest.mark.parametrize(
     "body",
     [
-        *(json.dumps({name: SECRETS["google"]}) for name in ("encrypted_content", "encrypted_index", "signature")),
-        *(json.dumps({name: SECRETS["anthropic"] + "=="}) for name in ("thoughtSignature", "thought_signature")),
-        json.dumps({"signature": SECRETS["jwt"]}),
-        json.dumps({"arguments": json.dumps({"signature": SECRETS["google"]})}),
+        *(json.dumps({name: CIPHER + SECRETS["google"]}) for name in ("encrypted_content", "encrypted_index")),
+        *(json.dumps({name: CIPHER + SECRETS["anthropic"] + "=="}) for name in ("thoughtSignature", "signature")),
+        json.dumps({"thought_signature": CIPHER + SECRETS["jwt"]}),
+        json.dumps({"arguments": json.dumps({"signature": CIPHER + SECRETS["google"]})}),
         json.dumps({"url": f"data:image/png;base64,iVBORw0KGgo/{SECRETS['aws']}/{SECRETS['google']}"}),
         json.dumps({"data": "iVBOR/" + "Ab1/" * 400 + SECRETS["google"] + "/" + "Ab1+" * 400}),
         json.dumps({"thinking": "gAAAA-" + "Ab1-" * 400 + SECRETS["google"] + "-" + "Ab1_" * 400}),
@@ -230,8 +215,22 @@ def test_a_text_under_the_name_of_a_signature_has_no_secret() -> None:
         _assert_gone(SECRETS["google"], BY_SHAPE.redact(_json({"signature": text.format(SECRETS["google"])})).body)
 
 
+@pytest.mark.parametrize(
+    "name", ["encrypted_content", "encrypted_index", "signature", "thoughtSignature", "thought_signature", "data"]
+)
+@pytest.mark.parametrize("form", ["{}", "{}==", "key={}", "v1.{}"])
+def test_a_key_in_the_place_of_a_signature_is_taken_out(name: str, form: str) -> None:
+    for secret in [*SECRETS.values(), VALUES[0]]:
+        said = form.format(secret)
+        value = f"data:text/plain;base64,{said}" if name == "data" else said
+        for body in (_json({name: value}), _json({"arguments": json.dumps({name: value})})):
+            redacted = Redactor(VALUES).redact(body).body
+            assert not [piece for piece in pieces(secret) if piece in _plain(redacted.decode())], secret
+            assert _same_structure(json.loads(body), json.loads(redacted))
+
+
 def test_numbered_lines_of_a_key_without_its_end_are_taken_out() -> None:
-    key = _pem("RSA PRIVATE KEY").rpartition("\n")[0]
+    key = pem("RSA PRIVATE KEY").rpartition("\n")[0]
     for form in ("{:6}\t{}", "{:6}→{}", "{}: {}", "{}|+{}"):
         text = "\n".join(form.format(number, line) for number, line in enumerate(key.split("\n"), 1))
         _assert_gone(key, BY_SHAPE.redact(_json({"input": text})).body)
@@ -247,7 +246,7 @@ def test_a_body_that_breaks_off_has_no_half_of_a_secret(name: str) -> None:
         shown = redacted.removeprefix(b'{"key":"')
         assert len(shown) <= 100, size
         assert PLACEHOLDER.fullmatch(shown) or size < PIECE or secret.startswith("-----"), size
-        assert not [piece for piece in _pieces(secret) if len(piece) >= PIECE and piece.encode() in redacted]
+        assert not [piece for piece in pieces(secret) if len(piece) >= PIECE and piece.encode() in redacted]
 
 
 # What stands in no shape: letters in words that are too short for a key.
@@ -365,9 +364,10 @@ HEAD = RequestHead("e-1", "s-1", 1_000, "POST", "/v1/responses", "openai", [("co
 ZSTD: Callable[[bytes], bytes] = zstd.compress
 
 
-def _events(body: bytes, *, coding: str | None = None, complete: bool = True) -> tuple[Assembler, list[Event]]:
+def _events(body: bytes, *codings: str, complete: bool = True) -> tuple[Assembler, list[Event]]:
+    """With a Content-Encoding for each of `codings`."""
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=Redactor(VALUES))
-    head = msgspec.structs.replace(HEAD, headers=[*HEAD.headers, *([("content-encoding", coding)] if coding else [])])
+    head = msgspec.structs.replace(HEAD, headers=[*HEAD.headers, *(("Content-Encoding", each) for each in codings)])
     for number, (mark, payload) in enumerate(_records(head, body, complete)):
         assembler.tell(Record(1, mark, number, payload, START), START)
     return assembler, assembler.batch.events
@@ -392,30 +392,95 @@ def _record(events: Sequence[Event]) -> RequestRecord:
 def test_the_log_and_a_cassette_have_no_secret_and_say_so(coding: str | None) -> None:
     plain = _json({"prompt_cache_key": SECRETS["openai"], "input": [*SECRETS.values(), *VALUES]})
     coded = {"gzip": gzip.compress, "zstd": ZSTD}[coding](plain) if coding else plain
-    assembler, events = _events(coded, coding=coding)
+    assembler, events = _events(coded, *([coding] if coding else []))
     session = Session("s-1", 0, "n", "path", "{}", "live")
     lines = b"".join(cassette(session, [(assembler.batch.exchanges[0], events)]))
     rows = msgspec.json.encode([assembler.batch.sessions, assembler.batch.exchanges])
     for written in (b"".join(event.raw for event in events[1:]), lines, rows):
         for secret in (*SECRETS.values(), *VALUES):
-            assert not [piece for piece in _pieces(secret) if piece in _plain(written.decode())]
+            assert not [piece for piece in pieces(secret) if piece in _plain(written.decode())]
     record = _record(events)
     assert record.redactions == {**BY_SHAPE.redact(plain).counts, "value": len(VALUES)}
     assert record.wire_bytes == record.body_bytes == len(events[1].raw)
+    assert _findings(assembler, events) == []
+
+
+PLAIN = _json({"key": SECRETS["openai"], "noise": "x" * 1000})
+IN_CHUNKS = b"40;chunk-signature=1\r\n" + PLAIN[:64] + b"\r\n0;chunk-signature=2\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("codings", "wire"),
+    [
+        (["gzip, br"], brotli.compress(gzip.compress(PLAIN))),
+        (["gzip", "br"], brotli.compress(gzip.compress(PLAIN))),
+        (["x-gzip,identity , ZSTD"], ZSTD(gzip.compress(PLAIN))),
+        (["deflate", "gzip", "gzip", "br"], brotli.compress(gzip.compress(gzip.compress(zlib.compress(PLAIN))))),
+        (["", "identity"], PLAIN),
+    ],
+    ids=lambda given: ",".join(given) if isinstance(given, list) else "",
+)
+def test_all_codings_of_a_body_are_undone(codings: list[str], wire: bytes) -> None:
+    assembler, events = _events(wire, *codings)
+    assert events[1].raw == BY_SHAPE.redact(PLAIN).body
+    assert (_record(events).undecoded, _record(events).redactions) == (None, {"api-key": 1})
+    assert _findings(assembler, events) == []
+
+
+@pytest.mark.parametrize(
+    ("codings", "wire"),
+    [
+        (["aws-chunked,gzip"], gzip.compress(PLAIN)),
+        (["aws-chunked"], IN_CHUNKS),
+        (["gzip", "br"], gzip.compress(PLAIN)),
+        (["gzip", "gzip"], gzip.compress(PLAIN)),
+        (["gzip"], gzip.compress(PLAIN)[:-9]),
+        (["gzip"], gzip.compress(PLAIN) + PLAIN),
+        (["zstd"], ZSTD(PLAIN)[:-1]),
+        (["gzip"] * 5, gzip.compress(gzip.compress(gzip.compress(gzip.compress(gzip.compress(PLAIN)))))),
+        (["gzip"], PLAIN[:-1]),
+        (["gzip"], gzip.compress(b"no secret is in here, and nobody can know that")[:-9]),
+    ],
+    ids=lambda given: ",".join(given) if isinstance(given, list) else "",
+)
+@pytest.mark.parametrize("complete", [True, False])
+def test_what_cannot_be_decoded_to_its_end_is_counted_and_not_kept(
+    codings: list[str], wire: bytes, complete: bool
+) -> None:
+    assembler, events = _events(wire, *codings, complete=complete)
+    assert events[1].raw == b"<REDACTED coded, %d bytes>" % len(wire)
+    record = _record(events)
+    assert record.redactions == {"coded": 1}
+    assert record.undecoded
+    assert sha256(wire).hexdigest().encode() not in events[0].raw
+    assert _findings(assembler, events) == []
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "aws-chunked", "none", "gzip", "br"])
+def test_json_that_is_not_coded_is_kept_whatever_its_head_says(coding: str) -> None:
+    """Without its secrets."""
+    assembler, events = _events(PLAIN, coding)
+    assert events[1].raw == BY_SHAPE.redact(PLAIN).body
+    assert _record(events).undecoded
+    assert _findings(assembler, events) == []
+    plain = _json({"input": "hello"})
+    assert _events(plain, coding)[1][1].raw == plain
+
+
+def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
+    wire = gzip.compress(PLAIN)
+    for coding in ("gzip, br", "gzip"):
+        _, events = _events(wire, coding)
+        request = httpx.Request("POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding})
+        asked = asked_by(request, wire)
+        assert Rules().redactor.redact(asked.body).body == events[1].raw
+
+
+def _findings(assembler: Assembler, events: Sequence[Event]) -> list[object]:
     verifier = Verifier("s-1", "e-1", assembler.batch.exchanges[0])
     for event in events:
         verifier.tell(event)
-    assert verifier.close() == []
-
-
-@pytest.mark.parametrize("compress", [gzip.compress, ZSTD])
-def test_a_coded_body_that_breaks_off_has_no_secret(compress: Callable[[bytes], bytes]) -> None:
-    noise = random.Random(1).randbytes(300_000).hex()
-    coded = compress(_json({"key": SECRETS["openai"], "noise": noise}))
-    coding = "gzip" if compress is gzip.compress else "zstd"
-    _, events = _events(coded[:-1000], coding=coding, complete=False)
-    assert PLACEHOLDER.fullmatch(events[1].raw)
-    assert _record(events).redactions == {"coded": 1}
+    return list(verifier.close())
 
 
 def test_a_body_that_breaks_off_in_a_secret_has_no_half_of_it() -> None:
@@ -492,13 +557,29 @@ def test_every_shape_is_in_this_test() -> None:
     assert found == {*secrets.SHAPES, secrets.PRIVATE_KEY}
 
 
-def test_a_session_has_no_secret_in_its_name() -> None:
-    grouping: list[Grouping] = []
-    assembler = Assembler("r-1", lambda head, given: grouping.append(given), redactor=BY_SHAPE)
-    for number, (mark, payload) in enumerate(_records(HEAD, _json({"prompt_cache_key": SECRETS["openai"]}))):
+def _grouped(body: dict[str, object], redactor: Redactor = BY_SHAPE) -> str:
+    """The name of the session that such a request begins."""
+    assembler = Assembler("r-1", lambda head, grouping: None, redactor=redactor)
+    for number, (mark, payload) in enumerate(_records(HEAD, _json(body))):
         assembler.tell(Record(1, mark, number, payload, START), START)
-    assert grouping[0].name == "<REDACTED api-key, 51 bytes>"
-    assert assembler.batch.sessions[0].name == grouping[0].name
+    return assembler.batch.sessions[0].name
+
+
+def test_a_session_has_no_secret_in_its_name_and_keeps_it() -> None:
+    named = {name: _grouped({"prompt_cache_key": secret}) for name, secret in SECRETS.items() if "\n" not in secret}
+    assert named["openai"] == "REDACTED-api-key-" + sha256(SECRETS["openai"].encode()).hexdigest()[:6]
+    assert len(set(named.values())) == len(named)
+    for name, again in named.items():
+        assert _grouped({"input": ["x"], "prompt_cache_key": SECRETS[name]}) == again
+        assert not [piece for piece in pieces(SECRETS[name]) if piece in again]
+
+
+def test_of_a_registered_value_a_session_has_no_digest() -> None:
+    """It may be short, and guessed."""
+    redactor = Redactor(VALUES)
+    assert _grouped({"prompt_cache_key": VALUES[0]}, redactor) == "<REDACTED value, 16 bytes>"
+    both = f"{VALUES[0]} {SECRETS['openai']}"
+    assert _grouped({"prompt_cache_key": both}, redactor) == "<REDACTED value, 16 bytes> <REDACTED api-key, 51 bytes>"
 
 
 # -- through a proxy and its ingester
@@ -528,7 +609,7 @@ def test_no_file_has_a_secret_of_a_request_once_it_is_in_the_log(tmp_path: Path)
     outputs = [run_here(db, "export", "latest", "--format", each).out for each in ("jsonl", "cassette", "har", "vcr")]
     for written in (*files.values(), *outputs):
         text = _plain(written.decode("utf-8", "replace"))
-        assert [secret for secret in told for piece in _pieces(secret)[::PIECE] if piece in text] == []
+        assert [secret for secret in told for piece in pieces(secret)[::PIECE] if piece in text] == []
     assert MARKER.encode() in files["recorder.db"]
     assert all(out.count(b"<REDACTED anthropic-key, 108 bytes>") == 1 for out in outputs)
     assert run_here(db, "verify").code == 0

@@ -100,7 +100,7 @@ class Foreign:
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """One exchange: what was asked, a plain response head, and an event a chunk."""
-        yield Entry(Mark.REQUEST, 0, msgspec.json.encode(self._request_head(session, names)))
+        yield Entry(Mark.REQUEST, 0, redaction.record(self._request_head(session, names)))
         if self._request.body:
             yield Entry(Mark.REQUEST_BODY, 0, self._request.body)
         yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))

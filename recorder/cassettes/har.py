@@ -114,16 +114,16 @@ class Har:
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """An exchange for each call, in their order."""
         for heard in self._heard:
-            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(heard.request_head(session, names)))
+            yield Entry(Mark.REQUEST, 0, redaction.record(heard.request_head(session, names)))
             if heard.body:
                 yield Entry(Mark.REQUEST_BODY, 0, heard.body)
             yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
             if heard.response is not None:
-                yield Entry(Mark.RESPONSE, heard.head_ns, msgspec.json.encode(heard.response))
+                yield Entry(Mark.RESPONSE, heard.head_ns, redaction.record(heard.response))
             for t_ns, data in heard.pieces:
                 self.events += 1
                 yield Entry(Mark.CHUNK, t_ns, data)
-            yield Entry(Mark.END, heard.end_ns, msgspec.json.encode(heard.end))
+            yield Entry(Mark.END, heard.end_ns, redaction.record(heard.end))
 
 
 class _Heard(NamedTuple):

@@ -63,11 +63,11 @@ class Vcr:
         for heard in self._heard:
             started_ns = began_ns if heard.started_ns is None else heard.started_ns
             began_ns += heard.end_ns
-            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(heard.request_head(session, names, started_ns)))
+            yield Entry(Mark.REQUEST, 0, redaction.record(heard.request_head(session, names, started_ns)))
             if heard.asked.body:
                 yield Entry(Mark.REQUEST_BODY, 0, heard.asked.body)
             yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-            yield Entry(Mark.RESPONSE, 0, msgspec.json.encode(heard.response_head()))
+            yield Entry(Mark.RESPONSE, 0, redaction.record(heard.response_head()))
             for t_ns, piece in heard.pieces:
                 self.events += 1
                 yield Entry(Mark.CHUNK, t_ns, piece)

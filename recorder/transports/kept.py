@@ -17,6 +17,7 @@ import msgspec
 from recorder.events import Outcome
 from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.records import Gap, Mark
+from recorder.redaction import record
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class Kept:
         self._request_ended = True
         try:
             bodies = [(Mark.REQUEST_BODY, body)] if body else []
-            self._write_all(self._clock_ns(), [(Mark.REQUEST, msgspec.json.encode(build())), *bodies, _COMPLETE])
+            self._write_all(self._clock_ns(), [(Mark.REQUEST, record(build())), *bodies, _COMPLETE])
         except Exception as error:
             self._fail(error)
 
@@ -87,14 +88,14 @@ class Kept:
                 self.keep_response(begun)
             return
         try:
-            self._write_all(self._clock_ns(), [(Mark.RESPONSE, msgspec.json.encode(build())), (Mark.CHUNK, begun)])
+            self._write_all(self._clock_ns(), [(Mark.RESPONSE, record(build())), (Mark.CHUNK, begun)])
         except Exception as error:
             self._fail(error)
             self._lose(begun)
 
     def head(self, mark: Mark, build: Callable[[], msgspec.Struct]) -> None:
         """Keep a record of which there is one."""
-        self._write(mark, lambda: msgspec.json.encode(build()))
+        self._write(mark, lambda: record(build()))
 
     def keep_request(self, data: bytes) -> None:
         """Keep a chunk of the request body. If that fails, the body counts as incomplete."""
@@ -158,7 +159,7 @@ class Kept:
             if self._lost_chunks:
                 gap = Gap(Mark.CHUNK, self._lost_chunks, self._lost_bytes, "", now_ns, now_ns, self._failure or "")
                 self._tape.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
-            said = msgspec.json.encode(ExchangeEnd(outcome, error or self._failure))
+            said = record(ExchangeEnd(outcome, error or self._failure))
             self._tape.end(now_ns, said, *([last] if last else []))
         except Exception as error_here:
             self._fail(error_here)

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from recorder import redaction
-from recorder.decoding import UndecodableError, decode
+from recorder.bodies import decoded_body
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.heads import Header, ResponseHead
 from recorder.matching import Elsewhere, Match, Matcher, Miss, Request
 from recorder.messages import Response
 from recorder.playback import Clock
-from recorder.recorded import BODY_LIMIT, Piece, Recorded
+from recorder.recorded import Piece, Recorded
 from recorder.routing import UPSTREAMS, Origin, Routes
 from recorder.transports.pace import LOOP, LoopClock, Pace, Waiting
 from recorder.transports.refusals import error_body
@@ -241,11 +241,7 @@ def asked_by(request: Any, body: bytes) -> Request:
     """A request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
     headers = redaction.headers(origin.headers)
-    coding = next((value for name, value in headers if name.lower() == "content-encoding"), None)
-    try:
-        body = decode(coding, body, BODY_LIMIT)
-    except UndecodableError:
-        pass  # recorded as it was sent, too
+    body, _ = decoded_body(headers, body)
     target = redaction.target(origin.target)
     return Request(request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request))
 

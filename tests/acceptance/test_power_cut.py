@@ -23,11 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
-from recorder import migrate, sqlite, sqlite_writer
+from recorder import migrate, overwriting, sqlite, sqlite_writer
 from recorder.batch import Batch
 from recorder.events import BODY_KINDS
+from recorder.heads import RequestRecord
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal
 from recorder.records import Position
@@ -61,8 +63,9 @@ _STATE = (
 
 @pytest.fixture(autouse=True)
 def recording(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Several checkpoints in each; what recovery says of thousands of images nobody reads."""
+    """Several checkpoints in each; what is in the log is overwritten; what recovery says of images nobody reads."""
     monkeypatch.setattr(sqlite_writer, "WAL_BYTES", 100_000)
+    monkeypatch.setattr(overwriting, "EVERY_S", 0)
     caplog.set_level(logging.CRITICAL)
 
 
@@ -147,7 +150,7 @@ def in_mode_journal(
     left: list[tuple[Exchange, list[bytes]]] = []
     for number in range(24):
         while len(left) < 3:
-            left.append((Exchange(journal), chunks_of(dice, 2 if number % 3 else 40)))
+            left.append((Exchange(journal, question(dice)), chunks_of(dice, 2 if number % 3 else 40)))
             story.sent[left[-1][0].id] = b"".join(left[-1][1])
         for _ in range(dice.randrange(1, 30)):
             exchange, chunks = dice.choice(left)
@@ -185,7 +188,7 @@ def in_mode_strict(
         story.sent[name] = b"".join(chunks)
         ids[:] = [new_id(), name]
         response = await strict.handle_async_request(
-            httpx.Request("GET", "http://h/v1/x", extensions={"chunks": chunks})
+            httpx.Request("POST", "http://h/v1/x", content=question(dice), extensions={"chunks": chunks})
         )
         async for chunk in response.stream:
             had += len(chunk)
@@ -207,6 +210,11 @@ def in_mode_strict(
     asyncio.run(all_clients())
     ingester.drain()
     journal.close()
+
+
+def question(dice: random.Random) -> bytes:
+    """A request body over several sectors, which goes from the journal when the log has it."""
+    return b'{"input":"%b"}' % dice.randbytes(dice.randrange(50, 400)).hex().encode()
 
 
 def chunks_of(dice: random.Random, count: int) -> list[bytes]:
@@ -274,11 +282,22 @@ def _recovered(story: Story, image: Image, where: Path) -> None:
     assert_chained(found.values())
     for exchange_id, entry in found.items():
         assert_told_as_it_was(entry, story.sent[exchange_id])
+        assert_asked_as_it_was(entry)
     for what, held in (("seen", story.seen), ("kept", story.written if image.kept_all else [])):
         for exchange_id, size in {name: size for at, name, size in held if at <= image.moment}.items():
             assert exchange_id in found, f"{what}, and not even its exchange is in the log"
             body = pieces(found[exchange_id])[0]
             assert len(body) >= size, f"{what}, and not in the log"
+
+
+def assert_asked_as_it_was(entry: Entry) -> None:
+    """The request is whole, or says that it is not; and what was overwritten in the journal the log has."""
+    record, *parts = (event.raw for event in entry.events if event.kind == "request")
+    asked = msgspec.json.decode(record, type=RequestRecord)
+    assert not asked.complete or b"".join(parts).endswith(b'"}'), "half a request, and nothing says so"
+    assert not any(b"overwritten" in event.raw for event in entry.events if event.kind == "gap"), (
+        "overwritten too early"
+    )
 
 
 def assert_told_as_it_was(entry: Entry, sent: bytes) -> None:
@@ -384,6 +403,16 @@ def test_a_place_in_the_journal_that_lags_behind_the_log_does_no_harm(ram: Path)
     """B8: what is told twice is in the log once."""
     found = cut_power(ram, 400, seed=1, follow=partial(in_mode_journal, kind=OffsetLast))
     assert found.counted == {}, found.examples
+
+
+@pytest.mark.slow
+def test_bodies_overwritten_before_their_marks_are_synced_are_seen_to_lose_what_clients_saw(
+    ram: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B3 broken, durability `strict`: of a record half overwritten, and all behind it, nothing can be read."""
+    monkeypatch.setattr(overwriting, "to_disk", lambda fd: None)
+    found = cut_power(ram, 400, seed=1, follow=in_mode_strict)
+    assert sum(count for what, count in found.counted.items() if what.startswith("seen, ")) > 5
 
 
 class Forgetful(Journal):

@@ -60,11 +60,11 @@ class Canaries:
         return self.by_place[place]
 
     def found(self, data: bytes) -> list[str]:
-        lower = b"\n".join([data, *_inflated(data)]).lower()
-        return [place for place, secret in self.by_place.items() if any(form in lower for form in _forms(secret))]
+        lower = b"\n".join([data, *inflated(data)]).lower()
+        return [place for place, secret in self.by_place.items() if any(form in lower for form in forms(secret))]
 
 
-def _forms(secret: str) -> Iterator[bytes]:
+def forms(secret: str) -> Iterator[bytes]:
     """In lower case: the search is."""
     core = secret.encode()
     yield core
@@ -76,7 +76,7 @@ def _forms(secret: str) -> Iterator[bytes]:
         yield coded[4 if offset else 0 : -4].lower()
 
 
-def _inflated(data: bytes) -> Iterator[bytes]:
+def inflated(data: bytes) -> Iterator[bytes]:
     """What is compressed in it."""
     for match in re.finditer(rb"\x1f\x8b\x08|\x78[\x01\x5e\x9c\xda]", data):
         with contextlib.suppress(zlib.error):
