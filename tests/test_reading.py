@@ -17,6 +17,7 @@ from recorder.facts import (
     FirstByte,
     Lost,
     Malformed,
+    Requested,
     Responded,
     TextAdded,
     TooLarge,
@@ -56,10 +57,10 @@ def test_a_frame_is_told_by_its_payload() -> None:
 
 def test_a_life_is_told_from_request_to_end() -> None:
     told = of(frame(delta("Hi")), request=b'{"model": "gpt-5"}')
-    kinds = (Asked, Responded, TextAdded, FirstByte, Ended)
-    assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 5
+    kinds = (Asked, Requested, Responded, TextAdded, FirstByte, Ended)
+    assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 6
     assert told[0] == Asked(model="gpt-5")
-    assert told[3] == FirstByte(2 * MS)
+    assert told[4] == FirstByte(2 * MS)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_payload() -> None:
@@ -163,7 +164,8 @@ def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
 
 def test_a_body_that_is_no_json_is_marked_and_no_more() -> None:
     told = of(b"<html>Bad gateway</html>", content_type="text/html", status=502)
-    assert [type(fact) for fact in told if not isinstance(fact, Asked | Responded | FirstByte | Ended)] == [Malformed]
+    others = Asked | Requested | Responded | FirstByte | Ended
+    assert [type(fact) for fact in told if not isinstance(fact, others)] == [Malformed]
 
 
 def test_what_was_not_recorded_is_told_with_its_size() -> None:

@@ -295,11 +295,11 @@ CODINGS: dict[str, Callable[[str], str]] = {
 }
 PLACES = {
     "path": "/v1/files/{}/content",
-    "beginning of a path": "/{}",
+    "beginning of a path": "/openai/{}",
     "response": "/v1/responses/{}?stream=true",
     "method of a model": "/v1/models/{}:generateContent",
-    "URL in a path": "/fetch/https://user:{}@host/{}",
-    "coded URL in a path": "/fetch/https%3A%2F%2F{}%40host%2Fx",
+    "URL in a path": "/openai/fetch/https://user:{}@host/{}",
+    "coded URL in a path": "/openai/fetch/https%3A%2F%2F{}%40host%2Fx",
     **{f"parameter {name}": f"/v1/x?{name}={{}}&stream=true" for name in ("alt", "api-version", "order", "after")},
     **{f"parameter {name}": f"/v1/x?stream=true&{name}={{}}" for name in ("include[]", "before", "beta", "limit")},
     "list": "/v1/x?include=a,{},b",

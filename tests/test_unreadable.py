@@ -16,7 +16,7 @@ import pytest
 from recorder import assembly, unreadable
 from recorder.capture import Capture
 from recorder.dialects import Keys
-from recorder.heads import GapRecord, RequestHead
+from recorder.heads import GapRecord
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal
 from recorder.records import MAGIC, START, Mark, Record, parse
@@ -177,10 +177,10 @@ def test_the_rest_of_a_coded_stream_is_counted_as_it_was_sent(store: Store, root
 def test_a_request_that_cannot_be_read_is_an_exchange_with_gaps(
     store: Store, root: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def faulty(head: RequestHead, given: Any) -> None:
+    def faulty(*given: Any) -> None:
         raise IndexError("a fault of ours")
 
-    monkeypatch.setattr(assembly, "group", faulty)
+    monkeypatch.setattr(assembly, "grouped", faulty)
     journal = Journal(root, "r")
     exchange = Exchange(journal, b'{"input": "a question"}').chunk(b"data: 1\n\n").chunk(COMPLETED).end()
     journal.close()
