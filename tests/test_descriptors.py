@@ -96,6 +96,9 @@ async def test_who_comes_when_there_is_no_room_is_told_and_streams_go_on(tmp_pat
 
 
 async def _asked(port: int) -> RawResponse:
-    async with await RawClient.connect(port) as client:
-        await client.send(get("/v1/responses", method="POST", body=BODY))
-        return await client.response()
+    try:
+        async with await RawClient.connect(port) as client:
+            await client.send(get("/v1/responses", method="POST", body=BODY))
+            return await client.response()
+    except (TimeoutError, OSError) as error:
+        pytest.fail(f"a client was reset, or waits: {error!r}")

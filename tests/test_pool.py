@@ -38,13 +38,16 @@ async def transport() -> AsyncIterator[UpstreamTransport]:
 
 
 async def ask(client: UpstreamTransport, url: str, *headers: tuple[str, str], method: str = "GET") -> bytes:
-    """The body of the answer. Raises `TimeoutError` if none comes."""
-    async with asyncio.timeout(PATIENCE_S):
-        response = await client.handle_async_request(httpx.Request(method, url, headers=list(headers)))
-        try:
-            return b"".join([chunk async for chunk in response.stream])
-        finally:
-            await response.stream.aclose()
+    """The body of the answer, which must come."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            response = await client.handle_async_request(httpx.Request(method, url, headers=list(headers)))
+            try:
+                return b"".join([chunk async for chunk in response.stream])
+            finally:
+                await response.stream.aclose()
+    except TimeoutError:
+        pytest.fail("a request waits for ever")
 
 
 async def connect(port: int) -> Connection:
