@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 from sqlalchemy import URL
 
 from recorder.checkup import Checkup, Verified, Writer
-from recorder.commands.journals import state, writer_of
+from recorder.commands.journals import state
 from recorder.commands.lastverify import last_verify, verified_path
 from recorder.commands.verify import command
+from recorder.commands.writers import writer_of
 from recorder.errors import RecorderError
 from recorder.ingest import Ingester
 from recorder.journal import Journal

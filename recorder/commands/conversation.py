@@ -20,7 +20,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from recorder.commands.output import is_plain, safe_text, seconds
+from recorder.commands.output import is_dumb, safe_text, seconds
 from recorder.commands.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.commands.table import LEAST_ID
 from recorder.events import Exchange
@@ -54,7 +54,7 @@ def conversation(snapshot: Snapshot, width: int | None) -> Iterator[Text]:
 
 def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
     """Lines as they are written: with colours on a terminal that has them, unless `NO_COLOR` is set."""
-    if width is None or is_plain():
+    if width is None or is_dumb():
         yield from (line.plain for line in lines)
         return
     console = Console(file=StringIO(), force_terminal=True, width=width)

@@ -19,8 +19,8 @@ import msgspec
 from recorder import migrate
 from recorder.checkup import Writer
 from recorder.commands.health import Line
-from recorder.commands.journals import writer_of
 from recorder.commands.lastverify import last_verify
+from recorder.commands.writers import writer_of
 from recorder.errors import StoreError
 from recorder.location import database_url, journal_root
 from recorder.schema import REBUILD_IS_DUE

@@ -8,28 +8,17 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import URL
-
-from recorder import readers
-from recorder.checkup import Writer
-from recorder.location import is_file, journal_root
 from recorder.segments import INGESTER_LOCK, WRITER_LOCK, segment_name, segment_numbers, size_bytes
-from recorder.statements import SERVER_NS, Statement
-from recorder.unfinished import SILENT
+
+if TYPE_CHECKING:  # it loads the whole store, which `recorder sessions` has no use for
+    from recorder.checkup import Writer
 
 GONE_NS = 3600 * 10**9  # a recorder elsewhere is gone that was not heard of for so long, if nothing else is said
 YOUNG_S = 2.0  # a journal is made, then locked: in between nobody may be in the way of that
-
-
-_SILENCE = Statement(
-    f"SELECT {SILENT.format(now=SERVER_NS, heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
-    "WHERE recorder_id = :recorder_id"
-)
 
 
 class Left(NamedTuple):
@@ -37,24 +26,6 @@ class Left(NamedTuple):
 
     directory: Path
     size_bytes: int
-
-
-def writer_of(root: Path) -> Callable[[str], Writer]:
-    """What says of a recorder whether it still writes, or somebody ingests what it left. Each is looked at once."""
-    return cache(lambda name: state(root / name) if name and Path(name).name == name else "gone")
-
-
-def writer_at(url: URL) -> Callable[[str], Writer]:
-    """The same of a database: of one on a server also recorders of other machines, by when it last heard of them."""
-    here = writer_of(journal_root(url))
-    return here if is_file(url) else cache(lambda name: _elsewhere(url, name) if here(name) == "gone" else here(name))
-
-
-def _elsewhere(url: URL, recorder_id: str) -> Writer:
-    with readers.opened(url) as reader:
-        for (silent_ns,) in reader.ask(_SILENCE, {"recorder_id": recorder_id}):
-            return "alive" if silent_ns <= GONE_NS else "left"
-    return "gone"
 
 
 def state(directory: Path) -> Writer:

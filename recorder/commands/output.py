@@ -58,15 +58,16 @@ def with_json(function: Any) -> Any:
 
 def is_plain() -> bool:
     """Whether stdout is to have no attributes, such as bold: it is no terminal, or a dumb one."""
-    return not sys.stdout.isatty() or _is_dumb()
+    return not sys.stdout.isatty() or is_dumb()
 
 
 def can_redraw() -> bool:
     """Whether a progress bar can be drawn on stderr."""
-    return sys.stderr.isatty() and not _is_dumb()
+    return sys.stderr.isatty() and not is_dumb()
 
 
-def _is_dumb() -> bool:
+def is_dumb() -> bool:
+    """Whether the terminal knows no attributes."""
     return os.environ.get("TERM") == "dumb"
 
 

@@ -19,13 +19,14 @@ from sqlalchemy import URL
 
 from recorder import engines
 from recorder.commands.database import chosen_url, database_option, journal_root
-from recorder.commands.journals import journals, writer_at
+from recorder.commands.journals import journals
 from recorder.commands.latejournals import Late
 from recorder.commands.output import can_redraw, echo, safe_text, write_json
 from recorder.commands.recover import recover_left
 from recorder.commands.selection import select
 from recorder.commands.table import Column, short_ids, write_table
 from recorder.commands.times import Instant
+from recorder.commands.writers import writer_at
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.holdings import Holding, Limits, chosen
 from recorder.location import database_name, is_file

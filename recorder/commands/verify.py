@@ -19,9 +19,9 @@ from recorder.checkup import Checkup, Place, Verified
 from recorder.commands.behind import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.completion import session_names
 from recorder.commands.database import database_option
-from recorder.commands.journals import writer_at
 from recorder.commands.lastverify import LastVerify, keep
 from recorder.commands.output import can_redraw, echo, safe_text, with_json, write_json, write_line
+from recorder.commands.writers import writer_at
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
 from recorder.events import ID_LENGTH, ids_beginning
 from recorder.log import Log
