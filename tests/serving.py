@@ -154,7 +154,10 @@ class Serving:
         return self.process.wait(STOPPED_S)
 
     def kill(self) -> None:
-        """SIGKILL to the whole tree at once."""
+        """SIGKILL to the whole tree at once: it is stopped first, so that nothing is started meanwhile."""
+        self.process.send_signal(signal.SIGSTOP)
+        if sys.platform == "linux":
+            wait_until(lambda: self.process.poll() is not None or _state(self.process.pid) in "TtZX")
         for pid in (*self.ingesters(), self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -165,6 +168,11 @@ class Serving:
         if self.process.poll() is None:
             self.kill()
         self._last_words = self.said
+
+
+def _state(pid: int) -> str:
+    """The state of a process, as `proc_pid_stat` has it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def bring_in(db: Path, serve: Serving) -> None:

@@ -98,12 +98,12 @@ def test_a_large_body_is_decoded_in_linear_time() -> None:
     wire = gzip.compress(random.Random(1).randbytes(48 * 2**20), compresslevel=0)
 
     def cost(size: int) -> float:
-        started = time.perf_counter()
+        started = time.process_time()
         with contextlib.suppress(UndecodableError):
             decode("gzip", wire[:size], 64 * 2**20)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
-    assert cost(len(wire)) < 20 * max(cost(len(wire) // 8), 0.01)
+    assert cost(len(wire)) < 20 * max(min(cost(len(wire) // 8) for _ in range(3)), 0.02)  # it is 8 if linear, 64 if not
 
 
 @pytest.mark.parametrize("coding", CODERS)
