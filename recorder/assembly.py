@@ -12,7 +12,7 @@ from itertools import islice
 import msgspec
 
 from recorder.batch import Batch, exchange_row, gap_record
-from recorder.bodies import REQUEST_LIMIT, ToldRequest, grouped, overwritten, recorded_body
+from recorder.bodies import REQUEST_LIMIT, UNREAD_REQUEST, ToldRequest, grouped, overwritten, recorded_body
 from recorder.capture import Capture
 from recorder.dialects import by_name, by_path
 from recorder.events import Event, Exchange, Session, row_root
@@ -75,7 +75,7 @@ class Assembler:
     def has_request(self, number: int) -> bool | None:
         """Whether the request of an exchange is among the rows made so far. `None`: it is not recorded further.
 
-        One that cannot be read is not, before all that the journal has of it is put aside.
+        The body of one that cannot be read never is: told again after a crash, it is put aside again.
         """
         exchange = self.open.get(number)
         if number in self._rejected:
@@ -106,7 +106,7 @@ class Assembler:
             exchange.capture = Unread(None, record.t_ns, reason)
         elif exchange.capture is None:
             capture, events = self._begin_unread(exchange)
-            exchange.capture = Unread(capture, record.t_ns, reason)
+            exchange.capture = Unread(capture, record.t_ns, UNREAD_REQUEST)  # told again, something else may raise
         elif not isinstance(exchange.capture, Unread):
             exchange.capture = Unread(self._as_before(number, exchange), record.t_ns, reason)
         if record.mark == Mark.CHUNK:
@@ -142,9 +142,8 @@ class Assembler:
         session_id, session = self._session(head, grouping)
         row = exchange_row(session_id, self._recorder_id, "other", head, grouping)
         capture = Capture(session_id, head.exchange_id, by_name("other"), exchange.started_ns, row_root(row))
-        events = capture.request(head, b"", wire=b"", complete=False)
-        reason = "the request cannot be read by this version of recorder"
-        lost = GapRecord("request", 1, size_bytes, "", exchange.started_ns, now_ns, reason)
+        events = capture.request(head, b"", wire=b"", complete=False, undecoded=UNREAD_REQUEST)
+        lost = GapRecord("request", 1, size_bytes, "", exchange.started_ns, now_ns, UNREAD_REQUEST)
         for gap in (*exchange.gaps, lost):
             events += capture.gap(gap)
         self._add(session, row)
@@ -157,6 +156,8 @@ class Assembler:
         events += capture.end(t_ns, end)
         if isinstance(capture, Unread):
             self._keep(number, exchange, capture)
+            if exchange.begun is None:
+                self._rejected.add(number)  # its body is not in the log
         if exchange.asked is not None:
             self.batch.asked.add(exchange.asked[0])
         del self.open[number]
@@ -247,6 +248,8 @@ class Assembler:
             exchange.session_id = head.imported.session.session_id
             return exchange.capture, []
         told = self._told(head.exchange_id)
+        if told is not None and told.record.undecoded == UNREAD_REQUEST:
+            raise ValueError("the log has it as one that cannot be read")
         if exchange.blank_bytes and told is None:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps

@@ -31,7 +31,7 @@ from recorder.heartbeat import Heartbeat
 from recorder.histories import asked_before, session_of_open
 from recorder.membership import request_in_store, same_names, session_in_store
 from recorder.overwriting import Bodies, blank
-from recorder.patience import Patience, Pause, Stopped
+from recorder.patience import Patience, Pause, Stopped, Uncommitted
 from recorder.purging import is_purged, late_exchanges
 from recorder.records import HEADER, START, Position, Record
 from recorder.redactor import BY_SHAPE, Redactor
@@ -156,7 +156,7 @@ class Ingester:
         """The session a request is in already, or the one its grouping names, or whose conversation it goes on with."""
         before = asked_before(grouping)
         if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
-            self._commit()  # that response, or the exchange before, may stand in this batch
+            self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
         for session in batch.sessions:
             if session.name == grouping.name and session.source in same_names(grouping.source):
@@ -165,6 +165,15 @@ class Ingester:
         return found or session_of_open(self._assembler.open.values(), before)
 
     # -- the store, which may refuse
+
+    def _commit_before(self) -> None:
+        """Commit in the middle of a record, what was told before it: what fails then is no fault of that record."""
+        try:
+            self._commit()
+        except self._again.refusals:
+            raise
+        except Exception as error:
+            raise Uncommitted(f"{type(error).__name__}: {error}") from error
 
     def _commit_if_large(self) -> None:
         if self._assembler.batch.size_bytes > COMMIT_BYTES:

@@ -26,6 +26,10 @@ class Stopped(Exception):
     """Asked to stop while the database refuses. Nothing is lost: the journal still has it."""
 
 
+class Uncommitted(Exception):
+    """A commit failed by a fault of ours while a record was told that has no part in it: the next must tell it all."""
+
+
 class Patience:
     """That of whoever ingests."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from recorder import unreadable
 from recorder.carried import read_carried
 from recorder.errors import StoreError
-from recorder.patience import Stopped
+from recorder.patience import Stopped, Uncommitted
 from recorder.records import START, Position, Record
 from recorder.segments import JournalReader, Stretch
 from recorder.underway import Journaled
@@ -26,7 +26,7 @@ READ_BYTES = 4 * 2**20  # at a time
 class Rereading(Journaled):
     """The journal of an ingester, which says what its place is."""
 
-    refusals = (StoreError, Stopped, MemoryError)
+    refusals = (StoreError, Stopped, Uncommitted, MemoryError)
 
     def __init__(self, directory: Path) -> None:
         self._directory, self._root = directory, directory.parent
