@@ -12,7 +12,7 @@ from itertools import islice
 import msgspec
 
 from recorder.batch import Batch, exchange_row, gap_record
-from recorder.bodies import REQUEST_LIMIT, UNREAD_REQUEST, ToldRequest, grouped, overwritten, recorded_body
+from recorder.bodies import REQUEST_LIMIT, ToldRequest, grouped, overwritten, recorded_body
 from recorder.capture import Capture
 from recorder.dialects import by_name, by_path
 from recorder.events import Event, Exchange, Session, row_root
@@ -23,7 +23,7 @@ from recorder.records import Gap, Mark, Position, Record
 from recorder.redactor import BY_SHAPE, Redactor
 from recorder.restored import Restored
 from recorder.underway import NOBODY, Journaled, OpenExchange, Told, nothing_told
-from recorder.unread import Unread
+from recorder.unread import UNREAD, UNREAD_REQUEST, Unread
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Assembler:
         """
         number, exchange = record.exchange, self.open.get(record.exchange)
         said = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
-        reason = f"a record of it makes no sense to this version of recorder ({said})"
+        reason = f"{UNREAD} ({said})"
         log.error("%s: %s", self._name(number, exchange), reason, exc_info=error)
         events: list[Event] = []
         if exchange is None:
@@ -127,8 +127,9 @@ class Assembler:
             if exchange.begun is not None and told >= exchange.begun:
                 _MEANING[record.mark](self, record, exchange.start)
             told += 1
-            for gap in exchange.lost_after(told):
-                again.gap(gap)
+            for lost in exchange.lost_after(told):
+                if lost.mark == Mark.CHUNK:
+                    again.gap(gap_record(lost))
         if told == exchange.records:
             return again
         events = [each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id]
@@ -176,12 +177,13 @@ class Assembler:
     def lose(self, reason: str) -> None:
         """Records are lost, nobody knows of which exchanges: each that is open has a gap there."""
         for exchange in self.open.values():
-            gap = GapRecord("response", 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
+            mark = Mark.REQUEST_BODY if exchange.capture is None else Mark.CHUNK
+            lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
+            exchange.lost.append((exchange.records, lost))
             if exchange.capture is None:
-                exchange.gaps.append(msgspec.structs.replace(gap, of="request"))
+                exchange.gaps.append(gap_record(lost))
             else:
-                exchange.lost.append((exchange.records, gap))
-                self.batch.add(exchange.capture.gap(gap))
+                self.batch.add(exchange.capture.gap(gap_record(lost)))
 
     def end_all(self) -> None:
         """The recorder is dead and nothing more comes: what is open ended there."""

@@ -17,7 +17,6 @@ from recorder.heads import GapRecord, RequestHead, RequestRecord
 from recorder.redaction import text
 from recorder.redactor import PLACEHOLDER, Redactor, is_json, placeholder
 
-UNREAD_REQUEST = "the request cannot be read by this version of recorder"
 REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
 
 

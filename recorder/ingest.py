@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from recorder.assembly import Assembler
 from recorder.batch import Batch
@@ -33,7 +36,7 @@ from recorder.membership import request_in_store, same_names, session_in_store
 from recorder.overwriting import Bodies, blank
 from recorder.patience import Patience, Pause, Stopped, Uncommitted
 from recorder.purging import is_purged, late_exchanges
-from recorder.records import HEADER, START, Position, Record
+from recorder.records import HEADER, START, Mark, Position, Record, begin
 from recorder.redactor import BY_SHAPE, Redactor
 from recorder.rereading import Rereading
 from recorder.segments import (
@@ -91,7 +94,8 @@ class Ingester:
     def step(self, *, writer_is_dead: bool = False) -> int:
         """Ingest and commit what stands in the journal now, up to `BATCH_BYTES`. Returns how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
-        self._report_damage()
+        if self._report_damage() and records:
+            self._told = begin(records[0])  # what is committed or carried over from now on has the damage
         size = 0
         for record in records:
             size += HEADER.size + len(record.payload)
@@ -105,7 +109,8 @@ class Ingester:
         self._bodies.overwrite(self._again.place)
         return size
 
-    def _report_damage(self) -> None:
+    def _report_damage(self) -> bool:
+        is_damaged = bool(self._reader.damaged)
         for sentence in self._reader.torn:
             log.warning("%s", sentence)
         for sentence in self._reader.damaged:
@@ -116,6 +121,7 @@ class Ingester:
         self._reader.torn.clear()
         self._reader.damaged.clear()
         self._reader.stretches.clear()
+        return is_damaged
 
     def run(self) -> None:
         """Ingest until `pause` says to stop. What stands in the journal then is left to `recover_one`.
@@ -276,13 +282,19 @@ class Ingester:
             return False
         self._bodies.carry()
         for exchange in self._assembler.open.values():
-            exchange.start = self._told
+            exchange.carry(self._told)
         return True
 
     def _records_of_open(self) -> Iterator[Record]:
-        """As they are carried over: without the bodies of requests that are in the log with the place."""
+        """As they are carried over: without the bodies of requests that are in the log with the place, and with what
+        was damaged among them: nobody comes by there again.
+        """
+        told = Counter[int]()
         for record in self._again.records_of_open(self._assembler.open, self._told):
             yield blank(record) if self._assembler.has_request(record.exchange) else record
+            told[record.exchange] += 1
+            for gap in self._assembler.open[record.exchange].lost_after(told[record.exchange]):
+                yield record._replace(mark=Mark.GAP, t_ns=gap.to_ns, payload=msgspec.json.encode(gap))
 
     def _drop_before(self, place: Position) -> None:
         for number in segment_numbers(self._directory):

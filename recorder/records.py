@@ -92,6 +92,12 @@ def parse(data: bytes, start: Position) -> Iterator[Record]:
         yield Record(exchange, mark, t_ns, payload, Position(segment, base + offset))
 
 
+def begin(record: Record) -> Position:
+    """Where a record begins that was read from a segment."""
+    segment, offset = record.position
+    return Position(segment, offset - len(record.payload) - HEADER.size)
+
+
 def encode(records: Iterable[Record]) -> Iterator[bytes]:
     """Records as the bytes of a segment, for whoever writes a segment of their own."""
     yield MAGIC

@@ -9,7 +9,7 @@ import msgspec
 from recorder.capture import Capture
 from recorder.heads import GapRecord, RequestHead
 from recorder.late import Late
-from recorder.records import Position, Record
+from recorder.records import Gap, Mark, Position, Record
 from recorder.restored import Restored
 from recorder.unread import Unread
 
@@ -33,11 +33,19 @@ class OpenExchange(msgspec.Struct):
     last_ns: int = 0
     records: int = 0  # told so far
     begun: int | None = None  # how many of them came before the one with which `capture` began
-    lost: list[tuple[int, GapRecord]] = msgspec.field(default_factory=list)  # damage, and after how many records
+    lost: list[tuple[int, Gap]] = msgspec.field(default_factory=list)  # damage, and after how many records
 
-    def lost_after(self, records: int) -> list[GapRecord]:
+    def lost_after(self, records: int) -> list[Gap]:
         """The damage that came after so many records."""
         return [gap for told, gap in self.lost if told == records]
+
+    def carry(self, place: Position) -> None:
+        """Its records are carried over to there, the damage as records among them."""
+        self.start = place
+        self.records += len(self.lost)
+        if self.begun is not None:
+            self.begun += sum(gap.mark == Mark.REQUEST_BODY for _, gap in self.lost)
+        self.lost.clear()
 
 
 NOBODY = RequestHead("", "", 0, "", "", "", [])  # of an exchange whose first record cannot be read

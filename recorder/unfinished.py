@@ -29,6 +29,7 @@ from recorder.resumed import constant
 from recorder.schema import events
 from recorder.statements import SERVER_NS, Statement
 from recorder.store import Store
+from recorder.unread import UNREAD, UNREAD_REQUEST
 
 log = logging.getLogger(__name__)
 
@@ -138,9 +139,13 @@ def _end_if_silent(store: Store, recorder_id: str, after_ns: int) -> bool:
 
 
 def counted(store: Store, session_id: str, exchange_id: str) -> Late | None:
-    """What counts the rest of an exchange that was ended here without its recorder. In a transaction."""
+    """What counts the rest of an exchange that was ended here without its recorder. In a transaction.
+
+    There is none of one that could not be read: that was counted to its end, whatever can be read of it now.
+    """
     for row in store.ask(_END, {"session_id": session_id, "exchange_id": exchange_id}):
         end = Event(*row)
-        if msgspec.json.decode(end.raw, type=EndRecord).outcome == "recorder_crash":
+        record = msgspec.json.decode(end.raw, type=EndRecord)
+        if record.outcome == "recorder_crash" and not (record.error or "").startswith((UNREAD, UNREAD_REQUEST)):
             return Late(end)
     return None

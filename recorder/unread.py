@@ -15,6 +15,9 @@ from recorder.heads import ExchangeEnd, GapRecord, ResponseHead
 from recorder.late import Late
 from recorder.restored import Restored
 
+UNREAD = "a record of it makes no sense to this version of recorder"
+UNREAD_REQUEST = "the request cannot be read by this version of recorder"
+
 
 class Unread:
     """Counts what an exchange still tells."""

@@ -246,6 +246,14 @@ MUTANTS: list[Mutant] = [
         "tests/test_unreadable.py::test_a_fault_of_ours_loses_nothing_uncounted",
         "assert ",
     ),
+    Mutant(
+        "B13: the body of a request that cannot be read is overwritten, though no log has it",
+        "recorder/assembly.py",
+        "            if exchange.begun is None:\n                self._rejected",
+        "            if False:\n                self._rejected",
+        "tests/test_told_again.py::test_whatever_dies_and_wherever_the_log_is_the_same",
+        "assert ",
+    ),
     # -- C. Event store and projections
     Mutant(
         "C1: other content takes a position",

@@ -25,10 +25,12 @@ from recorder.ingest import Ingester
 from recorder.journal import Journal
 from recorder.patience import Uncommitted
 from recorder.records import MAGIC, START, Mark, Position, Record, parse
+from recorder.segments import segment_name, segment_numbers
 from recorder.sse import Piece
 from recorder.store import Store
 from tests.serving import run
 from tests.test_ingest import Exchange, body, ending, never, query
+from tests.test_overwriting import Upload
 
 POISON = b"data: poison"
 UNREADABLE = b"nobody reads this"
@@ -203,6 +205,86 @@ def test_whatever_dies_and_wherever_the_log_is_the_same(
         journal.close()
         store.close()
     assert run(paths[1], "verify").code == 0
+
+
+def test_what_can_be_read_by_the_next_version_was_counted_by_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told again it is another story; but the log has its end, and nothing came late."""
+    path = tmp_path / "recorder.db"
+    journal = Journal(tmp_path / "recorder.db.journal", "r")
+    open_ = Exchange(journal, asked(("user", "open")))
+    unread = Exchange(journal, asked(("user", "poisoned"))).chunk(b"data: 1\n\n").chunk(POISON + b"\n\n").end()
+    with Store(path) as store:
+        Ingester(store, journal.directory, never).drain()
+        before = query(path, "SELECT * FROM events WHERE exchange_id = ? ORDER BY pos", unread.id)
+        monkeypatch.undo()
+        open_.chunk(b"data: 1\n\n").end()
+        Ingester(store, journal.directory, never).drain()
+    journal.close()
+    assert query(path, "SELECT * FROM events WHERE exchange_id = ? ORDER BY pos", unread.id) == before
+    assert_all_is_counted(path, unread)
+    assert ending(path, open_.id).lossless
+
+
+def test_damage_is_carried_over_with_what_it_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "CARRY_SEGMENTS", 0)
+    path = tmp_path / "recorder.db"
+    journal = Journal(tmp_path / "recorder.db.journal", "r", segment_bytes=600)
+    upload, long = Upload(journal).sends(b"half"), Exchange(journal, b'{"input": "a question"}')
+    while len(segment_numbers(journal.directory)) < 3:
+        long.chunk(b"data: 1\n\n")
+    damaged = journal.directory / segment_name(2)
+    data = bytearray(damaged.read_bytes())
+    data[300] ^= 1
+    damaged.write_bytes(data)
+    with Store(path) as store:
+        ingester = Ingester(store, journal.directory, never)
+        while not list(journal.directory.glob("carried-*")):
+            long.chunk(b"data: 2\n\n" * 10)
+            ingester.drain()
+        for _ in range(2):
+            long.chunk(b"data: 3\n\n" * 10)
+            ingester = Ingester(store, journal.directory, never)
+            ingester.drain()
+        long.chunk(b"data: 4\n\n").end()
+        upload.sends(b"half").sent().end()
+        ingester.drain()
+    journal.close()
+    assert body(path, long.id).endswith(b"data: 3\n\ndata: 4\n\n")
+    assert ending(path, long.id).outcome == "eof"
+    raws = query(path, "SELECT raw FROM events WHERE exchange_id IN (?, ?) AND kind = 'gap'", upload.id, long.id)
+    assert sorted(msgspec.json.decode(raw, type=GapRecord).of for (raw,) in raws) == ["request", "response"]
+    assert run(path, "verify").code == 0
+
+
+def test_damage_is_carried_over_once_though_the_first_record_behind_it_asks_for_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "recorder.db"
+    journal = Journal(tmp_path / "recorder.db.journal", "r")
+    long = Exchange(journal).chunk(b"data: 1\n\n")
+    journal._rotate()
+    upload = Upload(journal).sends(b'{"previous_response_id":"resp_1"}')
+    long.chunk(b"data: 2\n\n")
+    journal._rotate()
+    damaged = journal.directory / segment_name(2)
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
+    upload.sent()
+    with Store(path) as store:
+        ingester = Ingester(store, journal.directory, never)
+        ingester.step()
+        ingester.step()
+        monkeypatch.setattr(ingest, "CARRY_SEGMENTS", 0)
+        ingester.step()
+        assert list(journal.directory.glob("carried-*"))
+        long.chunk(b"data: 3\n\n").end()
+        upload.end()
+        Ingester(store, journal.directory, never).drain()
+    journal.close()
+    assert body(path, long.id) == b"data: 1\n\ndata: 3\n\n"
+    assert ending(path, long.id).outcome == ending(path, upload.id).outcome == "eof"
+    assert len(query(path, "SELECT 1 FROM events WHERE kind = 'gap'")) == 2
 
 
 def test_a_commit_that_fails_in_the_middle_of_a_request_is_no_fault_of_the_request(
