@@ -120,7 +120,8 @@ class Log:
         purged = await self.tombstone(ref)
         if purged is not None:
             raise NotFoundError(str(purged))
-        raise NotFoundError(f"There is no session {ref!r} in {self.name}: `recorder sessions` lists what there is.")
+        remedy = "nothing is recorded there" if ref == LATEST else "`recorder sessions` lists what there is"
+        raise NotFoundError(f"There is no session {ref!r} in {self.name}: {remedy}.")
 
     async def tombstone(self, ref: str) -> Tombstone | None:
         """What is left of the session that was purged and had this id, or the only one whose id begins so."""

@@ -33,7 +33,7 @@ try:
     from psycopg.types.numeric import NumericBinaryLoader, NumericLoader
 except ImportError as error:
     raise RecorderError(
-        "PostgreSQL needs a driver that is not installed: pip install 'sse-recorder[postgres]'."
+        "PostgreSQL needs a driver that is not installed: pip install 'psycopg[binary]>=3.2'."
     ) from error
 
 ENGINE = "postgresql"

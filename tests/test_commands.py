@@ -381,6 +381,8 @@ def test_nothing_recorded_is_exit_code_three(tmp_path: Path) -> None:
     empty = run("sessions", "--db", tmp_path / "empty.db")
     assert (empty.code, "Nothing is recorded yet" in empty.err) == (3, True)
     assert run("sessions", "--json", "--db", tmp_path / "empty.db").out == b"[]\n"
+    latest = run("show", "latest", "--db", tmp_path / "empty.db")
+    assert (latest.code, latest.err.endswith("empty.db: nothing is recorded there.\n")) == (3, True)
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(recorded: Recorded) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import sqlite3
@@ -19,6 +21,7 @@ from recorder.commands import health
 from recorder.commands.doctor import command, diagnosis
 from recorder.commands.health import Line, filesystem, filesystem_of, has_wal_fix
 from recorder.commands.lastverify import LastVerify, keep
+from recorder.commands.query import command as query
 from recorder.commands.verify import command as verify
 from recorder.ingest import Ingester, recover
 from recorder.journal import Journal
@@ -198,6 +201,18 @@ def test_what_is_to_be_done_for_the_log_is_said(path: Path, statement: str, chec
     execute(path, statement)
     line = only(path, check)
     assert (line.state, words in line.message) == (state, True)
+
+
+def test_exchanges_that_are_not_whole_are_listed_by_the_query_that_is_named(path: Path) -> None:
+    """One that a crash ended is not whole and has no gap: `recorder verify` does not list it."""
+    execute(path, "UPDATE p_exchanges_v1 SET lossless = 0")
+    named = re.search(r"`(recorder query .*)`", only(path, "gaps").message)
+    assert named
+    _, _, *arguments = shlex.split(named[1])
+    listed = CliRunner().invoke(query, [*arguments, "--json", "--db", str(path)])
+    with closing(sqlite3.connect(path)) as connection:
+        [(exchange_id,)] = connection.execute("SELECT exchange_id FROM exchanges")
+    assert [row["exchange_id"] for row in json.loads(listed.stdout)] == [exchange_id]
 
 
 def test_an_exchange_without_projections_is_bad(path: Path) -> None:

@@ -609,3 +609,15 @@ def test_a_damaged_page_is_a_finding_and_no_traceback(own: Path) -> None:
     own.write_bytes(data)
     done = ran("--db", own)
     assert (done.exit_code, done.stdout.startswith("bad     ")) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [("none", 3, "There is no file {}."), ("", 2, "{} is a directory: name the files in it.")],
+)
+def test_a_manifest_that_is_no_file_is_said_as_everywhere(
+    own: Path, tmp_path: Path, name: str, code: int, words: str
+) -> None:
+    refusal = ran("--db", own, "--against", tmp_path / name).exception
+    assert isinstance(refusal, RecorderError)
+    assert (refusal.exit_code, str(refusal)) == (code, words.format(tmp_path / name))

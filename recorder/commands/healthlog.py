@@ -30,6 +30,7 @@ LIMIT_S = 2.0
 STEPS = 100_000  # of SQLite's machine between two looks at the time
 OLD_NS = 30 * 86_400 * 10**9  # a month
 AHEAD_NS = 300 * 10**9  # clocks of machines differ, but not by five minutes
+NOT_WHOLE = "select session_name, exchange_id, status from exchange_summary where lossless = 0"
 
 Ask = Callable[[str], Any]
 """The first value of the first row."""
@@ -108,7 +109,7 @@ def _gaps(ask: Ask) -> Iterator[Line]:
     count = ask("SELECT count(*) FROM p_exchanges_v1 WHERE lossless = 0")
     if count:
         what = "1 exchange is" if count == 1 else f"{count:,} exchanges are"
-        message = f"{what} not whole, which was noted when it happened: `recorder verify` lists the gaps."
+        message = f'{what} not whole, which was noted when it happened: `recorder query "{NOT_WHOLE}"` lists them.'
         yield Line("warn", "gaps", message)
     else:
         yield Line("ok", "gaps", "Every exchange that has ended is whole.")

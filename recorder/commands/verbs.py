@@ -22,5 +22,5 @@ VERBS = {
     "verify": "Prove that the log is as it was recorded, and that nothing is missing.",
     "doctor": "Say what is wrong here, and what to do.",
     "env": "Print the settings that point a client here.",
-    "db": "Keep the database: path, upgrade, rebuild, recover, backup, purge.",
+    "db": "Keep the database: path, upgrade, rebuild, recover, backup, copy, purge.",
 }

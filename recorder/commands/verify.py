@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
+from recorder.cassettes import refused
 from recorder.checkup import Checkup, Place, Verified
 from recorder.commands.behind import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.completion import session_names
@@ -151,7 +152,7 @@ def _read_manifest(path: Path) -> Mapping[str, Mark]:
     try:
         return read(path.read_text().splitlines())
     except OSError as error:
-        raise NotFoundError(f"The manifest {path} cannot be read: {error.strerror}.") from error
+        raise refused(path, error) from error
     except ValueError as error:  # what is no text is no manifest either
         raise UsageError(f"{path} is not a manifest of `recorder verify --manifest`: {error}.") from error
 
