@@ -141,8 +141,8 @@ class Routes:
         if not self._any_path and not _API_PATH.match(path):
             names = ", ".join(f"/{name}" for name in self._bases)
             raise NotFoundError(
-                f"No API has the path {path[:_SHOWN]}, and no upstream has that name: a path begins with /v1 or "
-                f"/v1beta, or with the name of an upstream, which is one of {names}."
+                f"No API has the path {path[:_SHOWN]}, and no upstream has that name: a path is that of an API, as "
+                f"/v1/responses is, behind the name of an upstream or without it. There are {names}."
             )
         name = _guess(target, headers)
         return Upstream(name, self._bases[name]), target

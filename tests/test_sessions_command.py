@@ -267,6 +267,12 @@ def test_nothing_found_is_exit_code_three_in_every_format(
     assert ran.out == out if out is not None else ran.out.count(b"\n") == 1
 
 
+def test_without_a_database_a_list_is_empty_too(tmp_path: Path) -> None:
+    ran = run(tmp_path / "none.db", "sessions", "--json")
+    assert (ran.code, ran.out) == (3, b"[]\n")
+    assert "nothing has been recorded there" in ran.err
+
+
 async def test_a_limit_takes_the_newest_of_those_that_are_wanted(database: URL) -> None:
     made = Conversations(database)
     for number in range(12):

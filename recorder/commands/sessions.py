@@ -109,7 +109,11 @@ def command(
     check_order(since, until)
     chosen = _chosen(columns, is_table=not (json or jsonl or csv))
     wanted = Wanted(model, client, status, since, until, query)
-    rows = asyncio.run(_rows(db, limit, wanted))
+    rows, missing = [], None
+    try:
+        rows = asyncio.run(_rows(db, limit, wanted))
+    except NotFoundError as error:  # there is no database: for a program, an empty list like another
+        missing = error
     if json or jsonl:
         write_json((msgspec.structs.asdict(row) for row in rows), lines=jsonl)
     elif csv:
@@ -117,7 +121,7 @@ def command(
     elif rows:
         _write(chosen, rows)
     if not rows:
-        raise NotFoundError(_nothing(wanted))
+        raise missing or NotFoundError(_nothing(wanted))
     if len(rows) == limit:
         echo(f"The newest {limit}; --limit shows more.")
 
