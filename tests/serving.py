@@ -154,14 +154,18 @@ class Serving:
         return self.process.wait(STOPPED_S)
 
     def kill(self) -> None:
-        """SIGKILL to the whole tree at once: it is stopped first, so that nothing is started meanwhile."""
+        """SIGKILL to the whole tree at once: it is stopped first, so that nothing is started meanwhile.
+
+        An ingester is nice, and on a busy machine it may take seconds to die and to let go of a journal.
+        """
         self.process.send_signal(signal.SIGSTOP)
-        if sys.platform == "linux":
-            wait_until(lambda: self.process.poll() is not None or _state(self.process.pid) in "TtZX")
-        for pid in (*self.ingesters(), self.process.pid):
+        wait_until(lambda: self.process.poll() is not None or _state(self.process.pid) in "TtZX")
+        tree = (*self.ingesters(), self.process.pid)
+        for pid in tree:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(STOPPED_S)
+        wait_until(lambda: all(_state(pid) in "ZX" for pid in tree))
 
     def close(self) -> None:
         """Keep what was said; nothing runs after this."""
@@ -171,8 +175,13 @@ class Serving:
 
 
 def _state(pid: int) -> str:
-    """The state of a process, as `proc_pid_stat` has it."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    """The state of a process, in the letters of `ps`; X if there is none."""
+    if not Path("/proc/self/stat").exists():
+        return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout[:1] or "X"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 def bring_in(db: Path, serve: Serving) -> None:
