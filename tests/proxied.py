@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -86,12 +85,13 @@ async def proxied(
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     journal_bytes: int = LIMIT_BYTES,
     strict: bool = False,
-    clock_ns: Callable[[], int] = time.monotonic_ns,
+    clock_ns: Callable[[], int] | None = None,
 ) -> AsyncIterator[Proxied]:
-    """A proxy before the upstream at `base`, recording into `folder`."""
+    """A proxy before the upstream at `base`, recording into `folder`; by a clock of its own, unless one is given."""
     journal = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes, durable=strict)
     upstream = UpstreamTransport()
-    recording: Any = RecordingTransport(upstream, journal, clock_ns=clock_ns)
+    options: dict[str, Any] = {} if clock_ns is None else {"clock_ns": clock_ns}
+    recording: Any = RecordingTransport(upstream, journal, **options)
     if strict:
         recording = DurableTransport(recording, journal)
     proxy = Proxy(recording, Routes([Upstream("openai", base), *more]), body_limit_bytes=body_limit_bytes)
