@@ -144,6 +144,7 @@ PARSED = [
     (b"data: x\nevent: e\n\n", Fields(b"e", b"x", 6, 1)),
     (b"data:x\n\n", Fields(None, b"x", 5, 1)),
     (b"data:  x\n\n", Fields(None, b" x", 6, 2)),
+    (b"id:  7 \ndata:  x \n\n", Fields(None, b" x ", 14, 3, b" 7 ")),
     (b"data: x\r\n\r\n", Fields(None, b"x", 6, 1)),
     (b"data: x\ndata: y\n\n", Fields(None, b"x\ny")),
     (b"data\n\n", Fields(None, b"", 4, 0)),
