@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx_sse
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recorder.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, parse
@@ -86,6 +86,7 @@ def test_chunking_does_not_matter(stream: tuple[bytes, list[bytes]]) -> None:
 
 
 @given(cut_streams())
+@example((b"data: x\n\ndata: y\n\n", [b"data: x\n", b"\n", b"data: y\n", b"\n"]))
 def test_a_block_leaves_with_its_last_byte(stream: tuple[bytes, list[bytes]]) -> None:
     """And not when more has come: the time that it is given is the one of that byte."""
     data, chunks = stream
