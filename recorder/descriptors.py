@@ -11,21 +11,21 @@ from contextlib import suppress
 from typing import NamedTuple
 
 EACH = 2  # the client's connection, and one to an upstream
-SHARE = 4  # of all descriptors, a quarter is kept back: for journal, database and locks, and for clients that are told
-LEAST, MOST = 32, 2048  # that there is no room. At least what a recorder opens for itself, at most a burst of clients
+SHARE = 4  # a quarter of all is kept back: for journal, database, locks, and clients that are told there is no room
+LEAST, MOST = 32, 2048  # of what is kept back: what a recorder opens for itself, and a burst of clients
 BEYOND = 65_536  # where a system calls its limit infinite and has another: more than one process serves
 
 
 def raise_limit() -> int:
     """Raise the soft limit of this process to the hard one; return the soft one that it had."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return soft
     for wanted in (hard, BEYOND, 10_240):  # the last is what macOS allows at most by default
-        try:
-            if wanted == resource.RLIM_INFINITY or wanted > soft != resource.RLIM_INFINITY:
+        if wanted == resource.RLIM_INFINITY or wanted > soft:
+            with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
                 break
-        except (ValueError, OSError):
-            continue
     return soft
 
 
