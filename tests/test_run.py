@@ -18,7 +18,7 @@ import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.commands import run as module
-from recorder.commands.clients import BASES, arguments, codex_arguments
+from recorder.commands.clients import BASES, arguments, codex_arguments, program
 from recorder.commands.clients import environment as pointed
 from recorder.demo.server import start
 from recorder.errors import UsageError
@@ -279,6 +279,20 @@ def test_codex_is_given_arguments(command: Sequence[str]) -> None:
     pointed_there = arguments(command, URL)
     at = len(command) - 2
     assert pointed_there == [*command[:at], *codex_arguments(f"{URL}/openai"), *command[at:]]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/usr/bin/python3", "app.py"], "python3"),
+        (["timeout", "-k", "5", "90", "opencode", "run", "hi"], "opencode"),
+        (["env", "A=b", "nice", "-n", "5", "/opt/claude", "-p", "hi"], "claude"),
+        (["npx", "-y", "@openai/codex@0.169.0", "exec"], "codex"),
+        (["timeout", "90"], "timeout"),
+    ],
+)
+def test_a_session_is_named_after_the_program_and_not_after_its_launcher(command: Sequence[str], name: str) -> None:
+    assert program(command) == name
 
 
 def test_other_commands_keep_their_arguments() -> None:

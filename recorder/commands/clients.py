@@ -75,3 +75,14 @@ def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
         for name in ("NO_PROXY", "no_proxy"):
             found[name] = ",".join(each for each in (given.get(name), _LOOPBACK) if each)
     return found
+
+
+def program(command: Sequence[str]) -> str:
+    """The name of the program that a command line runs, behind those that only launch it."""
+    launched = False
+    for word in command:
+        name = PurePath(word).name
+        if name not in _LAUNCHERS and not (launched and _OF_LAUNCHERS.fullmatch(word)):
+            return name.partition("@")[0] or name  # of a package, without its version
+        launched = True
+    return PurePath(command[0]).name

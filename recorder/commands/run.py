@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -21,7 +21,7 @@ from recorder.cassettes import SUFFIX
 from recorder.cassettes.writing import cassette, save
 from recorder.commands import child
 from recorder.commands.answering import Answering
-from recorder.commands.clients import BASES, KEYS, arguments, environment
+from recorder.commands.clients import BASES, KEYS, arguments, environment, program
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.listening import upstream_option
 from recorder.commands.output import echo, log_to_stderr, safe_text
@@ -141,8 +141,8 @@ def _refuse_name(cassette: Path | None) -> None:
 def _name(session: str | None, words: Sequence[str]) -> str:
     """The name of the session; one that nobody else has, if none is given."""
     if session is None:
-        program = (cleaned(PurePath(words[0]).name) or "run")[:PROGRAM_LIMIT]
-        return f"{program}-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
+        called = (cleaned(program(words)) or "run")[:PROGRAM_LIMIT]
+        return f"{called}-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
     return new_name(session)
 
 
