@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from recorder.dialects.gemini.candidate import function_response
 from recorder.dialects.telling import Object, object_, objects, request_object, text
 from recorder.facts import Asked, Returned
@@ -50,12 +52,28 @@ def _responses(parts: Sequence[Object]) -> Sequence[Object]:
 
 
 def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
-    """Without an id it is not to be told which turn a result is of, but for those that the request ends with."""
+    """Results, in order. One without an id is that of the next call of its name, whose id it gets: the Python SDK sends
+    none. If the calls have none either, it is not to be told which turn it is of, but for what the request ends with.
+    """
+    called: list[tuple[str | None, str]] = []
     for number, parts in enumerate(contents, 1):
-        for each in _responses(parts):
+        responses = _responses(parts)
+        called += _called(parts)
+        for each in responses:
             result = function_response(each, "name")
+            call = next((call for call in called if result.call_id in (None, call[1]) and call[0] == result.name), None)
+            if call is not None:
+                called.remove(call)
+                result = msgspec.structs.replace(result, call_id=call[1])
             if result.call_id is not None or number == len(contents):
                 yield result
+        called = [] if responses else called  # an answer may be in pieces, its results come together
+
+
+def _called(parts: Sequence[Object]) -> list[tuple[str | None, str]]:
+    """Name and id of each call among the parts of an answer that has an id."""
+    calls = [object_(part.get("functionCall") or part.get("function_call")) for part in parts]
+    return [(text(call.get("name")), id) for call in calls if (id := text(call.get("id")))]
 
 
 def _said(parts: Sequence[Object]) -> str | None:
