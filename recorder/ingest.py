@@ -28,7 +28,7 @@ from recorder.batch import Batch
 from recorder.carried import drop_carried, is_worth_carrying, read_carried, write_carried
 from recorder.errors import StoreConflictError, StoreError
 from recorder.events import Event
-from recorder.grouping import Grouping
+from recorder.grouping import HISTORY, Grouping
 from recorder.heads import RequestHead
 from recorder.heartbeat import Heartbeat
 from recorder.histories import asked_before, session_of_open
@@ -168,7 +168,13 @@ class Ingester:
             if session.name == grouping.name and session.source in same_names(grouping.source):
                 return session.session_id
         found = self._in_transaction(lambda: session_in_store(self._store, head, grouping, batch))
-        return found or session_of_open(self._assembler.open.values(), before)
+        found = found or session_of_open(self._assembler.open.values(), before)
+        links = grouping.history.links if grouping.history else ()
+        if found is None and links:
+            if batch.asked:
+                self._commit_before()
+            found = self._in_transaction(lambda: self._store.session_of_links(links, HISTORY))
+        return found
 
     # -- the store, which may refuse
 

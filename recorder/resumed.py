@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import ColumnClause, ColumnElement, LargeBinary, and_, bindparam, func, literal_column, or_, select
 
 from recorder.events import BODY_KINDS, Event, Exchange
-from recorder.schema import events, exchanges, tables_of
+from recorder.schema import events, exchanges, sessions, tables_of
 from recorder.statements import Contains
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
@@ -123,4 +123,19 @@ SESSION_OF_LAST_RESPONSE = (
     .where(_exchanges.c.last_response_id == bindparam("response_id"))
     .order_by(_recent.c.exchange_id.desc())
     .limit(1)
+)
+
+_items = tables_of["items"]
+SESSIONS_OF_LINKS = (
+    select(_recent.c.session_id)
+    .distinct()
+    .join(sessions, sessions.c.session_id == _recent.c.session_id)
+    .join(_items, (_items.c.session_id == _recent.c.session_id) & (_items.c.exchange_id == _recent.c.exchange_id))
+    .where(sessions.c.source == bindparam("source"))
+    .where(
+        or_(
+            _items.c.item_id.in_(bindparam("links", expanding=True)),
+            _items.c.call_id.in_(bindparam("links", expanding=True)),
+        )
+    )
 )

@@ -29,7 +29,7 @@ from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.events import Event, Exchange, Session
 from recorder.location import database_path, database_url, default_url, is_file
 from recorder.projector import Projector
-from recorder.resumed import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE
+from recorder.resumed import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.schema import events, exchanges, ingest_offsets, sessions
 from recorder.shared_rows import Appender, events_as_they_are
 from recorder.sqlite import BUSY_TIMEOUT_S
@@ -173,6 +173,13 @@ class Store:
         quoted_id = msgspec.json.encode(response_id)
         found: str | None = self._execute(SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
         return found or self._execute(SESSION_OF_LAST_RESPONSE, response_id=response_id).scalar()
+
+    def session_of_links(self, links: Sequence[str], source: str) -> str | None:
+        """The id of the one session, found by that rule, whose last exchanges were given one of these ids: of calls, or
+        of items. `None` if several have them: some servers give the same ones over and over.
+        """
+        found: Sequence[str] = self._execute(SESSIONS_OF_LINKS, links=list(links), source=source).scalars().all()
+        return found[0] if len(found) == 1 else None
 
     def last_event(self, session_id: str, exchange_id: str) -> Event | None:
         """The last event that the log has of an exchange."""

@@ -236,7 +236,8 @@ def test_what_a_recorder_asks_while_it_writes_reads_no_events_of_others(file: Pa
             log.session_named("run-1", "prefix")
             log.session_of_exchange(EXCHANGE)
             log.session_of_response("resp_1")
+            log.session_of_links(["call_1", "msg_1"], "history")
             log.last_event(SESSION, EXCHANGE)
     questions = [each for each in found if each[0].startswith("SELECT")]
-    assert len(questions) == 5
-    assert [whole_in_file(file, *each) for each in questions] == [[]] * 5
+    assert len(questions) == 6
+    assert [whole_in_file(file, *each) for each in questions] == [[]] * 6

@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,8 @@ from recorder.histories import LOOK_BACK_NS
 from recorder.ingest import Ingester
 from recorder.journal import Journal
 from recorder.location import database_url
-from recorder.projections.chain import LOOK_BACK_ANSWERS, Answer, Chain, chain
+from recorder.membership import PROBES_NS
+from recorder.projections.chain import LINKS, LOOK_BACK_ANSWERS, Answer, Chain, chain
 from recorder.store import Store
 from tests.behind import asked
 from tests.sdks import TOOL, anthropic_client, gemini_client, openai_client
@@ -153,6 +155,85 @@ async def test_a_conversation_is_one_session_and_two_are_two(tmp_path: Path, str
     ]
 
 
+# -- loops that SDKs and frameworks make, not the program that calls them
+
+
+def tool_runner(clients: ExitStack, url: str) -> None:
+    """Of the Anthropic SDK: it lets the provider keep the conversation, and sends what is new."""
+
+    @anthropic.beta_tool
+    def get_weather(city: str, unit: str) -> str:
+        return "sunny"
+
+    told: Any = [{"role": "user", "content": "weather"}]
+    tools: Any = clients.enter_context(anthropic_client(url)).beta.messages
+    tools.tool_runner(model="claude-opus-5", max_tokens=4_096, tools=[get_weather], messages=told).until_done()
+
+
+def function_calling(clients: ExitStack, url: str) -> None:
+    """Of the Google SDK: its results have no id, although the calls do."""
+
+    def get_weather(city: str, unit: str) -> str:
+        return f"sunny in {city}"
+
+    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(
+        model="gemini-3.5-flash", config={"tools": [get_weather]}
+    )
+    talk.send_message("weather")
+    talk.send_message("thanks")
+
+
+def references(clients: ExitStack, url: str) -> None:
+    """As the Vercel AI SDK asks: what the provider keeps is only referred to, but for calls."""
+    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
+    for text in ("thanks", "bye", None):
+        for item in client.responses.create(model="gpt-5.5", input=told, tools=[tool]).output:
+            called = {"call_id", "name", "arguments"}
+            told.append(
+                item.model_dump(include={"type", *called})
+                if item.type == "function_call"
+                else {"type": "item_reference", "id": item.id}
+            )
+        calls = [each["call_id"] for each in told if each.get("type") == "function_call"]
+        is_answered = any(each.get("type") == "function_call_output" for each in told)
+        told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls if not is_answered]
+        told += [{"role": "user", "content": text}] if is_answered else []
+
+
+def hand_over(clients: ExitStack, url: str) -> None:
+    """As an agent hands over to another one, which has other instructions, another model and no tools."""
+    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
+    told += client.responses.create(model="gpt-5.5", input=told, tools=[tool], instructions="Be brief.").output
+    calls = [each.call_id for each in told[1:] if each.type == "function_call"]
+    told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls]
+    client.responses.create(model="gpt-5", input=told, instructions="Say goodbye.")
+    client.responses.create(model="gpt-5", input=told[-len(calls) :], instructions="What of the rest is left.")
+
+
+LOOPS: dict[Callable[[ExitStack, str], None], int] = {tool_runner: 2, function_calling: 3, references: 3, hand_over: 3}
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+async def test_a_loop_is_one_session_and_its_calls_have_their_results(
+    tmp_path: Path, loop: Callable[[ExitStack, str], None]
+) -> None:
+    """Twice, one after the other: two sessions."""
+    db = tmp_path / "recorder.db"
+    async with await start(pace=0) as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+
+            def talk() -> None:
+                for _ in range(2):
+                    with ExitStack() as clients:
+                        loop(clients, serve.base)
+
+            await asyncio.to_thread(talk)
+    assert asked(db, "SELECT count(*) FROM exchanges GROUP BY session_id") == [(LOOPS[loop],)] * 2
+    assert asked(db, "SELECT count(*), count(output) FROM tool_calls GROUP BY session_id") == [(2, 2)] * 2
+
+
 # -- what is in the journal
 
 
@@ -165,14 +246,18 @@ class Recorded:
         self._store = Store(url)
         self.now_ns = time.time_ns()
 
-    def asks(self, told: Told, answer: str | None, *, ends: bool = True, **head: Any) -> Exchange:
-        """A request, and the beginning of its answer, if it gets any; not told yet."""
+    def asks(
+        self, told: Told, answer: str | None, *, answers: Told | None = None, ends: bool = True, **head: Any
+    ) -> Exchange:
+        """A request, and the beginning of its answer, if it gets any, as text or in deltas; not told yet."""
+        answers = [{"content": answer}] if answer is not None else answers
         self.now_ns += 10**9
-        given = {"model": "m", **head.pop("given", {}), "messages": told}
-        fields = {"target": "/v1/chat/completions", "started_ns": self.now_ns, **head}
+        given: dict[str, Any] = {"model": "m", **head.pop("given", {}), "messages": told}
+        fields: dict[str, Any] = {"target": "/v1/chat/completions", "started_ns": self.now_ns, **head}
         exchange = Exchange(self.journal, json.dumps(given).encode(), **fields)
-        if answer is not None:
-            for choice in ({"delta": {"content": answer}}, {"delta": {}, "finish_reason": "stop"}):
+        if answers is not None:
+            choices: Told = [*({"delta": each} for each in answers), {"delta": {}, "finish_reason": "stop"}]
+            for choice in choices:
                 exchange.chunk(b"data: " + json.dumps({"choices": [{"index": 0, **choice}]}).encode() + b"\n\n")
             exchange.chunk(b"data: [DONE]\n\n")
         return exchange.end() if ends else exchange
@@ -278,6 +363,40 @@ def test_a_retry_is_of_the_session_that_got_no_answer_if_it_says_so(recorded: Re
     assert recorded.session_of(recorded.asks(HI, "Hello!", headers=RETRY)) != failed  # it has its answer
 
 
+def call_of(id: str) -> dict[str, Any]:
+    function = {"name": "get_weather", "arguments": "{}"}
+    return {"tool_calls": [{"index": 0, "id": id, "type": "function", "function": function}]}
+
+
+def test_the_result_of_a_call_leads_to_it_whatever_else_is_said(on_each_engine: Recorded) -> None:
+    recorded = on_each_engine
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of("call_0123456789")]))
+    result = {"role": "tool", "tool_call_id": "call_0123456789", "content": "sunny"}
+    other: Told = [{"role": "system", "content": "It is 12:01."}, user("hi"), model("Let me see."), result]
+    assert recorded.session_of(recorded.asks(other, "Sunny.", given={"model": "n"})) == first
+    assert recorded.session_of(recorded.asks([*HI, user("hi")], "Hello!")) != first
+
+
+def test_an_id_that_two_sessions_have_leads_to_neither(recorded: Recorded) -> None:
+    """Of a server that numbers its calls, with a client that changes what it said."""
+    id = "functions.get_weather:0"
+    begun = [recorded.session_of(recorded.asks(HI, None, answers=[call_of(id)])) for _ in range(2)]
+    result = {"role": "tool", "tool_call_id": id, "content": "sunny"}
+    assert recorded.session_of(recorded.asks([user("hi!"), result], "Sunny.")) not in begun
+
+
+def test_probes_are_one_session_a_day(recorded: Recorded) -> None:
+    def probe() -> tuple[str, str]:
+        return recorded.session_of(recorded.asks([], None, method="HEAD", target="/v1/messages"))
+
+    first = probe()
+    assert first[1] == "probe"
+    assert probe() == first
+    recorded.now_ns += PROBES_NS
+    assert probe() != first
+    assert probe() != first
+
+
 def test_a_session_with_a_name_is_none_of_a_history(recorded: Recorded) -> None:
     named = recorded.session_of(recorded.asks(HI, "Hello!", session="mine", session_source="path"))
     assert named[1] == "path"
@@ -340,9 +459,21 @@ def test_the_beginning_of_an_answer_is_part_of_it() -> None:
     assert (begun.asked, begun.answered(Answer(["lo!"]))) == (before, with_answer)
 
 
-def test_items_that_only_the_provider_knows_are_no_conversation() -> None:
-    given = {"input": [user("hi"), {"type": "item_reference", "id": "rs_1"}]}
-    assert chain("openai-responses", "/v1/responses", json.dumps(given).encode()) is None
+def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:
+    said: Told = [user("hi"), {"role": "assistant", "content": "Hello!"}, user("more")]
+    reference = {"type": "item_reference", "id": "rs_0123456789"}
+    plain, with_it = (of("openai-responses", {"input": given}) for given in (said, [said[0], reference, *said[1:]]))
+    assert plain == with_it
+    assert of("openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123"}]}).links == ("msg_0123",)
+
+
+def test_only_the_last_ids_are_links_and_none_that_another_conversation_may_have() -> None:
+    def result(id: Any) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": id, "content": "sunny"}
+
+    ids = [f"call_{number:08}" for number in range(LINKS + 1)]
+    given = [user("hi"), *map(result, [*ids, "call_0", "0", None, 7, "x" * 1_000, ids[-1]])]
+    assert of("openai-chat", {"messages": given}).links == tuple(reversed(ids[1:]))
 
 
 JSON = st.recursive(

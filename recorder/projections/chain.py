@@ -11,6 +11,8 @@ Rules of this file:
   to write a text is chosen. What is left must be equal: model, tools, system prompt, every message in order.
 * An answer may be sent back in pieces (a message for each chunk, an item for each part): it is one step, all its text
   and the calls of the client's tools. Calls of the provider's own tools are not: few clients repeat them.
+* Clients also change what they said before: an agent hands on to another one, a framework shortens the history. What is
+  left then are ids: of the calls whose results a request brings, and of items that it only refers to.
 * Pure, and never raises: what cannot be read has no chain.
 """
 
@@ -20,7 +22,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,16 +33,27 @@ LOOK_BACK_ANSWERS = 8
 """How many of the last answers in a request may be those of the exchange before. The last one is, as a rule; a client
 that drops turns which failed, or that nobody recorded, goes back some further. Each costs two look-ups."""
 
+LINKS = 8
+"""How many ids of a request are looked for, the last first: one would do, unless its exchange was not recorded."""
+
+_LINK_CHARACTERS = range(8, 201)
+"""The length of an id that no other conversation has by chance. Some servers number their calls: `call_0`."""
+
 
 class Answer(msgspec.Struct):
     """What a model said, as far as clients repeat it."""
 
     texts: list[str] = msgspec.field(default_factory=list)
     calls: list[tuple[str, str]] = msgspec.field(default_factory=list)  # name and arguments
+    references: list[str] = msgspec.field(default_factory=list)  # ids of items that the provider keeps
+
+    def __bool__(self) -> bool:
+        return bool(self.texts or self.calls or self.references)
 
     def add(self, other: Answer) -> None:
         self.texts += other.texts
         self.calls += other.calls
+        self.references += other.references
 
     def call(self, name: Any, arguments: Any) -> None:
         """A call of a tool. Its arguments are JSON, as text or decoded, in whatever order its fields are."""
@@ -57,16 +70,18 @@ class Chain(msgspec.Struct, frozen=True):
 
     `asked` is that of all its messages; of one that ends with the beginning of an answer, which the model goes on with,
     `begun` is that and `asked` the digest without it. `answers`, the last first, has for each answer the digest before
-    it and the one with it.
+    it and the one with it. `links`, the last first, are ids that earlier answers gave.
     """
 
     asked: str
     begun: Answer
     answers: tuple[tuple[str, str], ...]
+    links: tuple[str, ...] = ()
 
     def answered(self, answer: Answer) -> str:
         """The digest of a conversation that goes on with this request and its whole answer."""
-        whole = Answer(list(self.begun.texts), list(self.begun.calls))
+        whole = Answer()
+        whole.add(self.begun)
         whole.add(answer)
         return _with_answer(self.asked, whole)
 
@@ -81,8 +96,14 @@ def unanswered(asked: str) -> str:
     return _next(asked, b"unanswered")
 
 
-Turn = bytes | Answer
-"""A message to the model as canonical JSON, or what it said."""
+class Message(NamedTuple):
+    """What a model was told: canonical JSON, and the ids of the calls whose results are in it."""
+
+    canonical: bytes
+    answers: Sequence[Any] = ()
+
+
+Turn = Message | Answer
 
 
 def chain(api: str, path: str, body: bytes) -> Chain | None:
@@ -99,21 +120,29 @@ def chain(api: str, path: str, body: bytes) -> Chain | None:
 def _chained(api: str, about: Sequence[Any], turns: Iterable[Turn]) -> Chain | None:
     digest = sha256(_canonical([api, *about])).hexdigest()
     answers: list[tuple[str, str]] = []
-    begun, is_empty = Answer(), True
+    begun, is_empty, links = Answer(), True, list[Any]()
     for turn in turns:
         is_empty = False
         if isinstance(turn, Answer):
             begun.add(turn)
+            links += turn.references
             continue
-        if begun.texts or begun.calls:
+        if begun:
             answers.append((digest, digest := _with_answer(digest, begun)))
             begun = Answer()
-        digest = _next(digest, turn)
+        digest = _next(digest, turn.canonical)
+        links += turn.answers
     if is_empty:
         return None
-    if begun.texts or begun.calls:
+    if begun:
         answers.append((digest, _with_answer(digest, begun)))
-    return Chain(digest, begun, tuple(answers[: -LOOK_BACK_ANSWERS - 1 : -1]))
+    return Chain(digest, begun, tuple(answers[: -LOOK_BACK_ANSWERS - 1 : -1]), _links(links))
+
+
+def _links(ids: Sequence[Any]) -> tuple[str, ...]:
+    """The last ids, each once."""
+    found = (storable(each) for each in reversed(ids) if isinstance(each, str) and len(each) in _LINK_CHARACTERS)
+    return tuple(dict.fromkeys(found))[:LINKS]
 
 
 def _next(digest: str, turn: bytes) -> str:
@@ -122,7 +151,8 @@ def _next(digest: str, turn: bytes) -> str:
 
 def _with_answer(digest: str, answer: Answer) -> str:
     """The white space around a text is not always sent back, nor is one that is empty."""
-    return _next(digest, _canonical(["answer", storable("".join(answer.texts).strip()), answer.calls]))
+    said = ["answer", storable("".join(answer.texts).strip()), answer.calls]
+    return _next(digest, _canonical([*said, answer.references] if answer.references else said))
 
 
 def _canonical(value: Any) -> bytes:
@@ -139,7 +169,7 @@ Said = tuple[Sequence[Any], Iterator[Turn]]
 
 
 def _message(role: Any, content: Any, rest: Any = None) -> bytes:
-    """A message to the model. One text may be written as it is, or as the only part of a list."""
+    """A message as JSON. One text may be written as it is, or as the only part of a list."""
     if isinstance(content, list):
         parts = [{k: v for k, v in each.items() if k != "cache_control"} for each in objects(content)]
         texts = [text(each.get("text")) for each in parts]
@@ -162,7 +192,8 @@ def _chat(path: str, request: Object) -> Said | None:
 def _chat_turns(messages: Iterable[Object]) -> Iterator[Turn]:
     for each in messages:
         if each.get("role") != "assistant":
-            yield _message(each.get("role"), each.get("content"), each.get("tool_call_id"))
+            call_id = each.get("tool_call_id")
+            yield Message(_message(each.get("role"), each.get("content"), call_id), [call_id])
             continue
         answer = Answer(_spoken(each.get("content")) or _spoken(each.get("refusal")))
         for call in objects(each.get("tool_calls")):
@@ -180,7 +211,7 @@ def _messages_turns(messages: Iterable[Object]) -> Iterator[Turn]:
     for each in messages:
         content = each.get("content")
         if each.get("role") != "assistant":
-            yield _message(each.get("role"), content)
+            yield Message(_message(each.get("role"), content), [block.get("tool_use_id") for block in objects(content)])
             continue
         answer = Answer(_spoken(content))
         for block in objects(content):
@@ -205,7 +236,8 @@ def _contents_turns(contents: Iterable[Object]) -> Iterator[Turn]:
     for content in contents:
         parts = objects(content.get("parts"))
         if content.get("role") != "model":
-            yield _message("user", parts)
+            results = (object_(part.get("functionResponse") or part.get("function_response")) for part in parts)
+            yield Message(_message("user", parts), [each.get("id") for each in results])
             continue
         answer = Answer(
             [each["text"] for each in parts if isinstance(each.get("text"), str) and not each.get("thought")]
@@ -217,26 +249,30 @@ def _contents_turns(contents: Iterable[Object]) -> Iterator[Turn]:
         yield answer
 
 
+_REASONING = "rs_"  # how ids of reasoning begin
+
+
 def _responses(path: str, request: Object) -> Said | None:
     about = [request.get("model"), request.get("tools"), request.get("instructions")]
     given = request.get("input")
     if isinstance(given, str):
-        return about, iter([_message("user", given)])
-    items = objects(given)
-    if any(each.get("type") == "item_reference" for each in items):
-        return None  # what that was only the provider knows
-    return about, _responses_turns(items)
+        return about, iter([Message(_message("user", given))])
+    return about, _responses_turns(objects(given))
 
 
 def _responses_turns(items: Iterable[Object]) -> Iterator[Turn]:
     for item in items:
         type = text(item.get("type")) or "message"
         if type == "message" and item.get("role") != "assistant":
-            yield _message(item.get("role"), item.get("content"))
+            yield Message(_message(item.get("role"), item.get("content")))
         elif type == "message":
             yield Answer(_spoken(item.get("content")))
         elif type.endswith("_output"):
-            yield _canonical([type, item.get("call_id"), item.get("output")])
+            call_id = item.get("call_id")
+            yield Message(_canonical([type, call_id, item.get("output")]), [call_id])
+        elif type == "item_reference":
+            id = text(item.get("id")) or ""
+            yield Answer(references=[] if id.startswith(_REASONING) else [id])
         else:
             answer = Answer()
             if type in ("function_call", "custom_tool_call"):
