@@ -143,6 +143,7 @@ class Ids(NamedTuple):
 
 
 ID_LENGTH = 36
+PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are no conversation, by day
 LATEST = "latest"  # the session that was used last: no session is called that
 PREFIX_LENGTH = 4  # of an id: fewer digits mean too many
 _ID = re.compile("-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12)))

@@ -87,7 +87,8 @@ MEANINGS: Mapping[str, str] = {
     # sessions
     "created_ns": "wall time, since 1970",
     "origin": "`live`, `import` or `synthetic`",
-    "source": "the rule that found the session's name; `history`: what its requests repeat; `new`: none did",
+    "source": "the rule that found the session's name; `history`: what its requests repeat; `probe`: they only ask "
+    "what a server offers; `new`: none did",
     "title": "the first `user_text`",
     "session_summary.started_ns": "wall time of the first request",
     "session_summary.ended_ns": "wall time at which the last exchange ended",

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from recorder.dialects.payload import too_deep
+from recorder.events import PROBE
 from recorder.heads import RequestHead
 from recorder.projections.chain import Chain, chain
 
@@ -28,6 +29,11 @@ NAME_LIMIT = 200
 
 MATCH_LIMIT = 4096
 """Characters that a pattern is tried on: a regular expression may take quadratic time, and a client may be hostile."""
+
+_PROBES = re.compile(
+    r"(?:HEAD|OPTIONS) .*|GET (?:/.*)?/(?:models(?:/.*)?|api/tags|health|healthz|ping|version)?", re.DOTALL
+)
+"""Methods and paths with which clients look whether a server is there, and what it offers. Other paths may stream."""
 
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
@@ -48,7 +54,13 @@ class Rule(msgspec.Struct, frozen=True):
     pattern: str | None = None
 
 
+_OPENCODE = ("opencode/",)
+
 SESSION_RULES: tuple[Rule, ...] = (
+    Rule("opencode", "header.x-parent-session-id", agents=_OPENCODE),  # of a sub-agent; its own stands beside it
+    Rule("opencode", "header.x-session-id", agents=_OPENCODE),
+    Rule("opencode", "header.x-session-affinity", agents=_OPENCODE),
+    Rule("opencode", "header.x-opencode-session", agents=_OPENCODE),
     Rule("codex", "header.session-id", agents=("codex",), marker="originator"),
     Rule("codex-until-2026-05", "header.session_id", agents=("codex",), marker="originator"),
     Rule("codex-conversation", "header.conversation_id", agents=("codex",), marker="originator"),
@@ -65,6 +77,7 @@ SESSION_RULES: tuple[Rule, ...] = (
     Rule("conversation", "body.conversation.id"),
     Rule("conversation", "body.conversation"),
     Rule(PREVIOUS_RESPONSE, "body.previous_response_id"),
+    Rule(PREVIOUS_RESPONSE, "body.thread.previous_message_id"),  # Anthropic Messages, as its SDKs' tool runner sends it
     Rule("prompt_cache_key", "body.prompt_cache_key"),
 )
 
@@ -72,6 +85,8 @@ THREAD_RULES: tuple[Rule, ...] = (
     Rule("codex", "header.thread-id"),
     Rule("codex-metadata", "header.x-codex-turn-metadata.thread_id"),
     Rule("claude-code", "header.x-claude-code-agent-id"),
+    Rule("opencode", "header.x-session-id", agents=_OPENCODE),
+    Rule("opencode", "header.x-opencode-session", agents=_OPENCODE),
 )
 
 TURN_RULES: tuple[Rule, ...] = (
@@ -95,7 +110,8 @@ HEADERS: frozenset[str] = frozenset(
 class Grouping(msgspec.Struct, frozen=True):
     """What a request says of its session, its place in it, and its sender.
 
-    `source` is the rule that found `name`. `new`: nothing did, the request is a session of its own. With
+    `source` is the rule that found `name`. `new`: nothing did, the request is a session of its own. `probe`: it is no
+    conversation either, and stands with the others of its day. With
     `previous_response_id` the name is the id of a response, and the session is the one that has it. With `history`
     there is no name: the session is that of the exchange which the request goes on with, and else a new one.
     """
@@ -153,7 +169,10 @@ def _session(head: RequestHead, request: _Request) -> tuple[str | None, str]:
     if rule:
         return name, rule.name
     response_id = _response_asked_for(head)
-    return (response_id, PREVIOUS_RESPONSE) if response_id else (None, NEW)
+    if response_id:
+        return response_id, PREVIOUS_RESPONSE
+    is_probe = _PROBES.fullmatch(f"{head.method} {head.target.partition('?')[0]}")
+    return ("probes", PROBE) if is_probe else (None, NEW)
 
 
 def _first(rules: Iterable[Rule], request: _Request) -> tuple[Rule | None, str | None]:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Select, and_, bindparam, case, column, exists, false, func, literal_column, or_, select, table
 
-from recorder.events import BODY_KINDS, Session
+from recorder.events import BODY_KINDS, PROBE, Session
 from recorder.schema import SEARCH, events, exchanges, sessions, tables_of
 
 AnySelect = Select[*tuple[Any, ...]]
@@ -45,6 +45,7 @@ class Wanted(msgspec.Struct, frozen=True):
     since_ns: int | None = None  # an exchange began then or later
     until_ns: int | None = None  # … and before this
     words: str | None = None  # all in one message, piece of reasoning, or arguments of a call; `wea*` begins one
+    probes: bool = False  # those of probes, and no others
 
 
 class SessionRow(Session, frozen=True):
@@ -175,6 +176,7 @@ def _conditions(wanted: Wanted, engine: str) -> list[Any]:
     """What a session must be like."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
+    conditions.append((sessions.c.source == PROBE) == wanted.probes)
     began = [
         compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
     ]

@@ -18,7 +18,7 @@ from sqlalchemy.sql import Executable
 
 from recorder import engines, migrate
 from recorder.errors import NotFoundError, StoreError, UsageError
-from recorder.events import ID_LENGTH, LATEST, Event, Exchange, Session, ids_beginning
+from recorder.events import ID_LENGTH, LATEST, PROBE, Event, Exchange, Session, ids_beginning
 from recorder.holdings import OPEN, Holding, holdings
 from recorder.listing import NEWEST_FIRST, SPANS, Listing, SessionRow, Wanted
 from recorder.location import database_name, database_path, database_url, is_file
@@ -109,7 +109,7 @@ class Log:
         """
         ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         if ref == LATEST:
-            found = await self._newest(limit=1)
+            found = await self._newest(sessions.c.source != PROBE, limit=1)
         else:
             exact = ids_beginning(ref.lower()) if len(ref) == ID_LENGTH else None
             found = await self._newest(sessions.c.session_id == exact.first, limit=1) if exact else []
@@ -149,7 +149,8 @@ class Log:
 
     async def names(self, beginning: str, limit: int) -> list[str]:
         """The names of the newest sessions whose names begin so."""
-        found = await self._newest(sessions.c.name.startswith(beginning, autoescape=True), limit=limit)
+        begins = sessions.c.name.startswith(beginning, autoescape=True)
+        found = await self._newest(begins, sessions.c.source != PROBE, limit=limit)
         return [session.name for session in found]
 
     async def exchanges(self, session_id: str) -> list[Exchange]:

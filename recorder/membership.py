@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, select
 
 from recorder.batch import Batch
 from recorder.bodies import ToldRequest
+from recorder.events import PROBE, uuid7
 from recorder.grouping import Grouping
 from recorder.heads import RequestHead, RequestRecord
 from recorder.histories import session_of_history
@@ -20,6 +21,9 @@ from recorder.store import Store
 
 Request = ToldRequest | None
 InTransaction = Callable[[Callable[[], Request]], Request]
+
+PROBES_NS = 86_400 * 10**9
+"""How long a session of probes goes on: `recorder purge` takes what is old, and one without an end never would be."""
 
 GIVEN = ("path", "header")  # the rules that find a name that the user gave
 
@@ -41,6 +45,8 @@ def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch:
             found = store.session_of_response(grouping.name)
         for source in same_names(grouping.source):
             found = found or store.session_named(grouping.name, source)
+        if grouping.source == PROBE and found and found < uuid7(max(0, head.started_ns - PROBES_NS), bytes(10)):
+            found = None
     return found or session_of_history(store, head, grouping, batch)
 
 

@@ -16,6 +16,7 @@ from recorder.heads import RequestHead
 
 CODEX = "codex_exec/0.169.0 (Debian 12; x86_64) dumb"
 CLAUDE = "claude-cli/2.1.329 (external, cli)"
+OPENCODE = "opencode/1.18.33 ai-sdk/provider-utils/3.0.20 runtime/bun/1.3.5"
 ID = "0198c0de-0000-7000-8000-000000000001"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -44,6 +45,9 @@ BY_HEADER = [
     ({"User__Agent": "Kilo-Code/4.1", "X__KILOCODE__TASKID": ID}, "kilo"),
     ({"User__Agent": "mux/0.9", "X__Mux__Workspace__Id": ID}, "mux"),
     ({"X__Coder__Chat__Id": ID}, "coder"),
+    ({"User__Agent": OPENCODE, "X__Session__Id": ID, "originator": "opencode", "session__id": ID}, "opencode"),
+    ({"User__Agent": OPENCODE, "x__session__affinity": ID}, "opencode"),
+    ({"User__Agent": OPENCODE, "x__opencode__session": ID}, "opencode"),
 ]
 
 
@@ -62,6 +66,7 @@ BY_BODY: list[tuple[object, str]] = [
     ({"conversation": ID}, "conversation"),
     ({"conversation": {"id": ID}}, "conversation"),
     ({"previous_response_id": ID, "prompt_cache_key": "other"}, "previous_response_id"),
+    ({"thread": {"type": "continue", "previous_message_id": ID}}, "previous_response_id"),
     ({"prompt_cache_key": ID, "input": [{"role": "user", "content": "hi"}]}, "prompt_cache_key"),
     (b' \n{"input": "half an emoji: \\ud83d", "prompt_cache_key": "' + ID.encode() + b'"}', "prompt_cache_key"),
 ]
@@ -82,6 +87,37 @@ def test_gemini_cli_names_its_session_when_logged_in() -> None:
 
 def test_a_session_header_of_codex_means_nothing_from_anybody_else() -> None:
     assert found(session_id=ID, User__Agent="curl/8.1") == (None, "new")
+
+
+def test_a_sub_agent_of_opencode_is_a_thread_of_the_session_of_its_parent() -> None:
+    headers = {"User__Agent": OPENCODE, "X__Session__Id": "ses_child", "x__session__affinity": "ses_child"}
+    of_parent = group(head(User__Agent=OPENCODE, X__Session__Id="ses_parent"), None)
+    of_child = group(head(**headers, x__parent__session__id="ses_parent"), None)
+    assert (of_parent.name, of_parent.source) == (of_child.name, of_child.source) == ("ses_parent", "opencode")
+    assert (of_parent.thread_id, of_child.thread_id) == ("ses_parent", "ses_child")
+
+
+def test_a_session_header_of_opencode_means_nothing_from_anybody_else() -> None:
+    assert found(x__session__id=ID, x__parent__session__id=ID, User__Agent="curl/8.1") == (None, "new")
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("HEAD", "/api/hello"), ("HEAD", "/v1/messages"), ("OPTIONS", "/v1/responses"), ("GET", "/")]
+    + [("GET", path) for path in ("/v1/models", "/v1/models?client_version=0.169.0", "/models/a/b", "/api/tags")],
+)
+def test_probes_stand_together_if_they_name_no_session(method: str, target: str) -> None:
+    grouping = group(head(target, method), None)
+    assert (grouping.name, grouping.source) == ("probes", "probe")
+    assert group(head(target, method, X__Claude__Code__Session__Id=ID), None).source == "claude-code"
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("POST", "/v1/models"), ("GET", "/v1/stream"), ("GET", "/v1/files/f_1"), ("DELETE", "/v1/models/m")],
+)
+def test_what_may_stream_or_change_something_is_no_probe(method: str, target: str) -> None:
+    assert group(head(target, method), None).source == "new"
 
 
 def test_a_trace_is_a_session() -> None:

@@ -12,17 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from sqlalchemy import URL
 
+from recorder.demo.server import start
 from recorder.listing import Wanted
 from recorder.log import Log
 from tests.behind import connected
 from tests.conversations import Conversations, answering, asking, call, message, response, thought
-from tests.serving import Ran, run
+from tests.serving import Ran, everywhere, run, serving
 from tests.test_commands import HOSTILE
 from tests.test_terminal import on_terminal
 
@@ -297,3 +299,28 @@ def test_where_sessions_come_from_and_that_they_failed_is_shown_only_if_so(tmp_p
     assert second[at:].split() == []
     found = json.loads(run(made.path, "sessions", "--status", "truncated", "--json").out)
     assert [(row["name"], row["status"]) for row in found] == [("copied", "completed")]
+
+
+async def test_probes_are_recorded_and_not_listed(tmp_path: Path) -> None:
+    """As agents ask before their first question."""
+    db, probes = (
+        tmp_path / "recorder.db",
+        [("HEAD", "/v1/messages"), ("GET", "/v1/models"), ("GET", "/v1/models?page=2")],
+    )
+    async with await start(pace=0) as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+            async with httpx.AsyncClient(base_url=serve.base) as client:
+                for method, target in probes:
+                    await client.request(method, target)
+        only = run(db, "sessions")
+        with serving(db, *everywhere(demo.base_url)) as serve:
+            async with httpx.AsyncClient(base_url=serve.base) as client:
+                await client.post("/v1/responses", json={"model": "gpt-5", "input": "hi"})
+                await client.head("/v1/messages")
+    assert (only.code, only.out) == (3, b"")
+    assert "--probes" in only.err
+    listed, kept = (json.loads(run(db, "sessions", *options, "--json").out) for options in ((), ("--probes",)))
+    assert [(row["source"], row["exchanges"]) for row in listed] == [("history", 1)]
+    assert sum(row["exchanges"] for row in kept) == len(probes) + 1
+    assert all(row["source"] == "probe" and row["name"] == "probes" for row in kept)
+    assert json.loads(run(db, "show", "latest", "--json").out)["session"]["name"] == listed[0]["name"]

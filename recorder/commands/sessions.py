@@ -72,6 +72,11 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
     "`wea*` is any word that begins so.",
 )
 @click.option(
+    "--probes",
+    is_flag=True,
+    help="Those of probes instead, one a day: HEAD requests, and GET requests that only ask what a server offers.",
+)
+@click.option(
     "--columns",
     metavar="NAMES",
     help=f"What the table has, in this order, commas in between: {', '.join(_BY_NAME)}; or all.",
@@ -89,6 +94,7 @@ def command(
     since: int | None,
     until: int | None,
     query: str | None,
+    probes: bool,
     columns: str | None,
     json: bool,
     jsonl: bool,
@@ -108,7 +114,7 @@ def command(
     """
     check_order(since, until)
     chosen = _chosen(columns, is_table=not (json or jsonl or csv))
-    wanted = Wanted(model, client, status, since, until, query)
+    wanted = Wanted(model, client, status, since, until, query, probes)
     rows, missing = [], None
     try:
         rows = asyncio.run(_rows(db, limit, wanted))
@@ -121,7 +127,8 @@ def command(
     elif rows:
         _write(chosen, rows)
     if not rows:
-        raise missing or NotFoundError(_nothing(wanted))
+        only_probes = missing is None and wanted == Wanted() and asyncio.run(_rows(db, 1, Wanted(probes=True)))
+        raise missing or NotFoundError(_ONLY_PROBES if only_probes else _nothing(wanted))
     if len(rows) == limit:
         echo(f"The newest {limit}; --limit shows more.")
 
@@ -166,6 +173,7 @@ _OPTIONS = {
     "since_ns": "--since",
     "until_ns": "--until",
     "words": "-q",
+    "probes": "--probes",
 }
 
 
@@ -175,8 +183,13 @@ _SEARCHED = (
 )
 
 
+_ONLY_PROBES = "Only probes are recorded yet, requests that belong to no conversation: --probes shows them."
+
+
 def _nothing(wanted: Wanted) -> str:
-    given = {_OPTIONS[name]: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
+    given = {
+        _OPTIONS[name]: value for name, value in msgspec.structs.asdict(wanted).items() if value not in (None, False)
+    }
     if not given:
         return nothing_yet("Nothing is recorded yet: start `recorder serve` and point a client at it.")
     said = [f"{option} {value!r}" if isinstance(value, str) else option for option, value in given.items()]
