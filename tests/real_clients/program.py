@@ -33,3 +33,5 @@ class Program:
     file: str  # in `programs`
     apis: tuple[str, ...]  # upstreams that it asks: openai, anthropic, gemini
     note: str = ""  # stands under the table, in one sentence
+    prompt: str = PROMPT  # what `loop` asks: another one where the tools are the library's own
+    shows: tuple[str, ...] = ("rain",)  # of the results of its tools, in what `recorder show` prints
