@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -152,9 +153,9 @@ _CHECKS: Mapping[str, Callable[[Trial], None]] = {
 
 
 def _complaint(done: Done) -> str:
-    """What the recorder says on stderr, else the last thing that anybody does."""
-    own = [line for line in done.stderr.splitlines() if "differs" in line or "stays as it was" in line]
-    return last_line("\n".join(own)) if own else last_line(done.stderr)
+    """What the recorder says on stderr: in what a request differs, why a cassette stays; else the last line."""
+    found = re.search(r"(It differs in .*|stays as it was: .*)", done.stderr)
+    return last_line(found[1] if found else done.stderr)
 
 
 def results(client: Client, folder: Path) -> dict[str, str]:

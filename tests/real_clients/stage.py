@@ -22,7 +22,8 @@ from tests.real_clients.client import UPSTREAMS, Client
 COMMAND_S = 90.0  # the slowest client takes ten seconds on two busy cores; a retry loop is not waited for
 READY_S = 30.0  # for a server of ours to say where it listens
 PACE = "0.1"  # of the demo: streams still come in pieces
-TAIL = 400  # characters of a failed command's output that are shown
+LINGER_S = "0.003"  # of the demo: as services do, it ends a body behind the last event, when some clients have left
+TAIL = 200  # characters of a failed command's output that are shown
 KEYS = {name: "sk-none-0123456789" for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")}
 
 
@@ -77,7 +78,7 @@ class Stage:
 
     def _raise_demo(self) -> None:
         port = self.demo.rpartition(":")[2] or "0"
-        words = [sys.executable, "-m", "recorder.demo", "--pace", PACE, "--port", port]
+        words = [sys.executable, "-m", "recorder.demo", "--pace", PACE, "--linger", LINGER_S, "--port", port]
         self.demo = self._upstream.enter_context(_serving(words, dict(os.environ), ""))
 
     def close(self) -> None:
