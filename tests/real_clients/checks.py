@@ -107,12 +107,12 @@ class Trial:
 
     def cassette(self) -> None:
         path = self.stage.work / "cassette.sse.jsonl"
-        for number in ("first", "second"):
+        for number in ("first", "second"):  # some clients see the file in their directory, but not the first time
             done = self.stage.record("--cassette", path.name, command=self.client.loop).expect_success()
             self.said = self._read(done)
             if f"Written to {path.name}." not in done.stderr:
                 raise Failed(f"the {number} recording is not written: {_complaint(done)}")
-        self._replay(path.name, "cassette's")
+            self._replay(path.name, f"{number} cassette's")
 
     def interrupted(self) -> None:
         name = "slow"

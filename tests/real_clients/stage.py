@@ -113,18 +113,7 @@ class Stage:
         """Run a command in the client's directory to its end, or to the end of our patience."""
         words = [self.filled(word) for word in words]
         process = _process(words, self.environment(has_keys=has_keys), self.work, stdin=subprocess.PIPE)
-        try:
-            stdout, stderr = process.communicate(typed, timeout=COMMAND_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            stdout, stderr = process.communicate()
-            stderr += f"\nstopped after {COMMAND_S:.0f} s"
-        return self._kept(Done(words, process.returncode, stdout, stderr))
-
-    def _kept(self, done: Done) -> Done:
-        with self._journal.open("a") as journal:
-            journal.write(f"$ {shlex.join(done.words)}\n{done.stdout}\n{done.stderr}\nexit code {done.code}\n\n")
-        return done
+        return self._ended(process, words, COMMAND_S, typed)
 
     def recorder(self, verb: str, *words: str, **more: Any) -> Done:
         return self.run([_recorder(), verb, "--db", str(self.database), *words], **more)
@@ -138,26 +127,43 @@ class Stage:
         return [word for name in given for word in ("--upstream", f"{name}={self.demo}")]
 
     def interrupt(self, *options: str, command: Sequence[str], when: str) -> Done:
-        """`recorder run`, and Ctrl-C as soon as the text `when` is in the log."""
-        words = ["run", "--db", str(self.database), *self._upstreams(), *options, "--", *command]
-        words = [self.filled(word) for word in (_recorder(), *words)]
-        process = _process(words, self.environment(), self.work, stdin=subprocess.DEVNULL)
-        began = time.monotonic()
-        came = False
-        while not came and process.poll() is None and time.monotonic() - began < COMMAND_S:
-            time.sleep(0.5)
-            came = bool(self.ask("SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{when}%"))
-        if came:
-            process.send_signal(signal.SIGINT)
+        """`recorder run` in a terminal, and Ctrl-C as soon as the text `when` is in the log."""
+        words = [_recorder(), "run", "--db", str(self.database), *self._upstreams(), *options, "--", *command]
+        keyboard, terminal = os.openpty()
         try:
-            stdout, stderr = process.communicate(timeout=COMMAND_S / 3)
+            opens = f': <>{os.ttyname(terminal)}; exec "$@"'  # which makes it the terminal of a new session
+            words = ["sh", "-c", opens, "sh", *(self.filled(word) for word in words)]
+            process = _process(words, self.environment(), self.work, stdin=subprocess.DEVNULL)
+            came = self._comes(when, process)
+            os.write(keyboard, b"\x03")
+            done = self._ended(process, words, COMMAND_S / 3)
+        finally:
+            os.close(keyboard)
+            os.close(terminal)
+        if not came:
+            raise Failed(f"the stream did not begin: {last_line(done.stderr)}")
+        return done
+
+    def _comes(self, text: str, process: subprocess.Popen[str]) -> bool:
+        """Whether a text comes to the log before the process ends."""
+        until = time.monotonic() + COMMAND_S
+        while process.poll() is None and time.monotonic() < until:
+            if self.ask("SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{text}%"):
+                return True
+            time.sleep(0.5)
+        return False
+
+    def _ended(self, process: subprocess.Popen[str], words: Sequence[str], within_s: float, typed: str = "") -> Done:
+        """What a process printed; it is killed with all that it started if it takes too long."""
+        try:
+            stdout, stderr = process.communicate(typed or None, timeout=within_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             stdout, stderr = process.communicate()
-            raise Failed("the client did not end at SIGINT") from None
-        done = self._kept(Done(words, process.returncode, stdout, stderr))
-        if not came:
-            raise Failed(f"the stream did not begin: {last_line(stderr)}")
+            stderr += f"\nstopped after {within_s:.0f} s"
+        done = Done(words, process.returncode, stdout, stderr)
+        with self._journal.open("a") as journal:
+            journal.write(f"$ {shlex.join(words)}\n{stdout}\n{stderr}\nexit code {done.code}\n\n")
         return done
 
     def serve(self, database: Path) -> contextlib.AbstractContextManager[str]:
