@@ -6,7 +6,10 @@ The Gemini CLI, and a count of tokens, put the request into another object. Fiel
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from recorder.dialects.gemini.candidate import function_response
 from recorder.dialects.telling import Object, object_, objects, request_object, text
@@ -45,15 +48,37 @@ def _contents(request: Object) -> Sequence[Object]:
 
 
 def _responses(parts: Sequence[Object]) -> Sequence[Object]:
-    found = (part.get("functionResponse") or part.get("function_response") for part in parts)
+    return _each(parts, "functionResponse", "function_response")
+
+
+def _calls(parts: Sequence[Object]) -> Sequence[Object]:
+    return _each(parts, "functionCall", "function_call")
+
+
+def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
+    found = (part.get(name) for part in parts for name in names)
     return [each for each in found if isinstance(each, dict)]
 
 
 def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
-    """Without an id it is not to be told which turn a result is of, but for those that the request ends with."""
+    """Without an id, a result is that of the next call of its name, and has the id of that call.
+
+    Where the calls have no ids either it is not to be told which turn a result is of, but for those that the request
+    ends with.
+    """
+    waiting: defaultdict[str | None, deque[str | None]] = defaultdict(deque)
+    is_answered = False
     for number, parts in enumerate(contents, 1):
+        for call in _calls(parts):
+            if is_answered:
+                waiting.clear()
+                is_answered = False
+            waiting[text(call.get("name"))].append(text(call.get("id")))
         for each in _responses(parts):
+            is_answered = True
             result = function_response(each, "name")
+            if result.call_id is None and waiting[result.name]:
+                result = msgspec.structs.replace(result, call_id=waiting[result.name].popleft())
             if result.call_id is not None or number == len(contents):
                 yield result
 
