@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow soak check bench bench-quick clean
+.PHONY: help demo test test-slow test-clients soak check bench bench-quick clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ test: $(VENV)/.dev  ## the tests, a few minutes
 test-slow: $(VENV)/.dev  ## crash loops, mutants, the whole corpus, many minutes
 	$(BIN)/python -m pytest -m slow --timeout 1800
 	$(BIN)/python -m pytest -q -m 'hypothesis and not slow' --hypothesis-profile thorough --timeout 1800
+
+test-clients: $(VENV)/.dev  ## real clients from their registries, a quarter of an hour; writes docs/clients.md (CLIENTS=codex)
+	$(BIN)/python -m tests.real_clients --write $(CLIENTS)
 
 check: $(VENV)/.dev  ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .

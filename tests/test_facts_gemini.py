@@ -327,6 +327,33 @@ def test_the_response_of_a_function_goes_on_with_a_turn() -> None:
     assert found.results == (Returned(None, "roll", '{"error":"no dice"}', failed=True),)
 
 
+def called(name: str, call_id: str | None) -> Any:
+    call = {"functionCall": {"name": name, **({"id": call_id} if call_id else {})}}
+    return {"role": "model", "parts": [call]}
+
+
+def test_a_response_without_an_id_has_that_of_the_call_before_it_in_the_request() -> None:
+    """google-genai for Python calls functions itself, and sends neither the ids back nor the calls in one content."""
+    other = {"functionResponse": {"name": "toss", "response": {"result": "tails"}}}
+    found = asked(
+        {"role": "user", "parts": [{"text": "Roll"}]},
+        *(called("roll", "a"), called("toss", "b"), called("roll", "c")),
+        {"role": "user", "parts": [FAILED_ROLL, FAILED_ROLL, other]},
+        *(called("roll", "d"), called("roll", None)),
+        {"role": "user", "parts": [FAILED_ROLL, FAILED_ROLL]},
+    )
+    assert [(result.name, result.call_id) for result in found.results] == [
+        *(("roll", "a"), ("roll", "c"), ("toss", "b")),
+        *(("roll", "d"), ("roll", None)),
+    ]
+
+
+def test_a_call_that_was_not_answered_gives_its_id_to_no_later_one() -> None:
+    answered = {"role": "user", "parts": [FAILED_ROLL]}
+    found = asked(called("roll", "a"), called("roll", "b"), answered, called("roll", "c"), answered)
+    assert [result.call_id for result in found.results] == ["a", "c"]
+
+
 def test_the_gemini_cli_wraps_its_request() -> None:
     body = {"model": "gemini-x", "request": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}}
     found = DIALECT.asked("/v1internal:streamGenerateContent", json.dumps(body).encode())

@@ -64,7 +64,7 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
 
     With --serve that upstream stays up, a provider on this machine for OpenAI Responses and Chat Completions, Anthropic
     Messages and Gemini, which takes any key; its URL is on stdout. Words of a question choose the answer: weather,
-    search, refuse, fail, rate limit, unauthorized, bad request.
+    search, refuse, slow, fail, rate limit, unauthorized, bad request; of an agent's also shell and delegate.
 
     \b
     recorder demo

@@ -3,11 +3,14 @@
     server       HTTP/1.1 on loopback: parse, pace, send; knows no wire format
     app          which path is answered by whom
     scripts      what is said, whatever the wire format
+    structured   what is said where a JSON schema has to be met
     openai_responses, openai_chat, anthropic, gemini
                  how it is said on the wire
     load         streams of a given rate and size, for benchmarks
 
-Which script is played is chosen by the last user text: "weather" calls two functions, "search" searches the web,
+Which script is played is chosen by the last user text: "shell" and "delegate" call the client's own tool for it, if it
+offers one that is known, "weather" calls two functions, "search" searches the web, "slow" takes half a minute,
 "refuse" refuses, "fail" breaks in mid-stream, "rate limit", "bad request" and "unauthorized" are refused at once;
-anything else is reasoning and text. A request that carries tool results gets an answer that uses them.
+anything else is reasoning and text. An answer that has to fit a JSON schema does. A request that carries tool results
+gets an answer that uses them.
 """

@@ -18,15 +18,16 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m recorder.demo", description="A built-in upstream on loopback.")
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--pace", type=float, default=1.0, help="multiplies every pause; 0 sends without any")
+    parser.add_argument("--linger", type=float, default=0.0, help="seconds from the last event of a stream to its end")
     return parser.parse_args()
 
 
-async def serve(port: int, pace: float, ready: Callable[[str], None]) -> None:
+async def serve(port: int, pace: float, ready: Callable[[str], None], *, linger_s: float = 0.0) -> None:
     """Serve until SIGTERM or SIGINT; `ready` is told the base URL."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with await start(port=port, pace=pace) as demo:
+    async with await start(port=port, pace=pace, linger_s=linger_s) as demo:
         ready(demo.base_url)
         await stopped.wait()
 
@@ -38,7 +39,7 @@ def _say(base_url: str) -> None:
 
 def main() -> None:
     options = _options()
-    serving = serve(options.port, options.pace, _say)
+    serving = serve(options.port, options.pace, _say, linger_s=options.linger)
     if sys.platform == "win32":
         asyncio.run(serving)
     else:

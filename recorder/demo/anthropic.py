@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from recorder.demo.dice import Dice
-from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
 from recorder.demo.reply import Headers, Reply, timed, whole
-from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
 
 _REFUSALS = {  # status: type, message
     400: ("invalid_request_error", "The request was refused because it asked to be."),
@@ -49,11 +49,17 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> Reply:
 
 
 def asked(body: Json) -> Asked:
-    """`messages`; results are the `tool_result` blocks of the last one."""
+    """`messages`; results are the `tool_result` blocks of the last one of the user."""
     users = [message for message in listed(body.get("messages")) if message.get("role") == "user"]
     content = users[-1].get("content") if users else ""
     results = [block for block in listed(content) if block.get("type") == "tool_result"]
-    return Asked(last_text(content), ["\n".join(texts(block.get("content"))) for block in results])
+    return Asked(
+        last_text(content),
+        ["\n".join(texts(block.get("content"))) for block in results],
+        tools={str(tool.get("name")) for tool in listed(body.get("tools"))},
+        schema=((body.get("output_config") or {}).get("format") or {}).get("schema"),
+        instructions="\n".join(texts(body.get("system"))),
+    )
 
 
 DIALECT = Dialect(asked, refuse)
@@ -74,6 +80,11 @@ def count_tokens(play: Play) -> Reply:
     """How many tokens the request is."""
     body = compact({"input_tokens": play.usage.input}).encode()
     return whole(body, headers(play.dice, "application/json"))
+
+
+def greet(play: Play) -> Reply:
+    """Say that somebody is there: Claude Code asks before its first request."""
+    return whole(compact({"message": "hello"}).encode(), headers(play.dice, "application/json"))
 
 
 class Turn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from recorder.demo import anthropic, gemini, models, openai_chat, openai_responses
@@ -35,6 +36,8 @@ ROUTES = (
     _route("POST", r"/v1/chat/completions", openai_chat.DIALECT, openai_chat.create),
     _route("POST", r"/v1/messages", anthropic.DIALECT, anthropic.create),
     _route("POST", r"/v1/messages/count_tokens", anthropic.DIALECT, anthropic.count_tokens),
+    _route("HEAD", r"/api/hello", anthropic.DIALECT, anthropic.greet),
+    _route("POST", r"/v1(?:beta)?/models/([^/:]+):countTokens", gemini.DIALECT, gemini.count_tokens),
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):streamGenerateContent", gemini.DIALECT, gemini.stream),
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):generateContent", gemini.DIALECT, gemini.generate),
     _route("GET", r"/v1(?:beta)?/models", openai_responses.DIALECT, models.answer),
@@ -62,9 +65,10 @@ class App:
     def _answer(self, route: Route, request: Request, name: str, dice: Dice) -> Reply:
         try:
             body = request.json() if request.body else {}
-            script = choose(*route.dialect.asked(body))
+            script = choose(route.dialect.asked(body))
             if script.status != 200:
                 return route.dialect.refuse(dice, script.status, None)
-            return route.answer(Play(request, name, body, script, usage(script, request.body), dice, self._background))
+            play = Play(request, name, body, script, usage(script, request.body), dice, self._background)
+            return replace(route.answer(play), pace=script.pace) if script.pace else route.answer(play)
         except (ValueError, TypeError, AttributeError) as error:  # a body that is not what its API takes
             return route.dialect.refuse(dice, 400, str(error))

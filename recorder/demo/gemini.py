@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from recorder.demo.dice import Dice, tokens
-from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed
 from recorder.demo.reply import Headers, Reply, timed, whole
-from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Think
+from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Think
 
 _REFUSALS = {  # status: its name, message
     400: ("INVALID_ARGUMENT", "The request was refused because it asked to be."),
@@ -61,7 +61,17 @@ def asked(body: Json) -> Asked:
     users = [content for content in contents if content.get("role", "user") != "model"]
     parts = listed(users[-1].get("parts")) if users else []
     results = [part["functionResponse"].get("response") for part in parts if "functionResponse" in part]
-    return Asked(last_text(parts), [compact(result) for result in results])
+    config = body.get("generationConfig") or {}
+    return Asked(
+        last_text(parts),
+        [compact(result) for result in results],
+        tools={
+            str(function.get("name"))
+            for tool in listed(body.get("tools"))
+            for function in listed(tool.get("functionDeclarations"))
+        },
+        schema=config.get("responseJsonSchema", config.get("responseSchema")),
+    )
 
 
 DIALECT = Dialect(asked, refuse)
@@ -87,6 +97,13 @@ def generate(play: Play) -> Reply:
         response["candidates"][0]["content"]["parts"] = _joined(parts)
     at_s = sum(pause for pause, _ in turn.chunks)
     return whole(_pretty(response).encode(), headers(play.dice, "application/json; charset=UTF-8"), at_s=at_s)
+
+
+def count_tokens(play: Play) -> Reply:
+    """How many tokens the request is."""
+    count = play.usage.input
+    value = {"totalTokens": count, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": count}]}
+    return whole(_pretty(value).encode(), headers(play.dice, "application/json; charset=UTF-8"))
 
 
 def _pretty(value: Json) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
 from recorder.demo.reply import Reply, timed, whole
-from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
 
 _HIDES_REASONING = ("gpt", "o1", "o3", "o4")  # how the names of OpenAI's own models begin
 
@@ -24,7 +24,15 @@ def asked(body: Json) -> Asked:
     while messages and messages[-1].get("role") == "tool":
         results.insert(0, "\n".join(texts(messages.pop().get("content"))))
     users = [message for message in messages if message.get("role") == "user"]
-    return Asked(last_text(users[-1].get("content")) if users else "", results)
+    leading = [message for message in messages[:1] if message.get("role") in ("system", "developer")]
+    wanted = body.get("response_format") or {}
+    return Asked(
+        last_text(users[-1].get("content")) if users else "",
+        results,
+        tools={str((tool.get("function") or {}).get("name")) for tool in listed(body.get("tools"))},
+        schema=(wanted.get("json_schema") or {}).get("schema"),
+        instructions="\n".join(text for message in leading for text in texts(message.get("content"))),
+    )
 
 
 DIALECT = Dialect(asked, refuse)

@@ -13,9 +13,9 @@ from typing import Any
 from recorder.demo import load
 from recorder.demo.background import HeldEvent
 from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import Asked, Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
 from recorder.demo.reply import Reply, timed, whole
-from recorder.demo.scripts import Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import Asked, Call, CustomCall, Fail, Part, Refuse, Say, Search, Source, Think, Usage
 
 _ECHOED: Json = {  # fields of the request that the response repeats, with what stands there if they are absent
     "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "parallel_tool_calls": True,
@@ -29,16 +29,50 @@ _ECHOED: Json = {  # fields of the request that the response repeats, with what 
 def asked(body: Json) -> Asked:
     """`input` is a text or a list of items; results are the `*_output` items after the last message."""
     if isinstance(body.get("input"), str):
-        return Asked(body["input"], ())
+        return Asked(body["input"], **_asked_with(body, []))
     items = listed(body.get("input"))
-    results: list[str] = []
+    results: list[Json] = []
     for item in reversed(items):
-        if "role" in item:
+        if _is_message(item):
             break
         if str(item.get("type")).endswith("_output"):
-            results.insert(0, "\n".join(texts(item.get("output"))))
-    users = [item for item in items if item.get("role") == "user"]
-    return Asked(last_text(users[-1].get("content")) if users else "", results)
+            results.insert(0, item)
+    users = [item for item in items if item.get("role") == "user" or item.get("type") == "agent_message"]
+    return Asked(
+        last_text(users[-1].get("content")) if users else "",
+        ["\n".join(texts(result.get("output"))) for result in results],
+        _caller(items, results[-1].get("call_id")) if results else "",
+        **_asked_with(body, items),
+    )
+
+
+def _is_message(item: Json) -> bool:
+    """Codex has items of its own that carry what agents say to each other."""
+    return "role" in item or item.get("type") == "agent_message"
+
+
+def _asked_with(body: Json, items: list[Json]) -> Json:
+    """What is asked beside the conversation. Newer Codex has its tools in `input`."""
+    tools = [*listed(body.get("tools")), *(tool for item in items for tool in listed(item.get("tools")))]
+    leading = [item for item in items[:1] if item.get("role") in ("system", "developer")]
+    return {
+        "tools": {name for tool in tools for name in _names(tool)},
+        "schema": ((body.get("text") or {}).get("format") or {}).get("schema"),
+        "instructions": "\n".join(text for item in leading for text in texts(item.get("content"))),
+    }
+
+
+def _names(tool: Json) -> list[str]:
+    """A tool's name; those in a namespace have its name before them."""
+    name = str(tool.get("name"))
+    return [f"{name}.{each.get('name')}" for each in listed(tool.get("tools"))] or [name]
+
+
+def _caller(items: list[Json], call_id: object) -> str:
+    """The tool that a result is of."""
+    calls = [item for item in items if item.get("call_id") == call_id and "name" in item]
+    name, namespace = (str(calls[0]["name"]), calls[0].get("namespace")) if calls else ("", None)
+    return f"{namespace}.{name}" if namespace else name
 
 
 DIALECT = Dialect(asked, refuse)
@@ -211,10 +245,21 @@ def _refuse(turn: Turn, part: Refuse) -> None:
 
 def _call(turn: Turn, part: Call) -> None:
     item = {"id": turn.dice.hex("fc_"), "type": "function_call", "status": "in_progress", "arguments": ""}
-    where = turn.open({**item, "call_id": turn.dice.name("call_"), "name": part.name})
+    where = turn.open({**item, "call_id": turn.dice.name("call_"), **_named(part)})
     arguments = compact(part.arguments)
     turn.deltas("response.function_call_arguments", arguments, "arguments", **where)
     turn.close(status="completed", arguments=arguments)
+
+
+def _call_with_text(turn: Turn, part: CustomCall) -> None:
+    item = {"id": turn.dice.hex("ctc_"), "type": "custom_tool_call", "status": "in_progress", "input": ""}
+    where = turn.open({**item, "call_id": turn.dice.name("call_"), **_named(part)})
+    turn.deltas("response.custom_tool_call_input", part.input, "input", **where)
+    turn.close(status="completed", input=part.input)
+
+
+def _named(part: Call | CustomCall) -> Json:
+    return {"name": part.name, "namespace": part.namespace} if part.namespace else {"name": part.name}
 
 
 def _search(turn: Turn, part: Search) -> None:
@@ -231,6 +276,7 @@ _PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
     Say: _say,
     Refuse: _refuse,
     Call: _call,
+    CustomCall: _call_with_text,
     Search: _search,
 }
 

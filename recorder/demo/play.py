@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from recorder.demo.background import Background
 from recorder.demo.dice import Dice
 from recorder.demo.reply import Reply, Request
-from recorder.demo.scripts import Script, Usage
+from recorder.demo.scripts import Asked, Script, Usage
 
 Json = dict[str, Any]
-
-
-class Asked(NamedTuple):
-    """The last user text of a conversation, and the tool results that came after it."""
-
-    text: str
-    results: Sequence[str]
 
 
 class Play(NamedTuple):

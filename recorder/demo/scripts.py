@@ -5,12 +5,14 @@ A script is a few parts in order. The wire formats turn parts into events; nothi
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from recorder.demo.dice import tokens
+from recorder.demo.structured import fill
 
 CACHED_TOKENS = 1_024  # as if a cached system prompt stood before every request
 QUOTE_LIMIT = 200  # characters of a tool result that the final answer repeats
@@ -41,10 +43,20 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of one of the client's functions."""
+    """A call of one of the client's functions. Only Responses has namespaces."""
 
     name: str
     arguments: dict[str, Any]
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCall:
+    """A call of a tool that takes text instead of JSON, which only Responses has."""
+
+    name: str
+    input: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +79,19 @@ class Fail:
     message: str
 
 
-Part = Think | Say | Call | Search | Refuse | Fail
+Part = Think | Say | Call | CustomCall | Search | Refuse | Fail
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Parts in order; with a `status` over 200 the request is refused before any of them."""
+    """Parts in order; with a `status` over 200 the request is refused before any of them.
+
+    `pace` multiplies every pause in place of the server's: one that is there to be interrupted takes its time.
+    """
 
     parts: tuple[Part, ...] = ()
     status: int = 200
+    pace: float | None = None
 
 
 class Usage(NamedTuple):
@@ -145,6 +161,62 @@ _FAIL = Script(
     )
 )
 
+_SLOW = Script(
+    (
+        Say(
+            "Once there was a stream that was in no hurry. It sent a word, and looked out of the window. It sent "
+            "another one, and thought of the first. Whoever listened had time to read, to nod, and to press a key; and "
+            "whatever had come by then was kept, to the last byte, for those who wanted to know how far it had got. "
+            "The end of the story is known to few, because few have waited for it, and they say that it was worth it."
+        ),
+    ),
+    pace=10.0,
+)
+
+_TITLE = Script((Say("Words about a stream"),))
+_TITLE_MAKER = re.compile(r"\btitle generator\b", re.I)  # how agents instruct a model that is to name a conversation
+
+_COMMAND = "echo forty-two bottles"  # does nothing, and says the same each time
+_TASK = "Say hello in one sentence."  # has no keyword of ours, or the sub-agent would go on
+_AGENT = {"description": "Say hello", "prompt": _TASK, "subagent_type": "general-purpose"}
+
+_BY_TOOL: tuple[tuple[re.Pattern[str], Mapping[str, Call | CustomCall]], ...] = (
+    (
+        re.compile(r"\bshell\b", re.I),
+        {
+            "exec_command": Call("exec_command", {"cmd": _COMMAND}),
+            "shell": Call("shell", {"command": ["bash", "-c", _COMMAND]}),
+            "functions.exec": CustomCall(
+                "exec", f"const done = await tools.exec_command({{cmd: {json.dumps(_COMMAND)}}});\ntext(done.output);"
+            ),
+            "Bash": Call("Bash", {"command": _COMMAND, "description": "Count the bottles"}),
+            "run_shell_command": Call("run_shell_command", {"command": _COMMAND, "description": "Count the bottles"}),
+            "bash": Call("bash", {"command": _COMMAND, "description": "Count the bottles"}),
+        },
+    ),
+    (
+        re.compile(r"\bdelegate\b", re.I),
+        {
+            "multi_agent_v1.spawn_agent": Call("spawn_agent", {"message": _TASK}, "multi_agent_v1"),
+            "collaboration.spawn_agent": Call(
+                "spawn_agent", {"task_name": "greeter", "message": _TASK, "fork_turns": "none"}, "collaboration"
+            ),
+            "Agent": Call("Agent", _AGENT),
+            "Task": Call("Task", _AGENT),
+            "task": Call("task", {**_AGENT, "subagent_type": "general"}),
+        },
+    ),
+)
+"""Keywords that mean one of the client's own tools, and how each of them is called: the first that it offers."""
+
+_AFTERWARDS: Mapping[str, Callable[[str], Call]] = {
+    "multi_agent_v1.spawn_agent": lambda result: Call(
+        "wait_agent", {"targets": [json.loads(result)["agent_id"]]}, "multi_agent_v1"
+    ),
+    "collaboration.spawn_agent": lambda _: Call("wait_agent", {}, "collaboration"),
+}
+"""What is called with the result of a tool, where that is not yet the end."""
+
 _BY_KEYWORD: tuple[tuple[re.Pattern[str], Script], ...] = (
     (re.compile(r"\brate limit", re.I), Script(status=429)),
     (re.compile(r"\bunauthorized\b", re.I), Script(status=401)),
@@ -153,14 +225,47 @@ _BY_KEYWORD: tuple[tuple[re.Pattern[str], Script], ...] = (
     (re.compile(r"\brefuse\b", re.I), _REFUSE),
     (re.compile(r"\bweather\b", re.I), _WEATHER),
     (re.compile(r"\bsearch\b", re.I), _SEARCH),
+    (re.compile(r"\bslow\b", re.I), _SLOW),
 )
 
 
-def choose(text: str, results: Sequence[str]) -> Script:
+class Asked(NamedTuple):
+    """What an answer depends on: the last user text, and the tool results that came after it.
+
+    `returned` is the tool of the last result, `tools` are those on offer; a namespace stands before a name and a dot.
+    `schema` is what the answer has to fit.
+    """
+
+    text: str
+    results: Sequence[str] = ()
+    returned: str = ""
+    tools: Collection[str] = ()
+    schema: object = None
+    instructions: str = ""
+
+
+def choose(asked: Asked) -> Script:
     """The script for the last user text, or for the tool results that came after it."""
-    if results:
-        return _conclude(results)
-    return next((script for pattern, script in _BY_KEYWORD if pattern.search(text)), _ANSWER)
+    if asked.schema is not None:
+        return Script((Say(json.dumps(fill(asked.schema))),))
+    if asked.results:
+        afterwards = _AFTERWARDS.get(asked.returned)
+        return Script((afterwards(asked.results[-1]),)) if afterwards else _conclude(asked.results)
+    if _TITLE_MAKER.search(asked.instructions):
+        return _TITLE
+    return _use(asked) or next((script for pattern, script in _BY_KEYWORD if pattern.search(asked.text)), _ANSWER)
+
+
+def _use(asked: Asked) -> Script | None:
+    """The call of one of the client's own tools, if the text has a keyword for one."""
+    calls = (
+        call
+        for pattern, by_name in _BY_TOOL
+        if pattern.search(asked.text)
+        for name, call in by_name.items()
+        if name in asked.tools
+    )
+    return next((Script((call,)) for call in calls), None)
 
 
 def _conclude(results: Sequence[str]) -> Script:
@@ -186,6 +291,8 @@ def _spoken(part: Part) -> str:
             return text
         case Call(name, arguments):
             return f"{name} {arguments}"
+        case CustomCall(name, text):
+            return f"{name} {text}"
         case Search(query):
             return query
         case _:

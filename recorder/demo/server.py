@@ -126,7 +126,9 @@ class _Connection(asyncio.Protocol):
         self._keep_alive = keep_alive
         started = self._loop.time() if reply.started is None else reply.started
         pace = self._server.pace if reply.pace is None else reply.pace
-        self._stream = _Stream(self, started, pace, reply, framed=chunks and reply.length is None)
+        framed = chunks and reply.length is None
+        linger_s = self._server.linger_s if reply.length is None else 0.0
+        self._stream = _Stream(self, started, pace, reply, framed=framed, linger_s=linger_s)
         self._stream.pump()
 
     def answered(self) -> None:
@@ -141,7 +143,9 @@ class _Connection(asyncio.Protocol):
 class _Stream:
     """The body of one reply under way: sends each step when it is due and the client has room."""
 
-    def __init__(self, connection: _Connection, started: float, pace: float, reply: Reply, *, framed: bool) -> None:
+    def __init__(
+        self, connection: _Connection, started: float, pace: float, reply: Reply, *, framed: bool, linger_s: float
+    ) -> None:
         self._connection = connection
         self._write = connection.transport.write
         self._loop = asyncio.get_running_loop()
@@ -150,6 +154,7 @@ class _Stream:
         self._steps: Iterator[Step] = iter(reply.steps)
         self._next = next(self._steps, None)
         self._framed = framed
+        self._linger_s = linger_s
         self._timer: asyncio.Handle | None = None
 
     def pump(self) -> None:
@@ -166,7 +171,9 @@ class _Stream:
                 return
             room -= self._send(self._next)
             self._next = next(self._steps, None)
-        if self._next is None:
+        if self._next is None and self._linger_s:
+            self._timer = self._loop.call_later(self._linger_s, self._finish)
+        elif self._next is None:
             self._finish()
 
     def _send(self, step: Step) -> int:
@@ -224,8 +231,9 @@ def _head(reply: Reply, keep_alive: bool, chunks: bool) -> bytes:
 class DemoServer:
     """The demo upstream, listening. `async with await start() as demo:` closes it at the end."""
 
-    def __init__(self, pace: float) -> None:
+    def __init__(self, pace: float, linger_s: float) -> None:
         self.pace = pace
+        self.linger_s = linger_s
         self.app = App(asyncio.get_running_loop().time, pace)
         self.received: deque[Request] = deque(maxlen=REQUESTS_KEPT)
         self._connections: set[_Connection] = set()
@@ -288,10 +296,14 @@ class DemoServer:
         await self.close()
 
 
-async def start(host: str = "127.0.0.1", port: int = 0, *, pace: float = 1.0) -> DemoServer:
-    """Start the demo upstream; `pace` multiplies every pause, 0 sends without any. Port 0 picks a free one."""
+async def start(host: str = "127.0.0.1", port: int = 0, *, pace: float = 1.0, linger_s: float = 0.0) -> DemoServer:
+    """Start the demo upstream; `pace` multiplies every pause, 0 sends without any. Port 0 picks a free one.
+
+    `linger_s` is the time between the last event of a stream and the end of its body: services take a few milliseconds,
+    in which some clients have left already.
+    """
     if host != "127.0.0.1":
         raise UsageError(f"The demo upstream listens on loopback only: use 127.0.0.1, not {host}.")
-    server = DemoServer(pace)
+    server = DemoServer(pace, linger_s)
     await server._listen(host, port)
     return server

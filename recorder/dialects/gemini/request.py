@@ -6,6 +6,7 @@ The Gemini CLI, and a count of tokens, put the request into another object. Fiel
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -47,33 +48,39 @@ def _contents(request: Object) -> Sequence[Object]:
 
 
 def _responses(parts: Sequence[Object]) -> Sequence[Object]:
-    found = (part.get("functionResponse") or part.get("function_response") for part in parts)
+    return _each(parts, "functionResponse", "function_response")
+
+
+def _calls(parts: Sequence[Object]) -> Sequence[Object]:
+    return _each(parts, "functionCall", "function_call")
+
+
+def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
+    found = (part.get(name) for part in parts for name in names)
     return [each for each in found if isinstance(each, dict)]
 
 
 def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
-    """Results, in order. One without an id is that of the next call of its name, whose id it gets: the Python SDK sends
-    none. If the calls have none either, it is not to be told which turn it is of, but for what the request ends with.
+    """Without an id, a result is that of the next call of its name, and has the id of that call.
+
+    Where the calls have no ids either it is not to be told which turn a result is of, but for those that the request
+    ends with.
     """
-    called: list[tuple[str | None, str]] = []
+    waiting: defaultdict[str | None, deque[str | None]] = defaultdict(deque)
+    is_answered = False
     for number, parts in enumerate(contents, 1):
-        responses = _responses(parts)
-        called += _called(parts)
-        for each in responses:
+        for call in _calls(parts):
+            if is_answered:
+                waiting.clear()
+                is_answered = False
+            waiting[text(call.get("name"))].append(text(call.get("id")))
+        for each in _responses(parts):
+            is_answered = True
             result = function_response(each, "name")
-            call = next((call for call in called if result.call_id in (None, call[1]) and call[0] == result.name), None)
-            if call is not None:
-                called.remove(call)
-                result = msgspec.structs.replace(result, call_id=call[1])
+            if result.call_id is None and waiting[result.name]:
+                result = msgspec.structs.replace(result, call_id=waiting[result.name].popleft())
             if result.call_id is not None or number == len(contents):
                 yield result
-        called = [] if responses else called  # an answer may be in pieces, its results come together
-
-
-def _called(parts: Sequence[Object]) -> list[tuple[str | None, str]]:
-    """Name and id of each call among the parts of an answer that has an id."""
-    calls = [object_(part.get("functionCall") or part.get("function_call")) for part in parts]
-    return [(text(call.get("name")), id) for call in calls if (id := text(call.get("id")))]
 
 
 def _said(parts: Sequence[Object]) -> str | None:
