@@ -164,7 +164,8 @@ async def _flow(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
         while data := await source.read(READ_BYTES):
             sink.write(data)
             await sink.drain()
-        sink.write_eof()
+        if not sink.is_closing():
+            sink.write_eof()
 
 
 async def _say(writer: asyncio.StreamWriter, status: str, text: str) -> None:

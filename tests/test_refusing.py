@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from recorder.refusing import HEAD_BYTES, Refused, RefusingProxy
-from tests.sockets import ScriptedUpstream, answer
+from tests.loops import both_loops, eventually
+from tests.sockets import ScriptedUpstream, Stall, answer
+
+
+@asynccontextmanager
+async def refusing() -> AsyncIterator[RefusingProxy]:
+    proxy = RefusingProxy(["gateway.internal"])
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
 
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[RefusingProxy]:
-    proxy = RefusingProxy(["gateway.internal"])
-    await proxy.start()
-    yield proxy
-    proxy.stop()
+    async with refusing() as proxy:
+        yield proxy
 
 
 async def talk(proxy: RefusingProxy, said: bytes) -> bytes:
@@ -47,8 +57,9 @@ async def test_of_a_request_only_the_host_is_kept(proxy: RefusingProxy) -> None:
     assert "canary" not in repr(vars(proxy))
 
 
-async def test_what_is_for_this_machine_passes(proxy: RefusingProxy) -> None:
-    async with ScriptedUpstream(answer(b"here")) as upstream:
+@both_loops
+async def test_what_is_for_this_machine_passes() -> None:
+    async with ScriptedUpstream(answer(b"here")) as upstream, refusing() as proxy:
         host = f"127.0.0.1:{upstream.port}".encode()
         plain = await talk(proxy, b"GET http://%b/x HTTP/1.1\r\nHost: %b\r\n\r\n" % (host, host))
         through = await talk(proxy, b"CONNECT %b HTTP/1.1\r\n\r\nGET /x HTTP/1.1\r\nHost: %b\r\n\r\n" % (host, host))
@@ -57,6 +68,18 @@ async def test_what_is_for_this_machine_passes(proxy: RefusingProxy) -> None:
     assert through.endswith(b"\r\n\r\nhere")
     assert [each.split(b" ")[1] for each in upstream.requests] == [b"http://%b/x" % host, b"/x"]
     assert proxy.refused() == Refused([], [])
+
+
+@both_loops
+async def test_whoever_is_connected_when_it_stops_is_cut_off() -> None:
+    async with ScriptedUpstream([Stall()]) as upstream:
+        async with refusing() as proxy:
+            line = b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % upstream.port
+            talking = asyncio.ensure_future(talk(proxy, line + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+            await eventually(lambda: bool(upstream.requests))
+        with suppress(ConnectionResetError):
+            assert (await talking).startswith(b"HTTP/1.1 200 ")
+        await asyncio.wait_for(upstream.gone.wait(), 30)
 
 
 async def test_a_port_of_this_machine_on_which_nobody_listens_is_a_502(proxy: RefusingProxy) -> None:
