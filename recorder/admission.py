@@ -156,7 +156,10 @@ def _upgrade(request: Request) -> Refusal | None:
     if request.headers.get(b"upgrade", b"").strip().lower() != b"websocket":
         return None
     return Refusal(
-        426, "websocket_not_supported", "WebSocket is not recorded here: use the same URL with HTTP and SSE."
+        426,
+        "websocket_not_supported",
+        "WebSocket is not recorded here: use the same URL with HTTP and SSE, in the OpenAI SDKs "
+        "responses.create(stream=True) in place of responses.connect().",
     )
 
 

@@ -55,6 +55,8 @@ class Proxy:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._body_limit_bytes = body_limit_bytes
         self._open: dict[asyncio.Task[Any], Request] = {}
+        self.forwarded = 0  # requests that went through the transport
+        self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
 
     async def __call__(self, incoming: Incoming) -> None:
         answer = self._own_answer(incoming)
@@ -64,11 +66,12 @@ class Proxy:
         try:
             route = self._routes.route(target_of(incoming), incoming.headers)
         except UsageError as error:
-            _respond(incoming, *_error(Refusal(400, "bad_request", str(error))))
+            _respond(incoming, *self._refuse(Refusal(400, "bad_request", str(error))))
             return
         except NotFoundError as error:
-            _respond(incoming, *_error(Refusal(404, "unknown_path", str(error))))
+            _respond(incoming, *self._refuse(Refusal(404, "unknown_path", str(error))))
             return
+        self.forwarded += 1
         await self._exchange(incoming, route)
 
     async def _exchange(self, incoming: Incoming, route: Route) -> None:
@@ -133,15 +136,21 @@ class Proxy:
         hosts = [name for name, _ in incoming.headers].count(b"host")
         refused = refusal(incoming.method, headers, hosts, self._hosts, self._body_limit_bytes)
         if refused is not None:
-            return _error(refused)
+            return self._refuse(refused)
         path = path_of(incoming)
         if path == HEALTH:
             return 200, b'{"status":"ok"}', []
         if path.startswith(OWN_PREFIX):
-            return _error(Refusal(404, "not_found", "The recorder has no such page."))
+            return self._refuse(Refusal(404, "not_found", "The recorder has no such page."))
         if path == "/" and incoming.method in ("GET", "HEAD"):
             return _front_page(self._routes)
         return None
+
+    def _refuse(self, refused: Refusal) -> tuple[int, bytes, Headers]:
+        """An error for a request that no upstream hears of."""
+        count, message = self.refused.get(refused.type, (0, refused.message))
+        self.refused[refused.type] = (count + 1, message)
+        return _error(refused)
 
 
 class _Body:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
 MARKER = (
-    "recorder(cassette or session, speed, fault, upstream, match): what `recorder_replay` answers with; a cassette's "
-    "path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none is named."
+    "recorder(cassette or session, speed, fault, upstream, match, allow_network): what `recorder_replay` answers with; "
+    "a cassette's path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none is named."
 )
 
 _REPLAY = pytest.StashKey["Replay"]()
@@ -52,6 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "fields:PATH, headers:NAME or parameters:NAME: what of requests is not to stand in a cassette.",
         type="linelist",
         default=[],
+    )
+    parser.addini(
+        "recorder_allow_network", "Whether a test that is replayed may reach other hosts.", type="bool", default=False
     )
     parser.addini("recorder_upstream", "NAME=URL: where to record from.", type="linelist", default=[])
 
@@ -106,7 +109,10 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
     mode = config.getoption("recorder_mode") or config.getini("recorder_mode")
     replay = opened(request.node, mode, config.stash[_BEGAN_NS])
     request.node.stash[_REPLAY], request.node.stash[_PASSED] = replay, False
-    yield replay
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in replay.variables().items():
+            patched.setenv(name, value)
+        yield replay
     if said := replay.close(passed=request.node.stash[_PASSED]):
         request.node.user_properties.append((_SAID, said))
 

@@ -26,6 +26,8 @@ UPSTREAMS: Mapping[str, str] = {
     "gemini": "https://generativelanguage.googleapis.com",
 }
 
+HOSTS: Mapping[str, str] = {str(urlsplit(base).hostname): name for name, base in UPSTREAMS.items()}
+
 SESSION_HEADER = b"x-recorder-session"
 SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things
 

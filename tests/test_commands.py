@@ -32,6 +32,7 @@ from recorder.events import Exchange, Outcome, Session, uuid7
 from recorder.heads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.journal import Journal
 from recorder.records import Mark
+from recorder.routing import Routes
 from recorder.store import Store
 from tests import forked
 from tests.acceptance.test_help import COMMANDS
@@ -419,6 +420,14 @@ def test_env_is_what_a_shell_can_evaluate(client: str) -> None:
     assert printed.text.startswith(("export ", "codex() {"))
     assert "http://127.0.0.1:9000/s/a%20b%2Fc" in printed.text
     subprocess.run(["bash", "-ec", printed.text], check=True)
+
+
+@pytest.mark.parametrize("client", ["anthropic", "claude", "vercel", "litellm"])
+def test_env_names_the_upstream_that_a_probe_is_for(client: str) -> None:
+    """A path that no API has says nothing of where it goes."""
+    (base,) = re.findall(r"ANTHROPIC_\w+=(\S+)", run("env", client).text)
+    path = base.removeprefix("http://127.0.0.1:8787").removesuffix("/v1")
+    assert Routes().route(f"{path}/api/hello", []).upstream.name == "anthropic"
 
 
 @pytest.mark.parametrize("shell", [shell for shell in ("bash", "zsh", "dash") if shutil.which(shell)])

@@ -17,7 +17,19 @@ PACKAGE = ROOT / "recorder"
 PURE = (
     *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
     *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late", "unread"),
-    *("grouping", "secrets", "plain", "redaction", "redactor", "routing", "bodies", "batch", "underway", "assembly"),
+    *(
+        "grouping",
+        "secrets",
+        "plain",
+        "redaction",
+        "redactor",
+        "routing",
+        "probes",
+        "bodies",
+        "batch",
+        "underway",
+        "assembly",
+    ),
     *("matching", "linting", "diffing", "verifying", "manifest"),
 )
 ADAPTERS = {
@@ -34,7 +46,7 @@ ADAPTERS = {
         *("sides", "copied", "copying"),
     ),
     "transports": ("playback", "transports"),
-    "proxy": ("descriptors", "admission", "incoming", "forwarding", "proxy", "clients", "server"),
+    "proxy": ("descriptors", "admission", "incoming", "forwarding", "proxy", "clients", "server", "refusing"),
     "cassettes": ("cassettes",),
 }
 WIRING = ("rereading", "ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")

@@ -382,6 +382,7 @@ pytestmark = pytest.mark.recorder(session="elsewhere", speed=1)
         ("fault='explode'", "'explode' is no fault: there are cut"),
         ("fault=1", "fault=1 of the recorder marker is no text or list of texts"),
         ("upstream='openai'", "'openai' is not an upstream: write NAME=URL"),
+        ("allow_network='no'", "allow_network='no' of the recorder marker is neither True nor False"),
         ("match='all'", "match='all' of the recorder marker is no [match] table"),
         ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, texts"),
         ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, position"),
@@ -437,10 +438,59 @@ async def _record(database: Path) -> None:
     upstream.close()
 
 
+PAST = """
+def past(url="https://api.anthropic.com/v1/messages"):
+    with pytest.raises(httpx.ProxyError, match="403"):
+        httpx.get(url)
+"""
+
+
+def test_a_client_that_goes_past_the_recordings_fails_the_test(project: Project) -> None:
+    said = project.holds("hi").test(f"{PAST}{ONE_TEST}    past()\n").said(passed=1, errors=1)
+    assert "recorder: api.anthropic.com was to be asked past the recordings, and was refused." in said
+    assert "recorder_replay.base_url('anthropic')" in said
+
+
+def test_a_test_that_fails_because_its_client_went_past_is_told_so(project: Project) -> None:
+    said = (
+        project.holds("hi").test("def test_one(recorder_replay):\n    ask('https://api.openai.com/v1')").said(failed=1)
+    )
+    assert "recorder: api.openai.com was to be asked past the recordings" in said
+
+
+def test_what_else_a_test_asks_is_refused_and_does_not_fail_it(project: Project) -> None:
+    project.holds("hi").test(f"{PAST}{ONE_TEST}    past('https://x.test'); past('https://api.openai.com')").said(
+        passed=1
+    )
+
+
+@pytest.mark.parametrize("by", ["marker", "ini"])
+def test_a_test_can_be_let_out(project: Project, by: str) -> None:
+    marker = "@pytest.mark.recorder(allow_network=True)" if by == "marker" else ""
+    if by == "ini":
+        project.pytester.makeini("[pytest]\nrecorder_allow_network = true")
+    project.holds("hi").test(f"""
+import os
+BEFORE = dict(os.environ)
+{marker}
+{ONE_TEST}    assert {{**BEFORE, "PYTEST_CURRENT_TEST": ""}} == {{**os.environ, "PYTEST_CURRENT_TEST": ""}}
+""").said(passed=1)
+
+
+def test_the_environment_is_as_it_was_after_a_test(project: Project) -> None:
+    project.holds("hi").test(f"""
+import os
+BEFORE = os.environ.get("HTTPS_PROXY")
+{ONE_TEST}    assert os.environ["HTTPS_PROXY"].startswith("http://127.0.0.1:")
+def test_two():
+    assert os.environ.get("HTTPS_PROXY") == BEFORE
+""").said(passed=2)
+
+
 def test_the_marker_and_the_options_are_told_of(project: Project) -> None:
     assert "@pytest.mark.recorder(cassette or session" in str(project.run("--markers").stdout)
     told = str(project.run("--help").stdout)
-    keys = ("mode", "cassette_dir", "upstream", "match", "redact")
+    keys = ("mode", "cassette_dir", "upstream", "match", "redact", "allow_network")
     for name in ("--recorder-mode", "--recorder-speed", *(f"recorder_{key} (" for key in keys)):
         assert name in told
 

@@ -20,6 +20,7 @@ from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.commands import run as module
 from recorder.commands.clients import BASES, arguments, codex_arguments, program
 from recorder.commands.clients import environment as pointed
+from recorder.commands.gemini import SETTING, refuse_undecided
 from recorder.demo.server import start
 from recorder.errors import UsageError
 from recorder.location import database_url
@@ -185,6 +186,7 @@ def test_a_command_that_cannot_run_is_named(db: Path, name: str, code: int, said
         (("--session", UUID, "--", "true"), f"--session {UUID} would never be found by that name, which means an id"),
         (("--speed", "max", "--", "true"), "--speed is for a replay: say with --replay which"),
         (("--strict", "--", "true"), "--strict is for a replay"),
+        (("--allow-network", "--", "true"), "--allow-network is for a replay"),
         (("--replay", "a", "--durability", "strict", "--", "true"), "leave --durability away"),
         (
             ("--replay", "a", "--upstream", "openai=http://x", "--session", "s", "--", "true"),
@@ -265,6 +267,103 @@ def test_ctrl_c_reaches_a_command_once(db: Path, redirected: bool) -> None:
     assert os.waitstatus_to_exitcode(ended[1]) == 5
 
 
+# Asks an API as a client does that was given its address in code, and goes on without it.
+PAST = """
+import contextlib, sys, urllib.request as web
+for url in sys.argv[1:]:
+    with contextlib.suppress(OSError):
+        web.urlopen(url)
+"""
+
+
+def past(*urls: str) -> list[str]:
+    return [sys.executable, "-c", PAST, *urls]
+
+
+def test_an_api_that_is_asked_past_a_replay_is_refused_and_fails_it(db: Path, demo_recording: Path) -> None:
+    ran = run(demo_recording, "--replay", "latest", "--", *past("https://api.anthropic.com/v1/canary?key=canary"))
+    assert ran.code == 5
+    assert "Asked past the replay, and refused: api.anthropic.com. A client there takes its address from " in ran.err
+    assert "canary" not in ran.err
+
+
+def test_what_else_clients_ask_does_not_fail_a_replay(db: Path, demo_recording: Path) -> None:
+    ran = run(demo_recording, "--replay", "latest", "--", *past("http://plain.test/", "https://registry.test/"))
+    assert ran.code == 0
+    assert ran.err.endswith("Besides, refused in this replay: plain.test, registry.test.\n")
+
+
+async def test_what_a_client_sends_its_provider_besides_does_not_fail_a_replay(db: Path) -> None:
+    """Claude Code sends statistics to the host of its API, whatever its base URL."""
+    both = ["sh", "-c", '"$1" -c "$2" "$3" 0; "$1" -c "$4" https://api.openai.com/', "sh"]
+    both += [sys.executable, CLIENT, HELLO, PAST]
+    async with await start(pace=0) as demo:
+        await in_thread(db, "--session", "hello", "--upstream", f"openai={demo.base_url}", "--", *client())
+    ran = run(db, "--replay", "hello", "--speed", "max", "--", *both)
+    assert (ran.code, "Besides, refused in this replay: api.openai.com." in ran.err) == (0, True)
+
+
+def test_the_address_that_a_client_had_is_that_of_an_api(db: Path, demo_recording: Path) -> None:
+    base = "https://gateway.internal.test/v1"
+    ran = run(demo_recording, "--replay", "latest", "--", *past(base), OPENAI_API_BASE=base)
+    assert (ran.code, "and refused: gateway.internal.test." in ran.err) == (5, True)
+
+
+def test_a_replay_can_be_let_out(db: Path, demo_recording: Path) -> None:
+    script = [sys.executable, "-c", "import os; print(os.environ.get('HTTPS_PROXY'))"]
+    assert b"http://127.0.0.1:" in run(demo_recording, "--replay", "latest", "--", *script).out
+    assert run(demo_recording, "--replay", "latest", "--allow-network", "--", *script).out == b"None\n"
+
+
+WEBSOCKET = """
+import os, socket, sys
+host, port = os.environ["OPENAI_BASE_URL"].split("/")[2].split(":")
+lines = ("GET /v1/responses HTTP/1.1", f"Host: {host}", "Connection: Upgrade", "Upgrade: websocket", "", "")
+with socket.create_connection((host, int(port))) as connection:
+    connection.sendall("\\r\\n".join(lines).encode())
+    print(connection.recv(1024).splitlines()[0].decode())
+"""
+
+
+def test_a_websocket_that_was_declined_is_told_of_and_the_code_is_the_commands(db: Path, demo_recording: Path) -> None:
+    said = "Refused, and not recorded: 1 request. WebSocket is not recorded here: use the same URL with HTTP and SSE"
+    for words in ((), ("--replay", "latest")):
+        ran = run(demo_recording, *words, "--", sys.executable, "-c", WEBSOCKET)
+        assert (ran.code, ran.out) == (0, b"HTTP/1.1 426 Upgrade Required\n")
+        assert said in ran.err
+        assert "recover" not in ran.err
+
+
+def test_a_probe_that_is_not_recorded_does_not_fail_a_replay(db: Path, demo_recording: Path) -> None:
+    script = (
+        "import os, urllib.request as web, urllib.error as e\n"
+        "try: web.urlopen(web.Request(os.environ['ANTHROPIC_BASE_URL'] + '/api/hello', method='HEAD'))\n"
+        "except e.HTTPError as error: print(error.code)"
+    )
+    ran = run(demo_recording, "--replay", "latest", "--", sys.executable, "-c", script)
+    assert ran.code == 0
+    assert ran.out != b""
+    assert "Requests: 1, probes: 1, not recorded: 0." in ran.err
+    assert "Nothing recorded answers" not in ran.err
+
+
+@pytest.mark.parametrize("command", [("gemini", "-p", "hi"), ("npx", "-y", "@google/gemini-cli@0.61.0", "-p", "hi")])
+def test_gemini_is_not_started_to_fail_for_want_of_a_setting(tmp_path: Path, command: Sequence[str]) -> None:
+    home = {"GEMINI_CLI_HOME": str(tmp_path), "GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(tmp_path / "none")}
+    with pytest.raises(UsageError, match=r'put \{"security": .* into \S+/\.gemini/settings\.json, and have its key'):
+        refuse_undecided(command, home)
+    refuse_undecided(command, {**home, "GOOGLE_GENAI_USE_GCA": "true"})
+    (tmp_path / ".gemini").mkdir()
+    (tmp_path / ".gemini" / "settings.json").write_text(f"// mine\n{SETTING}")
+    refuse_undecided(command, home)
+
+
+def test_other_commands_need_no_setting_of_gemini(tmp_path: Path) -> None:
+    home = {"GEMINI_CLI_HOME": str(tmp_path), "GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(tmp_path / "none")}
+    for command in (("python", "gemini"), ("gemini", "--version"), ("env", "python", "gemini.py")):
+        refuse_undecided(command, home)
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -330,6 +429,13 @@ def test_a_client_keeps_its_own_paths(variable: str, base: str, monkeypatch: pyt
 def test_a_client_without_an_address_is_given_one_with_its_version() -> None:
     assert pointed({}, URL)["OPENAI_BASE_URL"] == f"{URL}/openai/v1"
     assert pointed({}, URL)["ANTHROPIC_BASE_URL"] == f"{URL}/anthropic"
+
+
+def test_litellm_has_variables_of_its_own() -> None:
+    assert pointed({}, URL)["ANTHROPIC_API_BASE"] == f"{URL}/anthropic"
+    assert pointed({}, URL)["GEMINI_API_BASE"] == f"{URL}/gemini/v1beta"
+    assert pointed({"GEMINI_API_BASE": "http://h/v1beta"}, URL)["GEMINI_API_BASE"] == f"{URL}/gemini"
+    assert pointed({"GOOGLE_GEMINI_BASE_URL": "http://h"}, URL)["GEMINI_API_BASE"] == f"{URL}/gemini/v1beta"
 
 
 def test_keys_go_nowhere_but_where_their_client_goes() -> None:

@@ -95,6 +95,12 @@ def test_the_tests_shown_are_recorded_and_then_need_nobody(project: Project, mon
     project.said("-Wignore", passed=count)
 
 
+PAST = """
+    with contextlib.suppress(httpx.ProxyError):
+        httpx.get("https://api.anthropic.com/v1/models")
+"""
+
+
 def test_the_messages_shown_are_printed(project: Project) -> None:
     first = blocks(PAGE, "python")[0]
     path = project.pytester.path / CASSETTE
@@ -108,6 +114,8 @@ def test_the_messages_shown_are_printed(project: Project) -> None:
     printed += [said(first.replace('"Say hello."', '"Say hallo."'), failed=1)]
     printed += [said("def test_greeting(recorder_replay): ...", passed=1, errors=1)]
     imports = f"import pytest\n{first.split('def ')[0]}"
+    hold(path)
+    printed += [said(f"import contextlib\nimport httpx\n{first}{PAST}", passed=1, errors=1)]
     project.holds("hi", path=CASSETTE, body=stream(), model="gpt-5")
     printed += [said(imports + STREAMED, passed=1, errors=1), refusal(project, imports)]
     session, exchange, events = with_a_gap()

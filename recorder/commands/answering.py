@@ -14,6 +14,7 @@ from recorder.commands.output import safe_text
 from recorder.errors import UsageError
 from recorder.matching import Match, Matcher, Miss, Request, Seen
 from recorder.matching.noise import Rules
+from recorder.probes import is_probe
 from recorder.proxy import BODY_LIMIT_BYTES, Proxy
 from recorder.recorded import Recorded
 from recorder.routing import UPSTREAMS, Routes, Upstream, parse_upstream
@@ -60,7 +61,9 @@ class Answering:
         seen = self._matcher.seen()
         if not self._forwards:
             return seen
-        return [msgspec.structs.replace(each, how="forwarded") if each.how == "miss" else each for each in seen]
+        return [
+            msgspec.structs.replace(each, how="forwarded") if each.how in ("miss", "probe") else each for each in seen
+        ]
 
     def unused(self) -> list[Recorded]:
         """What nobody has asked for, in recorded order."""
@@ -75,6 +78,7 @@ class Answering:
         seen = Counter(each.how for each in self.seen())
         counts = [f"Requests: {seen.total()}"]
         counts += [f"answered by a fault: {seen['fault']}"] if seen["fault"] else []
+        counts += [f"probes: {seen['probe']}"] if seen["probe"] else []
         counts += [f"forwarded: {seen['forwarded']}"] if self._forwards else [f"not recorded: {seen['miss']}"]
         return [
             f"{', '.join(counts)}. Recordings not used: {len(self.unused())}.",
@@ -93,7 +97,7 @@ class _Telling(Matcher):
 
     def match(self, request: Request) -> Match | Miss:
         found = super().match(request)
-        if isinstance(found, Miss):
+        if isinstance(found, Miss) and (self._forwards or not is_probe(request.method, request.target)):
             self._tell(f"Forwarded. {found.line}" if self._forwards else found.line)
         return found
 

@@ -11,20 +11,30 @@ from pathlib import PurePath
 
 VARIABLES: Mapping[str, Mapping[str, str]] = {
     "openai": {"OPENAI_BASE_URL": "{url}/v1"},
-    "anthropic": {"ANTHROPIC_BASE_URL": "{url}"},
+    "anthropic": {"ANTHROPIC_BASE_URL": "{url}/anthropic"},
     "gemini": {"GOOGLE_GEMINI_BASE_URL": "{url}"},
-    "claude": {"ANTHROPIC_BASE_URL": "{url}"},
+    "claude": {"ANTHROPIC_BASE_URL": "{url}/anthropic"},
     "langchain": {"OPENAI_API_BASE": "{url}/v1", "OPENAI_BASE_URL": "{url}/v1"},
-    "vercel": {"OPENAI_BASE_URL": "{url}/v1", "ANTHROPIC_BASE_URL": "{url}/v1"},
+    "litellm": {
+        "OPENAI_API_BASE": "{url}/v1",
+        "ANTHROPIC_API_BASE": "{url}/anthropic",
+        "GEMINI_API_BASE": "{url}/gemini/v1beta",
+    },
+    "vercel": {"OPENAI_BASE_URL": "{url}/v1", "ANTHROPIC_BASE_URL": "{url}/anthropic/v1"},
 }
 
 BASES: Mapping[str, str] = {
     "OPENAI_BASE_URL": "openai",
     "OPENAI_API_BASE": "openai",
     "ANTHROPIC_BASE_URL": "anthropic",
+    "ANTHROPIC_API_BASE": "anthropic",
     "GOOGLE_GEMINI_BASE_URL": "gemini",
+    "GEMINI_API_BASE": "gemini",
 }
 """The variables of all clients, and whose address each is: for a program of which it is not known what is in it."""
+
+_VERSIONS: Mapping[str, str] = {"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1", "GEMINI_API_BASE": "/v1beta"}
+"""What the clients of a variable want in its address; those of the others add a version themselves."""
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 """Without these the clients do not start, even if nobody will look at them."""
@@ -49,15 +59,23 @@ def codex_arguments(url: str) -> list[str]:
 
 def arguments(command: Sequence[str], url: str) -> list[str]:
     """A command line with what its client needs in it, if that is a client that takes arguments."""
+    place = arguments_of(_CODEX_NAMES, command)
+    if place is None:
+        return list(command)
+    return [*command[:place], *codex_arguments(f"{url}/{BASES['OPENAI_BASE_URL']}"), *command[place:]]
+
+
+def arguments_of(names: re.Pattern[str], command: Sequence[str]) -> int | None:
+    """Where in a command line the arguments of a program of these names begin, if that is what it runs."""
     launched = False
     for place, word in enumerate(command, 1):
         name = word if word.startswith("@") else PurePath(word).name
-        if _CODEX_NAMES.fullmatch(name):
-            return [*command[:place], *codex_arguments(f"{url}/{BASES['OPENAI_BASE_URL']}"), *command[place:]]
+        if names.fullmatch(name):
+            return place
         if name not in _LAUNCHERS and not (launched and _OF_LAUNCHERS.fullmatch(word)):
             break
         launched = True
-    return list(command)
+    return None
 
 
 def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
@@ -65,10 +83,10 @@ def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
 
     A client that had an address keeps its own way of putting a path behind it: that address stands for the whole.
     """
-    had = {name for variable, name in BASES.items() if given.get(variable)}
-    versions = {"openai": "/v1"}
+    had = {name: _VERSIONS.get(variable, "") for variable, name in BASES.items() if given.get(variable)}
     own = {
-        variable: f"{url}/{name}" + ("" if name in had else versions.get(name, "")) for variable, name in BASES.items()
+        variable: f"{url}/{name}" + _VERSIONS.get(variable, "").removeprefix(had.get(name, ""))
+        for variable, name in BASES.items()
     }
     found = {**given, **own}
     if any(given.get(name) for name in _PROXIES):

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import click
 import msgspec
@@ -19,7 +19,7 @@ from sqlalchemy import URL
 from recorder import server
 from recorder.cassettes import SUFFIX
 from recorder.cassettes.writing import cassette, save
-from recorder.commands import child
+from recorder.commands import child, gemini
 from recorder.commands.answering import Answering
 from recorder.commands.clients import BASES, KEYS, arguments, environment, program
 from recorder.commands.database import chosen_url, database_option
@@ -36,10 +36,10 @@ from recorder.errors import NotFoundError, UsageError
 from recorder.events import Exchange, Session
 from recorder.facts import Ended
 from recorder.grouping import cleaned
-from recorder.incoming import Incoming
 from recorder.log import Log
 from recorder.proxy import Proxy
 from recorder.recorded import Recorded
+from recorder.refusing import Refused, RefusingProxy
 from recorder.routing import Upstream, parse_upstream
 from recorder.tally import Tally
 from recorder.transports.recording import new_id
@@ -50,7 +50,7 @@ DRAIN_S = 60.0  # for the database to have all of it: the command has ended, not
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
-_OF_REPLAYS = ("speed", "strict")
+_OF_REPLAYS = ("speed", "strict", "allow_network")
 _OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
 
 
@@ -78,6 +78,11 @@ _OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
     is_flag=True,
     help="Of a replay: give each recording once, and exit with 5 if CMD succeeds although one was not asked for.",
 )
+@click.option(
+    "--allow-network",
+    is_flag=True,
+    help="Of a replay: let CMD reach other hosts; else what it asks of them through a proxy variable is refused.",
+)
 @upstream_option
 @durability_option
 @database_option
@@ -91,6 +96,7 @@ def command(
     replay: str | None,
     speed: float | None,
     strict: bool,
+    allow_network: bool,
     upstream: list[Upstream],
     durability: Durability,
 ) -> None:
@@ -98,8 +104,8 @@ def command(
 
     OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD; Codex
     is given arguments. An address that those variables have already becomes the upstream. The exit code is that of CMD,
-    or 5 if CMD succeeds in a replay although something that it asked was not recorded. Recordings that it did not ask
-    for are named.
+    or 5 if CMD succeeds in a replay although something that it asked was not recorded, or an API was to be asked past
+    the replay. Recordings that it did not ask for are named.
 
     \b
     recorder run -- python app.py
@@ -112,8 +118,10 @@ def command(
     _refuse_name(cassette)
     if (code := child.refusal(words, os.environ)) is not None:
         sys.exit(code)
+    gemini.refuse_undecided(words, os.environ)
     if replay is not None:
-        sys.exit(server.run(_replay(words, db, replay, speed=speed, strict=strict)))
+        replaying = _replay(words, db, replay, speed=speed, strict=strict, allow_network=allow_network)
+        sys.exit(server.run(replaying))
     name = _name(session, words)
     upstreams = [*_inherited({each.name for each in upstream}), *upstream]
     sys.exit(server.run(_record(words, chosen_url(db), name, cassette, upstreams=upstreams, durability=durability)))
@@ -122,7 +130,11 @@ def command(
 def _refuse_idle(ctx: click.Context, replay: str | None) -> None:
     """Options of the command line that would do nothing. What files and variables say is for other runs, too."""
     others = _OF_REPLAYS if replay is None else _OF_RECORDINGS
-    given = [f"--{name}" for name in others if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in others
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
     if given and replay is None:
         raise UsageError(f"{given[0]} is for a replay: say with --replay which, or leave it away.")
     if given:
@@ -159,9 +171,9 @@ def _inherited(named: Iterable[str]) -> list[Upstream]:
 
 
 @contextlib.asynccontextmanager
-async def _listening(app: Any, proxy: Any) -> AsyncIterator[str]:
-    """The URL of an app, on a free port for as long as the block lasts."""
-    front = server.Server(app, HOST, 0, on_drain=proxy.shutdown)
+async def _listening(proxy: Proxy) -> AsyncIterator[str]:
+    """The URL of a proxy, on a free port for as long as the block lasts."""
+    front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown)
     await front.start()
     try:
         yield f"http://{HOST}:{front.port}"
@@ -169,34 +181,22 @@ async def _listening(app: Any, proxy: Any) -> AsyncIterator[str]:
         await front.stop(grace_s=0)  # whoever asked has ended
 
 
-class _Counting:
-    """An app, and how many requests came to it."""
-
-    def __init__(self, app: Proxy) -> None:
-        self._app = app
-        self.requests = 0
-
-    async def __call__(self, incoming: Incoming) -> None:
-        self.requests += 1
-        await self._app(incoming)
-
-
 async def _record(words: Sequence[str], url: URL, name: str, cassette: Path | None, **options: Any) -> int:
     began_ns, found = time.time_ns(), raise_limit()
     async with recording(url, ending=Ending(DRAIN_S), **options) as proxy:
-        counting = _Counting(proxy)
-        async with _listening(counting, proxy) as base:
+        async with _listening(proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
             code = await child.run(arguments(words, base), environment(os.environ, base), descriptors=found)
-    if not counting.requests:
-        _say("Nothing was recorded: the command sent no request here. `recorder env CLIENT` says how to point one.")
+    for line in _refusals(proxy):
+        _say(line)
+    if not proxy.forwarded:
+        what = "no other request" if proxy.refused else "no request"
+        _say(f"Nothing was recorded: the command sent {what} here. `recorder env CLIENT` says how to point one.")
         return code
     async with await Log.open(url) as log:
         run = await _recorded(log, name, began_ns)
         if run is None:
-            _say(
-                f"Requests: {counting.requests}. None is in the database, see above; `recorder db recover` looks again."
-            )
+            _say(f"Requests: {proxy.forwarded}. None is in the database, see above; `recorder db recover` looks again.")
             return code or 1
         _say(_summary(run))
         if cassette is not None and not await _save(log, run, cassette, code):
@@ -273,17 +273,52 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
     return True
 
 
-async def _replay(words: Sequence[str], db: str | None, source: str, *, speed: float | None, strict: bool) -> int:
+async def _replay(
+    words: Sequence[str], db: str | None, source: str, *, speed: float | None, strict: bool, allow_network: bool
+) -> int:
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await recordings(db, sessions, cassettes)
     answering, found = Answering(held, match_rules(), speed=speed, strict=strict), raise_limit()
-    async with _listening(answering.proxy, answering.proxy) as base:
-        keys = {name: "none" for name in KEYS if not os.environ.get(name)}
-        code = await child.run(arguments(words, base), environment({**os.environ, **keys}, base), descriptors=found)
-    missed, unused = any(seen.how == "miss" for seen in answering.seen()), answering.unused()
-    for line in (*answering.summary(), *_named(unused)):
+    async with _listening(answering.proxy) as base, _refusing() as refusing:
+        given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
+        given |= {} if allow_network else refusing.variables(given)
+        code = await child.run(arguments(words, base), environment(given, base), descriptors=found)
+    seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
+    past = outside.past({each.upstream for each in seen})
+    for line in (*_refusals(answering.proxy), *answering.summary(), *_named(unused), *_went_past(outside, past)):
         _say(line)
-    return MISMATCH if code == 0 and (missed or (strict and unused)) else code
+    differs = any(each.how == "miss" for each in seen) or past or (strict and unused)
+    return MISMATCH if code == 0 and differs else code
+
+
+@contextlib.asynccontextmanager
+async def _refusing() -> AsyncIterator[RefusingProxy]:
+    """A proxy that lets nobody out. The addresses that clients of this environment had are those of APIs, too."""
+    had = (urlsplit(os.environ.get(variable, "")).hostname for variable in BASES)
+    refusing = RefusingProxy(host for host in had if host)
+    await refusing.start()
+    try:
+        yield refusing
+    finally:
+        refusing.stop()
+
+
+def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
+    """Who was to be asked past the replay: APIs first, then what clients ask besides, as for updates."""
+    if past:
+        yield (
+            f"Asked past the replay, and refused: {', '.join(past)}. A client there takes its address from elsewhere "
+            "(`recorder env CLIENT`); --allow-network lets it through."
+        )
+    if others := [host for host in outside.hosts if host not in past]:
+        more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
+        yield f"Besides, refused in this replay: {', '.join(others[:LISTED])}{more}."
+
+
+def _refusals(proxy: Proxy) -> Iterator[str]:
+    """Requests that were none to an API, as those for a WebSocket: SDKs hide what we have answered."""
+    for count, message in proxy.refused.values():
+        yield safe_text(f"Refused, and not recorded: {count} request{'' if count == 1 else 's'}. {message}")
 
 
 def _is_file(source: str) -> bool:

@@ -32,6 +32,7 @@ from recorder.matching.noise import DEFAULT_RULES, Rules
 from recorder.matching.noise_rules import How
 from recorder.matching.once import Once
 from recorder.matching.retrieved import Responses, Retrieval
+from recorder.probes import is_probe
 from recorder.recorded import Recorded
 
 __all__ = ["Difference", "Elsewhere", "Match", "Matcher", "Miss", "Request", "Seen", "request_of"]
@@ -58,7 +59,7 @@ class Seen(msgspec.Struct, frozen=True):
     target: str  # redacted
     upstream: str
     body_bytes: int
-    how: How | Elsewhere | Literal["miss"]
+    how: How | Elsewhere | Literal["miss", "probe"]  # a probe: nothing is recorded, and nothing is missed
     exchange_id: str | None = None  # of the recording that answered it
     message: str | None = None  # why no recording did
 
@@ -92,8 +93,9 @@ class Matcher:
         self._seen.append(Seen(*_asked(request), how, message=message))
 
     def unused(self) -> list[Recorded]:
-        """What nobody has asked for, in recorded order."""
-        return [entry.recorded for entry in self._entries if entry.number in self._unused]
+        """What nobody has asked for, in recorded order. Whether a client probes is a matter of chance."""
+        waiting = (entry.recorded for entry in self._entries if entry.number in self._unused)
+        return [each for each in waiting if not is_probe(each.request.method, each.request.target)]
 
     def seen(self) -> list[Seen]:
         """What was asked and how it was answered, in order."""
@@ -168,7 +170,8 @@ class Matcher:
 def _seen(request: Request, found: Match | Miss) -> Seen:
     if isinstance(found, Match):
         return Seen(*_asked(request), found.how, found.recorded.exchange.exchange_id)
-    return Seen(*_asked(request), "miss", message=found.message)
+    how: Literal["miss", "probe"] = "probe" if is_probe(request.method, request.target) else "miss"
+    return Seen(*_asked(request), how, message=found.message)
 
 
 def _asked(request: Request) -> tuple[str, str, str, int]:

@@ -22,7 +22,7 @@ from recorder.transports.faults import Fault
 SUFFIX = ".sse.jsonl"
 NAME_LIMIT = 120  # characters of a file's name: some file systems take 143 bytes
 
-KEYWORDS = ("cassette", "session", "speed", "fault", "upstream", "match")
+KEYWORDS = ("cassette", "session", "speed", "fault", "upstream", "match", "allow_network")
 _SOURCES = frozenset({"cassette", "session"})
 _UNFIT = re.compile(r"[^\w.\[\]=+-]", re.ASCII)
 
@@ -44,6 +44,7 @@ class Settings(NamedTuple):
     upstreams: list[Upstream]
     rules: Rules
     redactions: Redactions
+    allows_network: bool  # else clients that go past a replay are refused, and named
 
     @property
     def names(self) -> frozenset[str]:
@@ -106,6 +107,7 @@ def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
         upstreams=_upstreams(item.config, _texts(told, "upstream")),
         rules=rules(item.config, told.get("match", {})),
         redactions=Redactions(item.config.getini("recorder_redact")),
+        allows_network=_switch(told.get("allow_network", item.config.getini("recorder_allow_network"))),
     )
 
 
@@ -159,6 +161,12 @@ def _speed(told: Any) -> float | None:
     if not 0 < speed < float("inf"):
         raise UsageError(f"{told!r} is no speed: give 1 for the recorded one, a factor, or max for no pauses.")
     return speed
+
+
+def _switch(told: Any) -> bool:
+    if not isinstance(told, bool):
+        raise UsageError(f"allow_network={told!r} of the recorder marker is neither True nor False.")
+    return told
 
 
 def _texts(told: Mapping[str, Any], keyword: str) -> list[str]:

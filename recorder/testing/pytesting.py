@@ -6,6 +6,7 @@ leaves a cassette.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,8 +21,9 @@ from recorder.matching import Elsewhere, Match, Matcher, Miss, Request, Seen
 from recorder.matching.noise import Rules
 from recorder.playback import Clock
 from recorder.recorded import Recorded
-from recorder.routing import UPSTREAMS, Routes, Upstream, parse_upstream
+from recorder.routing import HOSTS, UPSTREAMS, Routes, Upstream, parse_upstream
 from recorder.testing.contents import Contents, in_cassette, in_database, nothing
+from recorder.testing.guarding import Guard
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
 from recorder.testing.loopback import Loopback
 from recorder.testing.marked import Settings, settings
@@ -99,6 +101,11 @@ class Replay:
         self._faulty: list[FaultTransport] = []
         self._loopback: Loopback | None = None
         self._starting = Lock()  # threads of a test share its server
+        self._guard = None if self._taping or chosen.allows_network else Guard()
+
+    def variables(self) -> dict[str, str]:
+        """What a replay sets in the environment, so that a client that does not come here is noticed."""
+        return self._guard.variables(os.environ) if self._guard is not None else {}
 
     def base_url(self, upstream: str = "openai") -> str:
         """Where a server on this machine stands for an upstream, as its SDK takes a base URL."""
@@ -148,11 +155,13 @@ class Replay:
         __tracebackhide__ = True
         if self._loopback is not None:
             self._loopback.close(GRACE_S if self._taping else 0.0)
+        if self._guard is not None:
+            self._guard.close()
         if not passed:
             return None
         with _failing():
             told = self._save()
-        said = [*self._unmatched(), *self._unused(), *self._idle()]
+        said = [*self._unmatched(), *self._past(), *self._unused(), *self._idle()]
         if said:
             asked = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
             pytest.fail("\n".join([*said, *self._advice(), "", "Asked was:", *_short(asked)]), pytrace=False)
@@ -163,7 +172,7 @@ class Replay:
         lost = self._taping is not None and bool(self.requests)
         missed = [*self._unmatched(), *self._idle()]
         advice = self._advice() if missed else []
-        return "\n".join([*missed, *advice, *(["Nothing was saved: the test failed."] if lost else [])])
+        return "\n".join([*missed, *advice, *self._past(), *(["Nothing was saved: the test failed."] if lost else [])])
 
     def _core(self, clock: Clock, upstream: Callable[[], Any]) -> Any:
         chosen = self._settings
@@ -190,6 +199,17 @@ class Replay:
         return [
             f"recorder: {count} not answered by {self._settings.source}.",
             *_short(_once([str(each.message) for each in missed])),
+        ]
+
+    def _past(self) -> list[str]:
+        """APIs that a client was about to ask in place of the recordings."""
+        if self._guard is None:
+            return []
+        return [
+            f"recorder: {host} was to be asked past the recordings, and was refused. Give its client "
+            f"recorder_replay.base_url({HOSTS.get(host, 'upstream')!r}), or another transport: it does not use the one "
+            "it has. allow_network=True in the marker lets it through."
+            for host in self._guard.refused().past({each.upstream for each in self.requests})
         ]
 
     def _unused(self) -> list[str]:

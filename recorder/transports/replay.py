@@ -30,7 +30,7 @@ from recorder.matching import Elsewhere, Match, Matcher, Miss, Request
 from recorder.messages import Response
 from recorder.playback import Clock
 from recorder.recorded import Piece, Recorded
-from recorder.routing import UPSTREAMS, Origin, Routes
+from recorder.routing import HOSTS, Origin, Routes
 from recorder.transports.pace import LOOP, LoopClock, Pace, Waiting
 from recorder.transports.refusals import error_body
 
@@ -46,7 +46,6 @@ and five if nothing answers it. A larger one is matched in a thread: one of 60 M
 
 _TWO_LINE_ENDS = re.compile(rb"(?>\r\n|\n|\r){2}\Z")
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
-_HOSTS = {base.partition("://")[2]: name for name, base in UPSTREAMS.items()}
 
 
 class Chunk(NamedTuple):
@@ -248,7 +247,7 @@ def asked_by(request: Any, body: bytes) -> Request:
 
 def _names_upstream(request: Any) -> bool:
     """Whether it says where it goes: it came through a proxy, which knows, or it goes to a host of the public APIs."""
-    return isinstance(request.extensions.get("recorder"), Origin) or request.url.host in _HOSTS
+    return isinstance(request.extensions.get("recorder"), Origin) or request.url.host in HOSTS
 
 
 def origin_of(request: Any) -> Origin:
@@ -257,7 +256,7 @@ def origin_of(request: Any) -> Origin:
     if isinstance(origin, Origin):
         return origin
     target = request.url.raw_path.decode("ascii")
-    upstream = _HOSTS.get(request.url.host)
+    upstream = HOSTS.get(request.url.host)
     if upstream is None:
         known = [(name.lower(), value) for name, value in request.headers.raw]
         try:

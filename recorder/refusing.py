@@ -1,0 +1,175 @@
+"""A forward proxy that lets nobody out of this machine, and says who was asked for: a replay sets it for its clients.
+
+Rules of this file:
+
+* Nothing leaves: no name is looked up, no connection is opened but to this machine itself.
+* Of a request only the host is kept, never its path, query, headers or body.
+* What is for this machine passes byte for byte: some clients take everything to a proxy, whatever `NO_PROXY` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from recorder.admission import is_local
+from recorder.routing import HOSTS
+
+HOST = "127.0.0.1"
+HEAD_BYTES = 64 * 2**10  # of a request's line and headers, as of any client of ours
+HEAD_S = 10.0  # for them to come, in which clients send them in one piece
+READ_BYTES = 64 * 2**10
+ASKED_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_EXCEPTIONS = ("NO_PROXY", "no_proxy")
+_OF_NODE = "NODE_USE_ENV_PROXY"  # without which its `fetch` looks at none of the others
+
+_LINE = re.compile(rb"(?P<method>[A-Z]+) (?P<target>\S+) HTTP/1\.[01]\r\n")
+_AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?")
+
+_APIS = (
+    *map(re.escape, HOSTS),
+    *(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
+    *(r".+\.openai\.azure\.com", r".+\.services\.ai\.azure\.com", r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com"),
+    *(r"openrouter\.ai", r"ai-gateway\.vercel\.sh", r"router\.huggingface\.co", r"dashscope[a-z-]*\.aliyuncs\.com"),
+    *(r"api\.groq\.com", r"api\.mistral\.ai", r"api\.deepseek\.com", r"api\.x\.ai", r"api\.together\.(?:ai|xyz)"),
+    *(r"api\.fireworks\.ai", r"api\.cohere\.(?:ai|com)", r"api\.cerebras\.ai", r"api\.perplexity\.ai"),
+)
+_API = re.compile("|".join(_APIS))
+
+
+class Refused(NamedTuple):
+    """Who was asked for, in order."""
+
+    hosts: Sequence[str]
+    apis: Sequence[str]  # those of them that are hosts of model APIs
+
+    def past(self, asked: Collection[str]) -> list[str]:
+        """APIs that were to be asked past the upstreams in `asked`. A client that asks both is content with these: what
+        it sends to its provider besides are statistics (Claude Code), and no tunnel says what passes in it.
+        """
+        return [host for host in self.apis if HOSTS.get(host) not in asked]
+
+
+class _Place(NamedTuple):
+    """Where a client wants to go."""
+
+    host: str
+    port: int
+    is_tunnel: bool
+
+
+class RefusingProxy:
+    """The proxy, on a free port of this machine from `start` to `stop`."""
+
+    def __init__(self, apis: Iterable[str] = ()) -> None:
+        """`apis` are hosts of model APIs besides the known ones."""
+        self._apis = frozenset(apis)
+        self._asked: dict[str, None] = {}
+        self._clients: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, HOST, 0, limit=HEAD_BYTES)
+        self.url = f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    def stop(self) -> None:
+        """Stop; whoever is still connected is cut off."""
+        if self._server is not None:
+            self._server.close()
+            for writer in list(self._clients):
+                writer.transport.abort()
+
+    def refused(self) -> Refused:
+        """Who was asked for so far."""
+        hosts = list(self._asked)
+        return Refused(hosts, [host for host in hosts if host in self._apis or _API.fullmatch(host)])
+
+    def variables(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What has clients come here in place of other proxies. Exceptions that an environment makes hold on."""
+        found = {form: self.url for name in _VARIABLES for form in (name, name.lower())}
+        had = given.get("NO_PROXY") or given.get("no_proxy")
+        return {**found, **dict.fromkeys(_EXCEPTIONS, ",".join([*([had] if had else []), *LOOPBACK])), _OF_NODE: "1"}
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients.add(writer)
+        try:
+            with contextlib.suppress(OSError):
+                await self._answer(reader, writer)
+        finally:
+            self._clients.discard(writer)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HEAD_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            return
+        place = _place(head)
+        if place is None:
+            await _say(writer, "400 Bad Request", "This is a proxy that refuses: name a host to be refused.")
+        elif is_local(f"[{place.host}]".encode() if ":" in place.host else place.host.encode(), ()):
+            await _pass(place, head, reader, writer)
+        else:
+            if len(self._asked) < ASKED_LIMIT:
+                self._asked[place.host] = None
+            await _say(writer, "403 Forbidden", f"recorder: this is a replay, and {place.host} is not asked in it.")
+
+
+def _place(head: bytes) -> _Place | None:
+    """Where a request wants to go; `None` if that is nowhere a proxy goes."""
+    line = _LINE.match(head)
+    if line is None:
+        return None
+    target = line["target"].decode("latin-1")
+    is_tunnel = line["method"] == b"CONNECT"
+    if not is_tunnel and not target.lower().startswith("http://"):
+        return None
+    authority = target if is_tunnel else re.split(r"[/?#]", target[len("http://") :], maxsplit=1)[0].rpartition("@")[2]
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None:
+        return None
+    port = int(found["port"] or (443 if is_tunnel else 80))
+    return _Place((found["ipv6"] or found["name"]).lower().rstrip("."), port, is_tunnel)
+
+
+async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """To this machine: what comes from either side goes to the other."""
+    try:
+        back, there = await asyncio.open_connection(place.host, place.port)
+    except (OSError, OverflowError):
+        await _say(writer, "502 Bad Gateway", f"recorder: nothing listens on port {place.port} of this machine.")
+        return
+    try:
+        if place.is_tunnel:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            there.write(head)  # the absolute form, which every server takes (RFC 9112 section 3.2.2)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_flow(reader, there))
+            tasks.create_task(_flow(back, writer))
+    finally:
+        there.close()
+
+
+async def _flow(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):  # either side may leave
+        while data := await source.read(READ_BYTES):
+            sink.write(data)
+            await sink.drain()
+        if not sink.is_closing():
+            sink.write_eof()
+
+
+async def _say(writer: asyncio.StreamWriter, status: str, text: str) -> None:
+    body = f"{text}\n".encode()
+    head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
