@@ -47,12 +47,11 @@ def _run(clients: Sequence[Client], folder: Path) -> dict[str, table.Row]:
     rows: dict[str, table.Row] = {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = {
-            pool.submit(checks.results, client, folder / f"{number:02}"): (client, time.monotonic())
+            pool.submit(checks.results, client, folder / f"{number:02}"): client
             for number, client in enumerate(clients)
         }
         for done in as_completed(running):
-            client, _ = running[done]
-            results = done.result()
+            client, results = running[done], done.result()
             rows[client.name] = table.row(client, results, date)
             _say(f"{client.name} {client.version}")
             for column in COLUMNS:
@@ -71,19 +70,19 @@ def main() -> int:
     if not clients:
         _say(f"No client has such a name. There are: {', '.join(client.name for client in CLIENTS)}.")
         return 2
-    if not namespace.is_inside():
+    if namespace.is_inside():
+        namespace.raise_loopback()
+    else:
+        if not options.no_namespace and not namespace.can_be_made():
+            _say("No network namespace can be made here (unshare --map-root-user --net): --no-namespace does without.")
+            return 2
         try:
             _install(clients)
         except RecorderError as error:
             _say(str(error))
             return 2
         if not options.no_namespace:
-            if namespace.can_be_made():
-                return namespace.enter(sys.argv[1:])
-            _say("No network namespace can be made here (unshare --map-root-user --net): --no-namespace does without.")
-            return 2
-    else:
-        namespace.raise_loopback()
+            return namespace.enter(sys.argv[1:])
     for client in clients:
         copy_programs(client)
     folder = Path(tempfile.mkdtemp(prefix="clients-"))

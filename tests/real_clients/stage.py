@@ -41,9 +41,16 @@ class Done(NamedTuple):
     stdout: str
     stderr: str
 
+    @property
+    def complaint(self) -> str:
+        """What went wrong: in what a request differs, why a cassette stays; else the last error, or the last line."""
+        found = re.findall(r"It differs in .*|stays as it was: .*", self.stderr)
+        errors = [line for line in f"{self.stdout}\n{self.stderr}".splitlines() if "error" in line.lower()]
+        return last_line("\n".join(found or errors or [self.stderr]))
+
     def expect_success(self) -> Done:
         if self.code:
-            raise Failed(f"exit code {self.code}: {last_line(self.stderr) or last_line(self.stdout)}")
+            raise Failed(f"exit code {self.code}: {self.complaint}")
         return self
 
 
@@ -141,7 +148,7 @@ class Stage:
             os.close(keyboard)
             os.close(terminal)
         if not came:
-            raise Failed(f"the stream did not begin: {last_line(done.stderr)}")
+            raise Failed(f"the stream did not begin: {done.complaint}")
         return done
 
     def _comes(self, text: str, process: subprocess.Popen[str]) -> bool:
