@@ -41,10 +41,10 @@ def _install(clients: Sequence[Client]) -> None:
         installing.install(packages)
 
 
-def _run(clients: Sequence[Client], folder: Path) -> dict[str, table.Row]:
-    """Run the clients, and print their rows as they come."""
+def _run(clients: Sequence[Client], folder: Path, *, writes: bool) -> bool:
+    """Run the clients, print and write their rows as they come; whether no cell is a no."""
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    rows: dict[str, table.Row] = {}
+    is_good = True
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = {
             pool.submit(checks.results, client, folder / f"{number:02}"): client
@@ -52,11 +52,13 @@ def _run(clients: Sequence[Client], folder: Path) -> dict[str, table.Row]:
         }
         for done in as_completed(running):
             client, results = running[done], done.result()
-            rows[client.name] = table.row(client, results, date)
+            is_good = is_good and not any(result.startswith("no") for result in results.values())
+            if writes:
+                table.save(CLIENTS, {client.name: table.row(client, results, date)})
             _say(f"{client.name} {client.version}")
             for column in COLUMNS:
                 _say(f"    {column:12} {results[column]}")
-    return rows
+    return is_good
 
 
 def _say(line: str) -> None:
@@ -86,10 +88,7 @@ def main() -> int:
     for client in clients:
         copy_programs(client)
     folder = Path(tempfile.mkdtemp(prefix="clients-"))
-    rows = _run(clients, folder)
-    if options.write:
-        table.save(CLIENTS, rows)
-    if any(cell.startswith("no") for row in rows.values() for cell in row):
+    if not _run(clients, folder, writes=options.write):
         _say(f"What the clients said, and what was recorded: {folder}")
         return 1
     shutil.rmtree(folder)

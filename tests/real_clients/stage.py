@@ -77,7 +77,11 @@ class Stage:
             (self.home / name).write_text(self.filled(text))
         words, typed = client.login
         if words:
-            self.run(words, typed=typed).expect_success()
+            try:
+                self.run(words, typed=typed).expect_success()
+            except Failed:
+                self.close()
+                raise
 
     def filled(self, text: str) -> str:
         """A text of the client with our addresses in it."""
@@ -155,8 +159,9 @@ class Stage:
         """Whether a text comes to the log before the process ends."""
         until = time.monotonic() + COMMAND_S
         while process.poll() is None and time.monotonic() < until:
-            if self.ask("SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{text}%"):
-                return True
+            with contextlib.suppress(sqlite3.OperationalError):  # as long as there is no database, or no schema in it
+                if self.ask("SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{text}%"):
+                    return True
             time.sleep(0.5)
         return False
 
@@ -187,16 +192,11 @@ class Stage:
     # -- what was recorded
 
     def ask(self, sql: str, *values: str, database: Path | None = None) -> list[dict[str, Any]]:
-        """The rows of a query, on a connection that only reads; none if there is no database yet."""
-        path = database or self.database
-        if not path.exists():
-            return []
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        """The rows of a query, on a connection that only reads."""
+        address = f"file:{database or self.database}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
             connection.row_factory = sqlite3.Row
-            try:
-                return [dict(row) for row in connection.execute(sql, values)]
-            except sqlite3.OperationalError:  # the schema is being made
-                return []
+            return [dict(row) for row in connection.execute(sql, values)]
 
     def settle(self, database: Path | None = None) -> None:
         """Wait until what was recorded is in the views, as `recorder query` does."""
@@ -217,7 +217,7 @@ def _process(words: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: 
 @contextlib.contextmanager
 def _serving(words: Sequence[str], env: Mapping[str, str], says: str) -> Iterator[str]:
     """A server of ours until the block ends; gives the address that stands behind `says` in its output."""
-    with tempfile.TemporaryFile("w+") as log:
+    with tempfile.TemporaryFile("a+") as log:
         process = subprocess.Popen(words, env=env, stdout=log, stderr=subprocess.STDOUT)
         try:
             yield _address(log, says, process)

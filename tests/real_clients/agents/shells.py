@@ -32,7 +32,7 @@ def read_llm(stdout: str, stderr: str) -> Said:
 
 
 def _aider(name: str, model: str, wiring: str) -> Client:
-    ask = (*_AIDER, "--model", model)
+    ask = (*_AIDER, "--edit-format", "whole", "--model", model)  # its reminder of others has a keyword of the demo
     return Client(
         f"aider, {name}",
         "0.86.2",
