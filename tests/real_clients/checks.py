@@ -82,7 +82,7 @@ class Trial:
         if self.said.input_tokens is None and self.said.output_tokens is None:
             raise Waived("it reports none")
         rows = self.stage.ask(
-            "SELECT sum(input_tokens) AS input, sum(output_tokens) AS output FROM exchange_summary "
+            f"SELECT sum({self.said.input}) AS input, sum(output_tokens) AS output FROM exchange_summary "
             f"WHERE session_name = ? AND superseded_by IS NULL AND ({self.said.where})",
             SESSION,
         )
