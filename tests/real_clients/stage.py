@@ -44,7 +44,7 @@ class Done(NamedTuple):
     @property
     def complaint(self) -> str:
         """What went wrong: in what a request differs, why a cassette stays; else the last error, or the last line."""
-        found = re.findall(r"It differs in .*|stays as it was: .*", self.stderr)
+        found = re.findall(r"It differs in .*|stays as it was: [^.]*", self.stderr)
         errors = [line for line in f"{self.stdout}\n{self.stderr}".splitlines() if "error" in line.lower()]
         return last_line("\n".join(found or errors or [self.stderr]))
 
@@ -57,7 +57,7 @@ class Done(NamedTuple):
 def last_line(text: str) -> str:
     """The last line that says something, for a cell of a table."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].replace("|", "/")[:TAIL] if lines else "no output"
+    return lines[-1][:TAIL].replace("|", "/").replace("<", "&lt;") if lines else "no output"
 
 
 class Stage:
