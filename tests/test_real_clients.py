@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +89,23 @@ LLM = "Token usage: 10 input, 1 output, {}\nToken usage: 1,002 input, 2 output\n
 )
 def test_what_a_client_reports_is_read(said: Said, expected: Said) -> None:
     assert said == expected
+
+
+def run(*words: str, path: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.real_clients", *words]
+    return subprocess.run(command, cwd=ROOT, env={"PATH": path}, capture_output=True, text=True, timeout=60)
+
+
+def test_without_a_namespace_nothing_is_installed_or_run(tmp_path: Path) -> None:
+    done = run("codex", path=str(tmp_path))  # where there is no unshare, npm or pip
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.startswith("No network namespace can be made here")
+
+
+def test_a_name_that_no_client_has_is_answered_with_those_there_are(tmp_path: Path) -> None:
+    done = run("nobody", path=str(tmp_path))
+    assert done.returncode == 2
+    assert CLIENTS[0].name in done.stdout
 
 
 def test_the_cache_is_not_of_the_project() -> None:

@@ -41,23 +41,24 @@ def _install(clients: Sequence[Client]) -> None:
         installing.install(packages)
 
 
-def _run(clients: Sequence[Client], folder: Path) -> dict[str, table.Row]:
-    """Run the clients, and print their rows as they come."""
+def _run(clients: Sequence[Client], folder: Path, *, writes: bool) -> bool:
+    """Run the clients, print and write their rows as they come; whether no cell is a no."""
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    rows: dict[str, table.Row] = {}
+    is_good = True
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = {
-            pool.submit(checks.results, client, folder / f"{number:02}"): (client, time.monotonic())
+            pool.submit(checks.results, client, folder / f"{number:02}"): client
             for number, client in enumerate(clients)
         }
         for done in as_completed(running):
-            client, _ = running[done]
-            results = done.result()
-            rows[client.name] = table.row(client, results, date)
+            client, results = running[done], done.result()
+            is_good = is_good and not any(result.startswith("no") for result in results.values())
+            if writes:
+                table.save(CLIENTS, {client.name: table.row(client, results, date)})
             _say(f"{client.name} {client.version}")
             for column in COLUMNS:
                 _say(f"    {column:12} {results[column]}")
-    return rows
+    return is_good
 
 
 def _say(line: str) -> None:
@@ -71,26 +72,23 @@ def main() -> int:
     if not clients:
         _say(f"No client has such a name. There are: {', '.join(client.name for client in CLIENTS)}.")
         return 2
-    if not namespace.is_inside():
+    if namespace.is_inside():
+        namespace.raise_loopback()
+    else:
+        if not options.no_namespace and not namespace.can_be_made():
+            _say("No network namespace can be made here (unshare --map-root-user --net): --no-namespace does without.")
+            return 2
         try:
             _install(clients)
         except RecorderError as error:
             _say(str(error))
             return 2
         if not options.no_namespace:
-            if namespace.can_be_made():
-                return namespace.enter(sys.argv[1:])
-            _say("No network namespace can be made here (unshare --map-root-user --net): --no-namespace does without.")
-            return 2
-    else:
-        namespace.raise_loopback()
+            return namespace.enter(sys.argv[1:])
     for client in clients:
         copy_programs(client)
     folder = Path(tempfile.mkdtemp(prefix="clients-"))
-    rows = _run(clients, folder)
-    if options.write:
-        table.save(CLIENTS, rows)
-    if any(cell.startswith("no") for row in rows.values() for cell in row):
+    if not _run(clients, folder, writes=options.write):
         _say(f"What the clients said, and what was recorded: {folder}")
         return 1
     shutil.rmtree(folder)

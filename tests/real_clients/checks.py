@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -48,7 +47,7 @@ class Trial:
         self.stage.settle()
         rows = self.stage.ask("SELECT method, target, status FROM exchange_summary WHERE session_name = ?", SESSION)
         if not rows:
-            raise Failed(f"no exchange: {last_line(done.stderr)}")
+            raise Failed(f"no exchange: {done.complaint}")
         for row in rows:
             if row["status"] != "completed":
                 raise Failed(f"{row['method']} {row['target']} is {row['status']}")
@@ -83,7 +82,7 @@ class Trial:
         if self.said.input_tokens is None and self.said.output_tokens is None:
             raise Waived("it reports none")
         rows = self.stage.ask(
-            "SELECT sum(input_tokens) AS input, sum(output_tokens) AS output FROM exchange_summary "
+            f"SELECT sum({self.said.input}) AS input, sum(output_tokens) AS output FROM exchange_summary "
             f"WHERE session_name = ? AND superseded_by IS NULL AND ({self.said.where})",
             SESSION,
         )
@@ -100,7 +99,7 @@ class Trial:
         with self.stage.gone():
             done = self.stage.recorder("run", *words, has_keys=False)
         if done.code:
-            raise Failed(f"the {which} replay ends with {done.code}: {_complaint(done)}")
+            raise Failed(f"the {which} replay ends with {done.code}: {done.complaint}")
         said = self.client.read(done.stdout, done.stderr)
         if said.text != self.said.text:
             raise Failed(f"the {which} replay says {said.text[:80]!r}")
@@ -111,7 +110,7 @@ class Trial:
             done = self.stage.record("--cassette", path.name, command=self.client.loop).expect_success()
             self.said = self._read(done)
             if f"Written to {path.name}." not in done.stderr:
-                raise Failed(f"the {number} recording is not written: {_complaint(done)}")
+                raise Failed(f"the {number} recording is not written: {done.complaint}")
             self._replay(path.name, f"{number} cassette's")
 
     def interrupted(self) -> None:
@@ -150,12 +149,6 @@ _CHECKS: Mapping[str, Callable[[Trial], None]] = {
     "cassette": Trial.cassette,
     "interrupted": Trial.interrupted,
 }
-
-
-def _complaint(done: Done) -> str:
-    """What the recorder says on stderr: in what a request differs, why a cassette stays; else the last line."""
-    found = re.search(r"(It differs in .*|stays as it was: .*)", done.stderr)
-    return last_line(found[1] if found else done.stderr)
 
 
 def results(client: Client, folder: Path) -> dict[str, str]:

@@ -24,13 +24,15 @@ ANSWERED = ("Here is what the tools reported", "A stream is a letter that arrive
 class Said(NamedTuple):
     """What a client printed: its answer, and the tokens it reports, cached ones and reasoning included.
 
-    `where` is an SQL condition on `exchange_summary` for the exchanges that the client counts, if not all.
+    Where it counts otherwise, `where` is the condition on `exchange_summary` for the exchanges that it counts, and
+    `input` what it counts as input of each, both in SQL.
     """
 
     text: str
     input_tokens: int | None = None
     output_tokens: int | None = None
     where: str = "1"
+    input: str = "input_tokens"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,16 +41,23 @@ class Done(NamedTuple):
     stdout: str
     stderr: str
 
+    @property
+    def complaint(self) -> str:
+        """What went wrong: in what a request differs, why a cassette stays; else the last error, or the last line."""
+        found = re.findall(r"It differs in .*|stays as it was: [^.]*", self.stderr)
+        errors = [line for line in f"{self.stdout}\n{self.stderr}".splitlines() if "error" in line.lower()]
+        return last_line("\n".join(found or errors or [self.stderr]))
+
     def expect_success(self) -> Done:
         if self.code:
-            raise Failed(f"exit code {self.code}: {last_line(self.stderr) or last_line(self.stdout)}")
+            raise Failed(f"exit code {self.code}: {self.complaint}")
         return self
 
 
 def last_line(text: str) -> str:
     """The last line that says something, for a cell of a table."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].replace("|", "/")[:TAIL] if lines else "no output"
+    return lines[-1][:TAIL].replace("|", "/").replace("<", "&lt;") if lines else "no output"
 
 
 class Stage:
@@ -70,7 +77,11 @@ class Stage:
             (self.home / name).write_text(self.filled(text))
         words, typed = client.login
         if words:
-            self.run(words, typed=typed).expect_success()
+            try:
+                self.run(words, typed=typed).expect_success()
+            except Failed:
+                self.close()
+                raise
 
     def filled(self, text: str) -> str:
         """A text of the client with our addresses in it."""
@@ -141,15 +152,16 @@ class Stage:
             os.close(keyboard)
             os.close(terminal)
         if not came:
-            raise Failed(f"the stream did not begin: {last_line(done.stderr)}")
+            raise Failed(f"the stream did not begin: {done.complaint}")
         return done
 
     def _comes(self, text: str, process: subprocess.Popen[str]) -> bool:
         """Whether a text comes to the log before the process ends."""
         until = time.monotonic() + COMMAND_S
         while process.poll() is None and time.monotonic() < until:
-            if self.ask("SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{text}%"):
-                return True
+            with contextlib.suppress(sqlite3.OperationalError):  # as long as there is no database, or no schema in it
+                if self.ask("SELECT 1 FROM event_payloads WHERE payload LIKE ? LIMIT 1", f"%{text}%"):
+                    return True
             time.sleep(0.5)
         return False
 
@@ -180,16 +192,11 @@ class Stage:
     # -- what was recorded
 
     def ask(self, sql: str, *values: str, database: Path | None = None) -> list[dict[str, Any]]:
-        """The rows of a query, on a connection that only reads; none if there is no database yet."""
-        path = database or self.database
-        if not path.exists():
-            return []
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        """The rows of a query, on a connection that only reads."""
+        address = f"file:{database or self.database}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
             connection.row_factory = sqlite3.Row
-            try:
-                return [dict(row) for row in connection.execute(sql, values)]
-            except sqlite3.OperationalError:  # the schema is being made
-                return []
+            return [dict(row) for row in connection.execute(sql, values)]
 
     def settle(self, database: Path | None = None) -> None:
         """Wait until what was recorded is in the views, as `recorder query` does."""
@@ -210,7 +217,7 @@ def _process(words: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: 
 @contextlib.contextmanager
 def _serving(words: Sequence[str], env: Mapping[str, str], says: str) -> Iterator[str]:
     """A server of ours until the block ends; gives the address that stands behind `says` in its output."""
-    with tempfile.TemporaryFile("w+") as log:
+    with tempfile.TemporaryFile("a+") as log:
         process = subprocess.Popen(words, env=env, stdout=log, stderr=subprocess.STDOUT)
         try:
             yield _address(log, says, process)

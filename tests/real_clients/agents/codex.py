@@ -60,13 +60,16 @@ CODEX = (
         is_told_upstreams=False,
     ),
     _client(
-        "sub-agent, default model", prompt=AGENT_PROMPT, shows=("spawn_agent", SUB_PROMPT), waived=_INTERRUPTED_ONCE
+        "sub-agent, default model",
+        prompt=AGENT_PROMPT,
+        shows=("spawn_agent", f"› {SUB_PROMPT}"),
+        waived=_INTERRUPTED_ONCE,
     ),
     _client(
         "sub-agent, gpt-5",
         model="gpt-5",
         prompt=AGENT_PROMPT,
-        shows=("spawn_agent", SUB_PROMPT),
+        shows=("spawn_agent", f"› {SUB_PROMPT}"),
         waived=_INTERRUPTED_ONCE,
     ),
 )

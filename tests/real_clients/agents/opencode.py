@@ -9,6 +9,7 @@ from tests.real_clients.client import AGENT_PROMPT, PROMPT, SLOW_PROMPT, SUB_PRO
 _VERSION = "1.18.33"
 _PACKAGES = (f"opencode-ai@{_VERSION}",)
 _RUN = ("opencode", "run", "--format", "json")
+_SENT = '"{}"'  # it puts quotes around an argument that has spaces
 
 
 def read(stdout: str, stderr: str) -> Said:
@@ -31,6 +32,7 @@ def _client(name: str, model: str, wiring: str, env: dict[str, str]) -> Client:
         _VERSION,
         _PACKAGES,
         loop=(*run, PROMPT),
+        prompt=_SENT.format(PROMPT),
         again=(*run, "-c", "And now a greeting."),
         slow=(*run, SLOW_PROMPT),
         read=read,
@@ -50,8 +52,8 @@ OPENCODE = (
         _PACKAGES,
         loop=(*_RUN, "-m", _OPENAI, AGENT_PROMPT),
         slow=(),
-        prompt=AGENT_PROMPT,
-        shows=("task", SUB_PROMPT),
+        prompt=_SENT.format(AGENT_PROMPT),
+        shows=("task", f"› {SUB_PROMPT}"),
         read=read,
         wiring=("vercel",),
         env={"ANTHROPIC_API_KEY": "", "GEMINI_API_KEY": ""},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tests.real_clients.client import SLOW_PROMPT, TALK_PROMPT, Client, Said
 
@@ -31,8 +32,13 @@ def read_llm(stdout: str, stderr: str) -> Said:
     return Said(stdout.strip(), sum(each[0] for each in used), sum(each[1] for each in used))
 
 
+def read_llm_anthropic(stdout: str, stderr: str) -> Said:
+    """As Anthropic does, it leaves cached tokens out of the input, and says nothing of them."""
+    return read_llm(stdout, stderr)._replace(input="input_tokens - cache_read_input_tokens")
+
+
 def _aider(name: str, model: str, wiring: str) -> Client:
-    ask = (*_AIDER, "--model", model)
+    ask = (*_AIDER, "--edit-format", "whole", "--model", model)  # its reminder of others has a keyword of the demo
     return Client(
         f"aider, {name}",
         "0.86.2",
@@ -47,7 +53,7 @@ def _aider(name: str, model: str, wiring: str) -> Client:
     )
 
 
-def _llm(name: str, model: str, wiring: str) -> Client:
+def _llm(name: str, model: str, wiring: str, read: Callable[[str, str], Said]) -> Client:
     return Client(
         f"llm, {name}",
         "0.36",
@@ -56,7 +62,7 @@ def _llm(name: str, model: str, wiring: str) -> Client:
         slow=(*_LLM, "-m", model, SLOW_PROMPT),
         prompt=_LLM_PROMPT,
         shows=("degrees in Paris",),
-        read=read_llm,
+        read=read,
         wiring=(wiring,),
     )
 
@@ -64,6 +70,6 @@ def _llm(name: str, model: str, wiring: str) -> Client:
 SHELLS = (
     _aider("openai", "openai/gpt-4o", "openai"),
     _aider("anthropic", "anthropic/claude-sonnet-4-5", "anthropic"),
-    _llm("openai", "gpt-4o-mini", "openai"),
-    _llm("anthropic", "claude-sonnet-4.5", "anthropic"),
+    _llm("openai", "gpt-4o-mini", "openai", read_llm),
+    _llm("anthropic", "claude-sonnet-4.5", "anthropic", read_llm_anthropic),
 )
