@@ -81,7 +81,10 @@ class Conclusion:
 def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
     """The end of an exchange, by what its events say."""
     outcome = conclusion.outcome(end.outcome, end.wire_bytes)
-    return end if outcome == end.outcome else msgspec.structs.replace(end, outcome=outcome, error=None)
+    if outcome == end.outcome:
+        return end
+    status = "completed" if end.status == end.outcome else end.status  # of a stream without a terminal event
+    return msgspec.structs.replace(end, outcome=outcome, status=status, error=None)
 
 
 def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:

@@ -150,12 +150,13 @@ def test_what_others_broke_off_is_broken_off(outcome: Outcome) -> None:
 def test_a_recording_of_before_is_judged_alike(case: str) -> None:
     api, frames, status = DONE[case]
     exchange, events = left(frames, api)
-    old = before(events, status if by_name(api).needs_terminal else "client_disconnect")
+    is_said = case not in ("usage alone", "finishReason", "function call", "blocked")
+    old = before(events, status if is_said else "client_disconnect")
     for each in (events, old):
         recording = recorded(exchange, each)
         assert recording.end == concluded(exchange, each)
         assert recording.end is not None
-        assert (recording.end.outcome, recording.end.error) == ("client_done", None)
+        assert (recording.end.outcome, recording.end.status, recording.end.error) == ("client_done", status, None)
         assert answer(recording).failure is None
         assert b"".join(chunk.data for chunk in answer(recording).chunks) == b"".join(frames)
         assert unsaid(recording) is None

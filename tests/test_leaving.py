@@ -133,10 +133,16 @@ async def test_a_cassette_of_before_is_replayed_to_its_end(tmp_path: Path) -> No
     """Those that say `client_disconnect` of a whole stream stand in many repositories."""
     db, cassette = tmp_path / "recorder.db", tmp_path / "four.sse.jsonl"
     await recorded_by(db, cassette, asking(whole=False), *scripts(Stall()))
-    cassette.write_bytes(cassette.read_bytes().replace(b"client_done", b"client_disconnect"))
+    written = cassette.read_bytes().replace(b"client_done", b"client_disconnect")
+    *three, gemini = written.split(b'"status":"completed"')
+    cassette.write_bytes(b'"status":"completed"'.join(three) + b'"status":"client_disconnect"' + gemini)
     ran = run(db, "--replay", cassette, "--speed", "max", "--", *asking(whole=True))
     assert (ran.code, ran.out) == (0, b"".join(STREAMS.values()))
     assert len(read_cassette(cassette)) == 4
+    assert run_apart(db, "diff", "latest", cassette).code == 0
+    assert run_apart(db, "import", cassette).code == 0
+    played = run_apart(db, "replay", "latest", "--speed", "max")
+    assert (played.code, played.out, played.err) == (0, b"".join(STREAMS.values()), "")
 
 
 @asynccontextmanager
