@@ -16,9 +16,10 @@ from hashlib import sha256
 
 import msgspec
 
+from recorder.conclusion import Conclusion
 from recorder.decoding import Decoder, UndecodableError
-from recorder.dialects import Dialect, Ending, Keys, by_name, framing
-from recorder.events import BODY_KINDS, Event, Kind, Outcome, Status, link, root
+from recorder.dialects import Dialect, Keys, by_name, framing
+from recorder.events import BODY_KINDS, WHOLE, Event, Kind, Outcome, Status, link, root
 from recorder.heads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
 from recorder.sse import BOM, FRAME_LIMIT, Piece, Splitter, begins_stream
 
@@ -50,7 +51,7 @@ class Capture:
         self._opening: bytes | None = None  # of a body that may be a stream by another type: SDKs read it
         self._undecoded: str | None = None
         self._is_plain = False  # from now on the body is what was on the wire
-        self._verdict: Ending | None = None
+        self._conclusion = Conclusion(dialect)
         self._request_complete = True
         self._asked = (0, self._hash, True)  # where the request ends
         self._parts: list[bytes] = []
@@ -114,6 +115,7 @@ class Capture:
         """The response head. It decides how the body is decoded and framed; of a known API, its first bytes too."""
         headers = {name.lower(): value for name, value in head.headers}
         content_type = headers.get("content-type")
+        self._conclusion.head(head.headers)
         is_stream = framing(content_type) == "sse"
         is_text = is_stream or "json" in (content_type or "")
         self._http_status = head.status
@@ -166,10 +168,11 @@ class Capture:
         events: list[Event] = []
         self._flush(events, end.outcome)
         self._report_reads(events)
+        outcome = self._conclusion.outcome(end.outcome, self._wire_bytes)
         record = EndRecord(
-            status=self._status(end.outcome),
-            outcome=end.outcome,
-            error=end.error,
+            status=self._status(outcome),
+            outcome=outcome,
+            error=end.error if outcome == end.outcome else None,
             http_status=self._http_status,
             wire_bytes=self._wire_bytes,
             wire_sha256=self._wire.hexdigest(),
@@ -181,7 +184,7 @@ class Capture:
             gap_bytes=self._gap_bytes,
             coding=self._decoder.coding,
             undecoded=self._undecoded,
-            lossless=self._is_lossless(end.outcome),
+            lossless=self._is_lossless(outcome),
         )
         return [*events, self._event("end", self._since(t_ns), _encode(record))]
 
@@ -202,11 +205,11 @@ class Capture:
 
     def _status(self, outcome: Outcome) -> Status:
         """What the provider said of its own response stands above how the connection ended."""
-        if outcome == "eof" and self._http_status is not None and self._http_status >= 400:
+        if outcome in WHOLE and self._http_status is not None and self._http_status >= 400:
             return "error_status"
-        if self._verdict is not None:
-            return self._verdict
-        if outcome != "eof":
+        if self._conclusion.verdict is not None:
+            return self._conclusion.verdict
+        if outcome != "eof" and outcome != "client_done":  # as `WHOLE` has it, in the words of a type checker
             return outcome
         return "incomplete" if self._splitter is not None and self._dialect.needs_terminal else "completed"
 
@@ -258,9 +261,7 @@ class Capture:
         keys = self._keys(piece)
         if piece.complete and piece.kind != "comment":
             self._frames += 1
-        verdict = self._dialect.terminal.get(keys.type or "")
-        if verdict is not None and self._verdict != "failed":
-            self._verdict = verdict
+        self._conclusion.tell(piece.kind, keys.type, keys.output_index, piece.raw)
         return self._event(piece.kind, self._t_ns, piece.raw, keys)
 
     def _keys(self, piece: Piece) -> Keys:

@@ -39,8 +39,15 @@ BrokenOff = Literal[
     "recorder_shutdown",
     "recorder_crash",
 ]
-Outcome = Literal["eof"] | BrokenOff
-"""How the transport of an exchange ended: the body as HTTP says a body ends, or before that."""
+Outcome = Literal["eof", "client_done"] | BrokenOff
+"""How the transport of an exchange ended: the body as HTTP says a body ends, or before that. `client_done`: the client
+left when the stream had said that it is over, and did not wait for the end of its body (`recorder.conclusion`)."""
+
+WHOLE: frozenset[Outcome] = frozenset({"eof", "client_done"})
+"""Outcomes of a response of which nothing is missing."""
+
+ENDED_HERE: frozenset[str] = frozenset({"client_disconnect", "client_done", "recorder_shutdown", "recorder_crash"})
+"""Outcomes that are no doing of the upstream: what is missing at the end, it may have sent."""
 
 Status = Literal["completed", "incomplete", "failed", "error_status"] | BrokenOff
 """How an exchange ended, its meaning included: `status` of the `end` event."""

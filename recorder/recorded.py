@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from recorder.conclusion import Conclusion, settled
+from recorder.dialects import by_name
 from recorder.events import BODY_KINDS, Event, Exchange
 from recorder.heads import EndRecord, Header, RequestRecord, ResponseHead
 
@@ -67,17 +69,20 @@ def recorded(exchange: Exchange, events: Iterable[Event]) -> Recorded:
     request: RequestRecord | None = None
     response: ResponseHead | None = None
     end: EndRecord | None = None
+    conclusion = Conclusion(by_name(exchange.api))
     body: list[bytes] = []
     pieces: list[Piece] = []
     reads: list[tuple[int, int]] = []
-    head_ns = end_ns = size_bytes = 0
+    head_ns = end_ns = size_bytes = rest = 0
     for event in events:
         end_ns = event.t_ns
+        conclusion.follow(event)
         if event.kind in BODY_KINDS:
             size_bytes += len(event.raw)
             if size_bytes > BODY_LIMIT:
                 raise TooLargeError(f"exchange {exchange.exchange_id} has a body of over {BODY_LIMIT >> 20} MiB")
             pieces.append(Piece(event.t_ns, event.raw, event.sequence_number))
+            rest = rest + 1 if event.kind == "body" else 0
         elif event.kind == "request" and event.pos == 0:
             request = msgspec.json.decode(event.raw, type=RequestRecord)
         elif event.kind == "request":
@@ -87,7 +92,10 @@ def recorded(exchange: Exchange, events: Iterable[Event]) -> Recorded:
         elif event.kind == "reads":
             reads += msgspec.json.decode(event.raw, type=list[tuple[int, int]])
         elif event.kind == "end":
-            end = msgspec.json.decode(event.raw, type=EndRecord)
+            end = settled(msgspec.json.decode(event.raw, type=EndRecord), conclusion)
     if request is None:
         raise ValueError(f"exchange {exchange.exchange_id} has no request")
+    is_done = end is not None and end.outcome == "client_done"
+    # What was left over of a content coding whose end did not come is no part of the body.
+    pieces = pieces[: len(pieces) - rest] if is_done else pieces
     return Recorded(exchange, request, b"".join(body), response, head_ns, tuple(pieces), tuple(reads), end, end_ns)

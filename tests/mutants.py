@@ -333,6 +333,23 @@ MUTANTS: list[Mutant] = [
     ),
     # -- D. Proxy
     Mutant(
+        "D1: whoever leaves is done",
+        "recorder/conclusion.py",
+        'outcome == "client_disconnect" and self._is_over and',
+        'outcome == "client_disconnect" and',
+        "tests/test_conclusion.py::test_who_leaves_before_has_broken_off",
+        "client_disconnect",
+        is_quick=True,
+    ),
+    Mutant(
+        "D1: who leaves behind the last event has broken off",
+        "recorder/conclusion.py",
+        'outcome == "client_disconnect" and self._is_over and',
+        'outcome == "no such outcome" and self._is_over and',
+        "tests/test_leaving.py::test_clients_that_leave_behind_the_last_event_are_recorded_again_and_replayed",
+        "broke off",
+    ),
+    Mutant(
         "D1: a client that leaves is not noticed",
         "recorder/incoming.py",
         "            self._task.cancel()\n\n    async def answer",

@@ -16,6 +16,7 @@ import msgspec
 from recorder import __version__
 from recorder.cassettes.calls import url
 from recorder.cassettes.header import instant
+from recorder.events import WHOLE
 from recorder.heads import Header
 from recorder.recorded import Recorded
 from recorder.sse import Fields, parse
@@ -81,7 +82,7 @@ def _request(each: Recorded, was_imported: bool) -> dict[str, Any]:
 
 def _response(each: Recorded) -> dict[str, Any]:
     head, outcome = each.response, each.end.outcome if each.end else "recorder_crash"
-    error = {} if outcome == "eof" else {"_error": _ERRORS.get(outcome, "net::ERR_CONNECTION_CLOSED")}
+    error = {} if outcome in WHOLE else {"_error": _ERRORS.get(outcome, "net::ERR_CONNECTION_CLOSED")}
     return {
         "status": head.status if head else 0,
         "statusText": head.reason if head else "",

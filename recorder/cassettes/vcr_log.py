@@ -12,6 +12,7 @@ from base64 import encodebytes
 from collections.abc import Iterable
 
 from recorder.cassettes.calls import url
+from recorder.events import WHOLE
 from recorder.heads import Header
 from recorder.recorded import Recorded
 
@@ -53,7 +54,7 @@ def unsaid(each: Recorded) -> str | None:
     """What a cassette of VCR cannot say of an exchange, as the rest of a sentence; `None` if nothing is lost."""
     if each.response is None:
         return "has no response, and VCR knows only those that have one: it is left out"
-    if each.end is None or each.end.outcome != "eof":
+    if each.end is None or each.end.outcome not in WHOLE:
         return "broke off, which VCR cannot say: it looks as if its body had ended there"
     if not (each.end.lossless and each.request.complete):
         return "is not whole: what was not recorded is missing without a mark"

@@ -48,7 +48,7 @@ METRICS = (
     Metric(
         "recorder_exchanges_total",
         "counter",
-        "Exchanges that have ended, by upstream and outcome; eof is a whole response.",
+        "Exchanges that have ended, by upstream and how the connection ended; eof is a whole response.",
         lambda v: [({"upstream": name, "outcome": how}, count) for (name, how), count in v.exchanges.items()],
     ),
     Metric(

@@ -13,9 +13,10 @@ from recorder.commands.completion import session_names
 from recorder.commands.database import database_option
 from recorder.commands.output import echo, write_bytes, write_json, write_line
 from recorder.commands.selection import EXCHANGE_HELP, select
+from recorder.conclusion import concluded
 from recorder.dialects import by_name
 from recorder.errors import NotFoundError, RecorderError
-from recorder.events import BODY_KINDS, BrokenOff, Event, Exchange
+from recorder.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
 from recorder.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
 from recorder.log import Log
 from recorder.playback import Clock, paced
@@ -108,8 +109,15 @@ async def _ending(log: Log, exchange: Exchange) -> str | None:
     """What there is to say about a stream that did not end as streams do."""
     async for event in log.events(exchange.session_id, exchange.exchange_id, kinds=("end",)):
         status: str = msgspec.json.decode(event.raw, type=_End).status
-        return f"it broke off ({status})" if status in get_args(BrokenOff) else None
+        is_cut = status in get_args(BrokenOff) and not await _is_whole(log, exchange)
+        return f"it broke off ({status})" if is_cut else None
     return "it is unfinished, this is what there is of it so far"
+
+
+async def _is_whole(log: Log, exchange: Exchange) -> bool:
+    """Whether its client left when all was said: a recorder of before did not know."""
+    end = concluded(exchange, [event async for event in log.events(exchange.session_id, exchange.exchange_id)])
+    return end is not None and end.outcome in WHOLE
 
 
 async def _refuse_gaps(log: Log, chosen: list[tuple[int, Exchange]]) -> None:

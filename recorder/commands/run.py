@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import click
-import msgspec
 from click.core import ParameterSource
 from sqlalchemy import URL
 
@@ -31,10 +30,10 @@ from recorder.commands.replay import Speed
 from recorder.commands.selection import new_name
 from recorder.commands.settings import match_rules
 from recorder.commands.subjects import is_file
+from recorder.conclusion import concluded
 from recorder.descriptors import raise_limit
 from recorder.errors import NotFoundError, UsageError
-from recorder.events import Exchange, Session
-from recorder.facts import Ended
+from recorder.events import WHOLE, Exchange, Session
 from recorder.grouping import cleaned
 from recorder.log import Log
 from recorder.proxy import Proxy
@@ -258,7 +257,8 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
             f"After `recorder db recover`, {again}"
         )
         return False
-    broken = sum(msgspec.json.decode(events[-1].raw, type=Ended).outcome != "eof" for _, events in episodes)
+    ends = [concluded(each, events) for each, events in episodes]
+    broken = sum(end is None or end.outcome not in WHOLE for end in ends)
     if path.exists() and (code or broken):
         why = f"the command failed ({code})" if code else f"{broken} of {len(episodes)} exchanges broke off"
         _say(f"{safe_text(str(path))} stays as it was: {why}. {again}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -53,5 +53,8 @@ class Dialect(msgspec.Struct, frozen=True):
     asked: Callable[[str, bytes], Asked]  # of a request: its path without the query, its decoded body; never raises
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
+    is_last: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
+    """Where a stream need not have a terminal event: whether the last of these payloads, which follow each other, is
+    the last of its stream. Where one was ever seen to go on, it is not."""
     has_choices: bool = False  # `output_index` numbers alternative answers, not the items of one
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it

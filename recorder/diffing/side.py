@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from recorder.conclusion import concluded
 from recorder.events import BODY_KINDS, Event, Exchange
 from recorder.facts import Fact, UsageReported
 from recorder.folding import Folding, Rows
@@ -60,7 +61,10 @@ class Side:
 
     @cached_property
     def end(self) -> EndRecord | None:
-        return next((_decoded(each.raw, EndRecord) for each in self.of("end")), None)
+        try:
+            return concluded(self.exchange, self.events)
+        except msgspec.MsgspecError:
+            return None
 
     @property
     def items(self) -> Sequence[ItemRow]:

@@ -18,7 +18,7 @@ from recorder.diffing.quiet import Hush, Quiet
 from recorder.diffing.report import Terms
 from recorder.diffing.settled import SILENT, Said, Settled
 from recorder.diffing.side import NOT_JSON, Block, Side, json_of
-from recorder.events import Event
+from recorder.events import WHOLE, Event
 from recorder.facts import TextAdded, UsageReported
 from recorder.matching.likeness import canonical
 from recorder.sse import BOM, parse
@@ -185,7 +185,8 @@ def _head(side: Side, terms: Terms) -> Iterator[Step]:
 def _end(side: Side, terms: Terms) -> Iterator[Step]:
     end = side.end
     if end is not None:
-        said = {"status": end.status, "outcome": end.outcome, "lossless": end.lossless}
+        outcome = end.outcome if terms.exact or end.outcome not in WHOLE else "eof"
+        said = {"status": end.status, "outcome": outcome, "lossless": end.lossless}
         yield _step(next(side.of("end")), {**said, "error": end.error} if terms.exact else said)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.events import BODY_KINDS, Event, Exchange
+from recorder.events import BODY_KINDS, ENDED_HERE, Event, Exchange
 from recorder.heads import EndRecord, GapRecord, RequestRecord, ResponseHead
 from recorder.reading import DOCUMENT_LIMIT, PAYLOAD_LIMIT, Pieces
 from recorder.sse import BOM, FRAME_LIMIT, parse
@@ -111,7 +111,7 @@ class Stream:
         provider may have sent, or never had a chance to send.
         """
         outcome = self.end.outcome if self.end else None
-        return outcome is None or outcome == "client_disconnect" or outcome.startswith("recorder_")
+        return outcome is None or outcome in ENDED_HERE
 
     @cached_property
     def told(self) -> Sequence[Told]:

@@ -19,6 +19,7 @@ import msgspec
 
 from recorder.dialects import framing
 from recorder.dialects.telling import decoded, object_, text, whole
+from recorder.events import WHOLE
 from recorder.heads import Header, ResponseHead
 from recorder.matching.likeness import Place
 from recorder.recorded import Piece, Recorded
@@ -100,7 +101,7 @@ def _document(parts: Iterable[Recorded]) -> Retrieval | None:
 
 def _is_over(recorded: Recorded) -> bool:
     """Whether nothing comes after it: its last event says so, or the provider ended it there."""
-    return (recorded.end is not None and recorded.end.outcome == "eof") or _finished(recorded) is not None
+    return (recorded.end is not None and recorded.end.outcome in WHOLE) or _finished(recorded) is not None
 
 
 class _Said(msgspec.Struct):

@@ -12,7 +12,7 @@ import msgspec
 
 from recorder.dialects import by_name
 from recorder.dialects.payload import DONE
-from recorder.events import Event, Exchange
+from recorder.events import ENDED_HERE, Event, Exchange
 from recorder.facts import Ended, Fact, Finished, Lost, Malformed, Started, TooLarge, Unknown, Unterminated
 from recorder.projections.projection import Anomaly, Handler, Projection
 from recorder.projections.storable import storable
@@ -125,7 +125,7 @@ class Anomalies:
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
         """What a client or this recorder broke off need not have an end."""
-        is_ours = fact.outcome == "client_disconnect" or fact.outcome.startswith("recorder_")
+        is_ours = fact.outcome in ENDED_HERE
         is_finished = self._is_finished and not self._needs_terminal and fact.outcome == "eof"
         is_ended = not self._says_its_end or bool(self._endings) or is_finished
         if fact.frames and not is_ended and not is_ours:

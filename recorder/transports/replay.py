@@ -25,6 +25,7 @@ import msgspec
 from recorder import redaction
 from recorder.bodies import decoded_body
 from recorder.errors import NotFoundError, UpstreamError, UsageError
+from recorder.events import WHOLE
 from recorder.heads import Header, ResponseHead
 from recorder.matching import Elsewhere, Match, Matcher, Miss, Request
 from recorder.messages import Response
@@ -127,7 +128,7 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
 def _failure(recorded: Recorded) -> tuple[str, str] | None:
     if recorded.end is None:
         return "the recording goes no further", "truncated"
-    if recorded.end.outcome == "eof":
+    if recorded.end.outcome in WHOLE:
         return None
     return recorded.end.error or f"the recorded exchange ended here: {recorded.end.outcome}", recorded.end.outcome
 

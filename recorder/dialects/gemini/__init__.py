@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from recorder.dialects.dialect import Dialect
-from recorder.dialects.gemini.candidate import Candidate
+from recorder.dialects.gemini.candidate import STEPS, Candidate
 from recorder.dialects.gemini.request import asked
 from recorder.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Whole, too_deep
 from recorder.dialects.telling import UNUSUAL, Object, Telling, as_json, failed, object_, objects, text, unknown, whole
@@ -161,6 +161,24 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return whole(one + other)
 
 
+def _is_last(chunks: Sequence[Object]) -> bool:
+    """Whether the last chunk says why the only answer finished, and what it used, as the first to do so.
+
+    Old models say STOP in every chunk, and where a tool of the provider takes a step, another round follows.
+    """
+    *before, last = [object_(chunk.get("response")) or chunk for chunk in chunks or [{}]]
+    candidates = objects(last.get("candidates"))
+    blocked = object_(last.get("promptFeedback")).get("blockReason")
+    parts = (part for each in candidates for part in objects(object_(each.get("content")).get("parts")))
+    return (
+        len(candidates) <= 1
+        and bool(candidates[0].get("finishReason") if candidates else blocked)
+        and bool(last.get("usageMetadata"))
+        and not any(each.get("finishReason") for chunk in before for each in objects(chunk.get("candidates")))
+        and all(part.keys().isdisjoint(STEPS) for part in parts)
+    )
+
+
 DIALECT = Dialect(
     name="gemini",
     routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
@@ -169,6 +187,7 @@ DIALECT = Dialect(
     asked=asked,
     terminal={ERROR: "failed"},
     needs_terminal=False,
+    is_last=_is_last,
     has_choices=True,
     reads_bare_json=True,
 )

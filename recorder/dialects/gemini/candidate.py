@@ -41,6 +41,9 @@ _NOTES = ("citationMetadata", "groundingMetadata", "logprobsResult")
 
 _COMPLETE = {"STOP", "FINISH_REASON_UNSPECIFIED"}
 
+STEPS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+"""Parts that are a step of a tool of the provider: the model goes on after it."""
+
 CODE = "code_execution"
 
 _MESSAGE = Stated("message", "text", role="model")

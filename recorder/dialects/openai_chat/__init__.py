@@ -150,6 +150,18 @@ def _refused(body: Object) -> Iterator[Fact]:
         yield unknown(kind)
 
 
+def _is_last(chunks: Sequence[Object]) -> bool:
+    """Whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
+
+    A usage beside that reason says less: after it some go on with another answer.
+    """
+    *before, last = chunks or [{}]
+    answers = [objects(chunk.get("choices")) for chunk in before]
+    is_finished = any(choice.get("finish_reason") for choices in answers for choice in choices)
+    is_usage = last.get("choices") == [] and bool(last.get("usage"))
+    return is_usage and is_finished and max(map(len, answers)) == 1
+
+
 DIALECT = Dialect(
     name="openai-chat",
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
@@ -158,5 +170,6 @@ DIALECT = Dialect(
     asked=asked,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,
+    is_last=_is_last,
     has_choices=True,
 )
