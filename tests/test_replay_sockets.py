@@ -104,15 +104,15 @@ async def test_after_the_last_event_there_is_an_empty_stream(after: int) -> None
 async def test_after_the_last_event_of_what_broke_off_nothing_is_known() -> None:
     async with mocked(of("openai-responses", BODY, outcome="truncated"), speed=None) as (port, _):
         rest = await ask(port, get("/v1/responses/resp_1?stream=true&starting_after=199"))
-    assert rest.status == b"404 Not Found"
+    assert rest.status == b"400 Bad Request"
 
 
 @on_uvloop
 async def test_a_miss_says_so() -> None:
     async with mocked(of("openai-responses", BODY)) as (port, _):
         missed = await ask(port, get("/v1/messages", method="POST", body=b"{}"))
-    assert (missed.status[:3], missed.header(b"x-recorder-miss")) == (b"404", b"1")
-    assert json.loads(missed.body)["error"]["type"] == "not_found_error"
+    assert (missed.status[:3], missed.header(b"x-recorder-miss")) == (b"400", b"1")
+    assert json.loads(missed.body)["error"]["type"] == "invalid_request_error"
 
 
 @pytest.mark.timed

@@ -42,6 +42,7 @@ from recorder.recorded import Recorded
 from recorder.routing import Routes, Upstream
 from recorder.transports.fault_forms import FORMS, RANGES, parse_fault
 from recorder.transports.faults import Fault
+from recorder.transports.replay import MISS_STATUS
 from recorder.transports.upstream import UpstreamTransport
 
 REQUESTS = "/_recorder/requests"
@@ -59,11 +60,11 @@ REQUESTS = "/_recorder/requests"
 @click.option(
     "--speed", type=Speed(), metavar="1|N|max", default="1", show_default=True, help="Times the original speed."
 )
-@click.option("--strict", is_flag=True, help="Give each recording once; else the last of equal ones is given again.")
+@click.option("--strict", is_flag=True, help="Give each recording once; else they are given again, in the same order.")
 @click.option(
     "--otherwise",
-    type=click.Choice(["forward", "404", "503"]),
-    default="404",
+    type=click.Choice(["forward", "400", "404", "503"]),
+    default=str(MISS_STATUS),
     show_default=True,
     help="What is not recorded: forwarded to its upstream, or refused with that status.",
 )
