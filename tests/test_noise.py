@@ -71,6 +71,10 @@ def test_what_stands_beside_a_noisy_field_stays() -> None:
             listed("/srv/app/\n└───file.txt\n"),
             listed("/srv/app/\n├───a.sse.jsonl\n├───src/\n│   └───x.py\n└───file.txt\n"),
         ),
+        (
+            "gitStatus\n\nStatus:\n(clean)\n\nRecent commits:\n15ff83b first\n\nClaude",
+            "gitStatus\n\nStatus:\n M x.py\n?? a.sse.jsonl\n\nRecent commits:\n0a1b2c3 second\n15ff83b first\n\nClaude",
+        ),
         (listed("/srv/app/\n"), listed("/srv/app/\n└───a.sse.jsonl\n")),
         (
             "<current_date>2026-02-26</current_date><timezone>UTC</timezone>",

@@ -103,8 +103,8 @@ def command(
     """Serve recordings to clients: each request is answered with what was recorded for one like it.
 
     SESSION is an id, the beginning of one, a name, or `latest`, which is taken if no cassette is named either. Bytes,
-    times and failures are the recorded ones. What was asked, what answered and what is not used yet is at
-    `/_recorder/requests`. Stop with Ctrl-C.
+    times and failures are the recorded ones, but for the ids that an agent's tools make: these are the client's. What
+    was asked, what answered and what is not used yet is at `/_recorder/requests`. Stop with Ctrl-C.
 
     \b
     recorder mock                                  # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1

@@ -83,6 +83,10 @@ DEFAULT: tuple[Rule, ...] = (
         *("Claude Code tells how long an agent took", "<duration_ms>"),
     ),
     Rule(
+        *("texts", "claude-git", r"\nStatus:\n(?:[^\n]++\n)*+\nRecent commits:\n(?:[^\n]++\n)*+"),
+        *("Claude Code tells the state of the repository, and what a recording left there", "\nRecent commits:\n"),
+    ),
+    Rule(
         *("texts", "gemini-process", r"(?:Process Group PGID|Background PIDs): \d[\d, ]*"),
         *("the Gemini CLI tells the numbers of processes", "ID"),
     ),
