@@ -202,6 +202,15 @@ def test_what_a_tool_returned_to_be_handed_back_is_noise_wherever_it_stands(told
     assert quiet(body(one)) != quiet({**body(one), "input": body(one)["input"][:2]})
 
 
+@pytest.mark.timeout(30)  # thirty times what it takes; a rule that reads on to the end at each word takes a minute
+@pytest.mark.parametrize("words", ["", "\na", "\nStatus:\na"])
+def test_no_text_is_slow_to_look_through(words: str) -> None:
+    for rule in DEFAULT:
+        if rule.hint:
+            quiet(says((words or rule.hint) * (2**19 // len(words or rule.hint)) + rule.hint))
+            quiet(says((rule.hint + words) * (2**19 // len(rule.hint + words))))
+
+
 def test_rules_of_the_user_see_the_text_as_it_was_sent() -> None:
     """Also where other rules, or earlier ones of the user, find something within what they match."""
     texts = ["a5[0-9a-f]+", "<output-file>[^<]*</output-file>", "see /srv/app/[a-z]+"]

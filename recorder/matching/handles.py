@@ -30,7 +30,7 @@ HANDLE_BYTES = range(4, 513)
 """The length of a handle. Fewer characters stand anywhere by chance; the path of a file is the longest."""
 
 ANSWER_BYTES = 8 * 2**20
-"""The largest answer that handles are put into: reading takes half a second then. No model writes that much."""
+"""The largest answer that handles are put into: that takes a second or two. No model writes that much."""
 
 _SAFE = re.compile(r"[!#-\[\]-~]+")  # what JSON writes as it is: ASCII without spaces, quotes, backslashes
 _DATA = re.compile(rb"(?:\A|[\r\n])data:[ ]?([^\r\n]*)")

@@ -83,7 +83,7 @@ DEFAULT: tuple[Rule, ...] = (
         *("Claude Code tells how long an agent took", "<duration_ms>"),
     ),
     Rule(
-        *("texts", "claude-git", r"\nStatus:\n(?:[^\n]++\n)*+\nRecent commits:\n(?:[^\n]++\n)*+"),
+        *("texts", "claude-git", r"\nStatus:\n(?:(?!Status:\n)[^\n]++\n)*+\nRecent commits:\n(?:[^\n]++\n)*+"),
         *("Claude Code tells the state of the repository, and what a recording left there", "\nRecent commits:\n"),
     ),
     Rule(
