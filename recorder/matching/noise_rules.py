@@ -38,7 +38,9 @@ class Rule(msgspec.Struct, frozen=True):
 
 IN_TEXTS = ("texts", "ids", "directories", "handles")  # regular expressions
 
-_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[57][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_UUID5, _UUID7 = (
+    rf"[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}" for version in (5, 7)
+)
 _DATE = r"(?:[^\n]{0,40}?\b\d{4}-\d\d-\d\d|[^\n]{0,40}?\b\d{4}\b)"
 
 DEFAULT: tuple[Rule, ...] = (
@@ -99,8 +101,12 @@ DEFAULT: tuple[Rule, ...] = (
         *("pydantic-ai makes ids for calls that have none", "pyd_ai_"),
     ),
     Rule(
-        *("ids", "codex-item", rf"[a-z]{{2,8}}_{_UUID}"),
-        *("Codex makes ids for what it says itself: a prefix and a UUID, of version 7 or 5", "-"),
+        *("ids", "codex-item", rf"[a-z]{{2,8}}_{_UUID7}"),
+        *("Codex makes ids for what it says itself: a prefix and a UUIDv7", "-7"),
+    ),
+    Rule(
+        *("ids", "codex-item-named", rf"[a-z]{{2,8}}_{_UUID5}"),
+        *("the same for its instructions, and for what an agent inherits: a prefix and a UUIDv5", "-5"),
     ),
     Rule(
         *("ids", "gemini-call", r"[\w.-]{1,64}-1\d{12}-[0-9a-f]{1,14}"),
@@ -151,7 +157,7 @@ DEFAULT: tuple[Rule, ...] = (
         *("the Gemini CLI tells where it keeps its files", "project's temporary directory is: "),
     ),
     Rule(
-        *("handles", "codex-agent", rf'"agent_(?:id|path)":"({_UUID})"'),
+        *("handles", "codex-agent", rf'"agent_(?:id|path)":"({_UUID7})"'),
         *("Codex makes ids for its agents (multi_agent_v1), to wait for and to write to", '"agent_'),
     ),
     Rule(
