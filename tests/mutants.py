@@ -479,6 +479,42 @@ MUTANTS: list[Mutant] = [
         "DID NOT RAISE",
     ),
     Mutant(
+        "D16: an id that was split is put whole into each part",
+        "recorder/matching/handles.py",
+        "new[first - span[0] : None if last == span[1] else last - span[0]]",
+        "new",
+        "tests/test_handles.py::test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run",
+        "assert ",
+    ),
+    Mutant(
+        "D16: parts of a text are told from those of another by nothing but their place",
+        "recorder/matching/handles.py",
+        "numbers + own, member",
+        "numbers, member",
+        "tests/test_handles.py::test_texts_of_two_calls_at_once_are_not_one_text",
+        "assert ",
+    ),
+    Mutant(
+        "D16: a position is answered once, strict or not",
+        "recorder/matching/__init__.py",
+        "return members[0] if len(members) == 1 else self._at_positions.get(shape)",
+        "return None",
+        "tests/test_matching.py::TestUse::test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again",
+        "assert ",
+    ),
+    Mutant(
+        "D16: a rule sees what others left of a text",
+        "recorder/matching/noise.py",
+        """        return _without(text, sorted(self._found(text), key=lambda each: (each[0], -each[1])))
+""",
+        """        for rule, pattern in self._texts:
+            text = pattern.sub(f"<{rule.name}>", text)
+        return text
+""",
+        "tests/test_noise.py::test_rules_of_the_user_see_the_text_as_it_was_sent",
+        "assert ",
+    ),
+    Mutant(
         "idle: a connection to an upstream is kept for an hour",
         "recorder/transports/pool.py",
         "IDLE_S = 15.0",

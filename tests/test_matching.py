@@ -45,6 +45,12 @@ def says(text: str, **fields: Any) -> dict[str, Any]:
     return {"model": "m", "stream": True, "input": [{"role": "user", "content": text}], **fields}
 
 
+def turn(length: int, instructions: str) -> dict[str, Any]:
+    """A turn of an agent after so many others, whose instructions are not the same in each run."""
+    said = [{"role": role, "content": f"{role} {number}"} for number in range(length) for role in ("user", "assistant")]
+    return says("", instructions=instructions) | {"input": [*said, {"role": "user", "content": "next"}]}
+
+
 def shuffled(value: Any, order: random.Random) -> Any:
     if isinstance(value, dict):
         return {name: shuffled(value[name], order) for name in order.sample(list(value), len(value))}
@@ -230,11 +236,43 @@ class TestUse:
         assert miss.message.startswith("All 3 recorded answers are used: POST /responses (openai)")
         assert (miss.nearest, miss.differences) == (recordings[-1], [])
 
-    def test_without_strictness_the_last_answer_is_given_again(self) -> None:
-        recordings = [record(ask(says("hi")), name=str(number)) for number in range(2)]
+    def test_without_strictness_a_second_run_is_answered_as_the_first(self) -> None:
+        recordings = [record(ask(says("hi")), name=str(number)) for number in range(3)]
         matcher = Matcher(recordings, strict=False)
-        assert [matched(matcher, ask(says("hi"))).recorded for _ in range(4)] == [*recordings, *recordings[1:] * 2]
+        assert [matched(matcher, ask(says("hi"))).recorded for _ in range(7)] == [*recordings * 2, recordings[0]]
         missed(matcher, ask(says("ho")))
+
+    def test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again(self) -> None:
+        recordings = [record(ask(turn(length, "1")), name=str(length)) for length in range(3)]
+        matcher = Matcher(recordings, strict=False)
+        for run in "234":
+            found = [matched(matcher, ask(turn(length, run))) for length in range(3)]
+            assert [(each.recorded, each.how) for each in found] == [(each, "position") for each in recordings]
+
+    def test_without_strictness_what_was_matched_closely_is_found_by_position_later(self) -> None:
+        matcher = Matcher([record(ask(turn(1, "1")))], strict=False)
+        assert [matched(matcher, ask(turn(1, run))).how for run in ("1", "2", "1", "2")] == [
+            *("exact", "position", "exact", "position")
+        ]
+
+    def test_of_several_at_a_position_the_one_that_was_given_there_is_given_again(self) -> None:
+        recordings = [record(ask(turn(1, run)), name=run) for run in "ab"]
+        matcher = Matcher(recordings, strict=False)
+        for run in "cde":
+            assert matched(matcher, ask(turn(1, "a"))).recorded == recordings[0]
+            assert matched(matcher, ask(turn(1, run))).recorded == recordings[1]
+
+    def test_of_several_at_a_position_none_is_guessed_when_all_are_used(self) -> None:
+        matcher = Matcher([record(ask(turn(1, run)), name=run) for run in "ab"], strict=False)
+        missed(matcher, ask(turn(1, "c")))
+        matched(matcher, ask(turn(1, "a")))
+        matched(matcher, ask(turn(1, "b")))
+        missed(matcher, ask(turn(1, "c")))
+
+    def test_strictly_a_position_is_answered_once(self) -> None:
+        matcher = Matcher([record(ask(turn(1, "1")))])
+        assert matched(matcher, ask(turn(1, "2"))).how == "position"
+        missed(matcher, ask(turn(1, "3")))
 
     def test_a_get_ends_with_the_last_state(self) -> None:
         states = [record(get("/v1/models"), name=str(number)) for number in range(2)]

@@ -129,7 +129,7 @@ def test_strict_gives_each_recording_once(taken: Taken) -> None:
     with mocking(taken.db, "one", "--strict") as mock:
         assert post(mock.base, QUESTION).content == taken.body
         with openai.OpenAI(base_url=f"{mock.base}/v1", api_key="sk-none", max_retries=0) as client:
-            with pytest.raises(openai.NotFoundError) as refusal:
+            with pytest.raises(openai.BadRequestError) as refusal:
                 client.responses.create(model="gpt-5.5", input="hello", stream=True)
     assert refusal.value.code == "recording_not_found"
     assert "more often than it was recorded" in mock.said
@@ -182,9 +182,9 @@ def test_a_miss_is_an_error_of_the_provider_and_a_line_that_names_the_nearest(ta
     messages: Any = [{"role": "user", "content": "\x1b[31mnever asked"}]
     with mocking(taken.db, "all") as mock:
         client = anthropic.Anthropic(base_url=mock.base, api_key="sk-none", max_retries=0)
-        with client, pytest.raises(anthropic.NotFoundError) as refusal:
+        with client, pytest.raises(anthropic.BadRequestError) as refusal:
             client.messages.create(model="claude-opus-5", max_tokens=4_096, messages=messages)
-    assert refusal.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
+    assert refusal.value.body["error"]["type"] == "invalid_request_error"  # type: ignore[index]
     [line] = re.findall(r"recorder: (Nothing recorded answers .*)\n", mock.said)
     assert re.search(r"none is equal\. The nearest is exchange \d+ of session all\. It differs in \d+ places: ", line)
     assert re.search(r", asked .*; .*: recorded .*, asked ", line)

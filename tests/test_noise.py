@@ -20,6 +20,16 @@ def says(text: str) -> dict[str, Any]:
     return {"input": [{"role": "user", "content": [{"type": "input_text", "text": text}]}]}
 
 
+AGENTS = "01a20550-36d9-7951-b01a-a59f4c60b60a", "01a20550-59f6-7491-b3cf-ad21b33fcf0c"
+OUTPUTS = "/tmp/claude-0/-a/5a28/tasks/b4.output", "/tmp/claude-0/-b/c5ed/tasks/bp.output"
+
+
+def listed(tree: str) -> str:
+    """What the Gemini CLI tells of the directory that it works in."""
+    head = "<session_context>\n- **Directory Structure:**\n\nShowing up to 200 items (files + folders).\n\n"
+    return f"{head}{tree}\n\n</session_context>"
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -49,6 +59,24 @@ def test_what_stands_beside_a_noisy_field_stays() -> None:
         ("Today's date: 2026-08-20", "Today's date: 2025-01-01"),
         ("Today's date is Saturday, May 23, 2026 (formatted)", "Today's date is Samstag, 7. März 2026 (formatted)"),
         (
+            "Chunk ID: 32268a\nWall time: 0.0334 seconds\nProcess exited with code 0\nOutput:\nhello\n",
+            "Chunk ID: 066743\nWall time: 12 seconds\nProcess exited with code 0\nOutput:\nhello\n",
+        ),
+        ("Script completed\nWall time 0.1 seconds\nOutput:\n", "Script completed\nWall time 2.0 seconds\nOutput:\n"),
+        ('{"agent_id":"a","nickname":"Bohr"}', '{"agent_id":"a","nickname":"Epicurus"}'),
+        ("<usage><duration_ms>214</duration_ms></usage>", "<usage><duration_ms>34100</duration_ms></usage>"),
+        ("Output: hello\nProcess Group PGID: 15958\n", "Output: hello\nProcess Group PGID: 29103\n"),
+        ("Output: \nBackground PIDs: 7, 15959\n", "Output: \nBackground PIDs: 16001\n"),
+        (
+            listed("/srv/app/\n└───file.txt\n"),
+            listed("/srv/app/\n├───a.sse.jsonl\n├───src/\n│   └───x.py\n└───file.txt\n"),
+        ),
+        (
+            "gitStatus\n\nStatus:\n(clean)\n\nRecent commits:\n15ff83b first\n\nClaude",
+            "gitStatus\n\nStatus:\n M x.py\n?? a.sse.jsonl\n\nRecent commits:\n0a1b2c3 second\n15ff83b first\n\nClaude",
+        ),
+        (listed("/srv/app/\n"), listed("/srv/app/\n└───a.sse.jsonl\n")),
+        (
             "<current_date>2026-02-26</current_date><timezone>UTC</timezone>",
             "<current_date>2026-02-27</current_date><timezone>Europe/Vienna</timezone>",
         ),
@@ -61,6 +89,10 @@ def test_what_a_client_tells_of_its_surroundings_is_noise(one: str, other: str) 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        ("Wall time: 3 minutes", "Wall time: 4 minutes"),
+        ("my nickname is Bohr", "my nickname is Epicurus"),
+        (listed("/srv/app/\n") + "Delete it.", listed("/srv/app/\n") + "Keep it."),
+        ("a Chunk ID: none", "a Chunk ID: some"),
         ("What happened on 2024-01-01?", "What happened on 2024-01-02?"),
         ("Today's date is 2026-08-20. Sum it up.", "Today's date is 2026-08-20. Sum it all up."),
         ("read /tmp/a/one.txt", "read /tmp/b/one.txt"),
@@ -82,6 +114,9 @@ def test_what_a_person_says_is_no_noise(one: str, other: str) -> None:
         "- **Workspace Directories:**\n  - {}\n",
         "<workspace_roots><root>{}</root></workspace_roots>",
         "The project's temporary directory is: {}\n",
+        "### Skill roots\n- `r0` = `{}`\n### Available skills",
+        "You have a persistent file-based memory at `{}/`. This directory already exists",
+        "- **Global Personal Memory** (`{}`): Cross-project preferences",
     ],
 )
 def test_a_directory_that_is_told_is_noise_wherever_it_stands(context: str) -> None:
@@ -128,10 +163,64 @@ def test_ids_made_by_a_client_are_told_apart_but_not_by_their_letters() -> None:
     assert quiet(calls("ls_1769000000000_0")) == quiet(calls("ls_1770000000000_4"))
 
 
-def test_ids_that_codex_makes_are_noise() -> None:
-    one, other = "msg_01a1fa6b-d756-7b62-8a31-927d4b4338d8", "msg_01a1fa6b-e1ef-7a81-9cb0-08c89f3e9ffd"
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("msg_01a1fa6b-d756-7b62-8a31-927d4b4338d8", "msg_01a1fa6b-e1ef-7a81-9cb0-08c89f3e9ffd"),
+        ("msg_926861b6-82ca-5cfe-950f-f97ec02a2fab", "msg_1597d75a-be7f-503d-b8db-6ef144a842eb"),
+        ("amsg_01a20550-7c19-7f71-889d-3c73619d2154", "amsg_01a20550-e04a-76d3-81a9-5a7d28156376"),
+    ],
+)
+def test_ids_that_codex_makes_are_noise(one: str, other: str) -> None:
     assert quiet({"input": [{"id": one}]}) == quiet({"input": [{"id": other}]})
     assert quiet({"input": [{"id": one}, {"id": one}]}) != quiet({"input": [{"id": one}, {"id": other}]})
+
+
+@pytest.mark.parametrize(
+    ("told", "one", "other"),
+    [
+        ('{{"agent_id":"{}"}}', *AGENTS),
+        ('<subagent_notification>\n{{"agent_path":"{}"}}', *AGENTS),
+        ("Process running with session ID {}\nOutput:\n", "86068", "1667"),
+        ("agentId: {} (internal ID - do not mention to user.", "a0facf202446e758e", "a72b73ec22c17af52"),
+        ("<task-id>{}</task-id>", "a0facf202446e758e", "b4oeg3vmf"),
+        ("Command running in background with ID: {}.", "b4oeg3vmf", "bpvn0vo5b"),
+        ("Output is being written to: {}. You", *OUTPUTS),
+        ("output_file: {}\nDo", *OUTPUTS),
+        ("<output-file>{}</output-file>", *OUTPUTS),
+        ('<task id="{}" state="completed">', "ses_dfaa9e1d2ffejfT2CZnXaaS8X5", "ses_dfaa9cf74ffevdErD7gTGfzZ4B"),
+    ],
+)
+def test_what_a_tool_returned_to_be_handed_back_is_noise_wherever_it_stands(told: str, one: str, other: str) -> None:
+    def body(id: str) -> dict[str, Any]:
+        call = {"type": "function_call", "arguments": json.dumps({"target": id})}
+        return {"input": [*says(told.format(id))["input"], call, {"output": f"of {id}: done"}]}
+
+    assert quiet(body(one)) == quiet(body(other))
+    assert one not in json.dumps(quiet(body(one)))
+    assert list(DEFAULT_RULES.quiet(body(one)).handles) == [one]
+    assert quiet(body(one)) != quiet({**body(one), "input": body(one)["input"][:2]})
+
+
+@pytest.mark.timeout(30)  # thirty times what it takes; a rule that reads on to the end at each word takes a minute
+@pytest.mark.parametrize("words", ["", "\na", "\nStatus:\na"])
+def test_no_text_is_slow_to_look_through(words: str) -> None:
+    for rule in DEFAULT:
+        if rule.hint:
+            quiet(says((words or rule.hint) * (2**19 // len(words or rule.hint)) + rule.hint))
+            quiet(says((rule.hint + words) * (2**19 // len(rule.hint + words))))
+
+
+def test_rules_of_the_user_see_the_text_as_it_was_sent() -> None:
+    """Also where other rules, or earlier ones of the user, find something within what they match."""
+    texts = ["a5[0-9a-f]+", "<output-file>[^<]*</output-file>", "see /srv/app/[a-z]+"]
+    rules = rules_from({"texts": texts, "directories": ["in: (.+)"]})
+
+    def told(id: str, file: str) -> dict[str, Any]:
+        return says(f"<output-file>/tmp/{id}.output</output-file> of {id}, see /srv/app/{file} in: /srv/app")
+
+    assert quiet(told("a5eb00", "one"), rules) == quiet(told("a5cc11", "two"), rules)
+    assert quiet(told("a5eb00", "one"), rules) == says("<own> of <own>, <own> in: <directory 0>")
 
 
 def test_ids_made_by_a_model_are_no_noise() -> None:
@@ -180,7 +269,8 @@ def test_a_table_adds_rules_and_takes_some_away() -> None:
         ({"fields": ["a..b"]}, "'a..b' is no path"),
         ({"texts": ["("]}, r"texts: '\(' is no regular expression"),
         ({"texts": [".*"]}, "matches nothing at all"),
-        ({"directories": ["cwd=.+"]}, "needs one group"),
+        ({"directories": ["cwd=.+"]}, r"directories: .* needs one group \( \) around the directory"),
+        ({"handles": ["job .+"]}, r"handles: .* needs one group \( \) around the handle"),
         ({"without": ["nothing"]}, "there is no rule 'nothing'; the rules are "),
         ({"until": "guess"}, "until must be one of exact, noise, position, not 'guess'"),
         ({"until": 1}, "until must be one of"),

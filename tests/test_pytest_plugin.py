@@ -111,7 +111,7 @@ def test_a_request_that_is_not_recorded_fails_a_test_that_did_not_notice(project
         .test("""
 def test_one(recorder_replay):
     ask(recorder_replay.base_url())
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError):
         ask(recorder_replay.base_url(), "ho")
 """)
         .said(passed=1, errors=1)
@@ -210,7 +210,7 @@ def test_a_miss_that_comes_again_is_said_once(project: Project) -> None:
 def test_one(recorder_replay):
     ask(recorder_replay.base_url())
     for prompt in ("ho", "ho", "ha", "ho"):
-        with pytest.raises(openai.NotFoundError):
+        with pytest.raises(openai.BadRequestError):
             ask(recorder_replay.base_url(), prompt)
 """)
         .said(passed=1, errors=1)
@@ -264,7 +264,7 @@ def test_one(recorder_replay):
     ask(recorder_replay.base_url())
 @pytest.mark.recorder(match=Rules(until="exact"), cassette="cassettes/test_it/test_one.sse.jsonl")
 def test_two(recorder_replay):
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError):
         ask(recorder_replay.base_url(), "ho")
 """).said(passed=2, errors=1)
 

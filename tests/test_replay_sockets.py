@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from recorder.matching import Matcher
@@ -26,7 +27,10 @@ from tests.folds import MS
 from tests.loops import both_loops, eventually, on_uvloop
 from tests.played import APIS, asked, of, streamed_async
 from tests.proxied import get
+from tests.recordings import ask as asks
+from tests.recordings import record
 from tests.sockets import RawClient, RawResponse
+from tests.test_handles import END
 from tests.test_replay_transport import ENDS, EVENT
 from tests.test_testing import STREAMS
 
@@ -104,15 +108,33 @@ async def test_after_the_last_event_there_is_an_empty_stream(after: int) -> None
 async def test_after_the_last_event_of_what_broke_off_nothing_is_known() -> None:
     async with mocked(of("openai-responses", BODY, outcome="truncated"), speed=None) as (port, _):
         rest = await ask(port, get("/v1/responses/resp_1?stream=true&starting_after=199"))
-    assert rest.status == b"404 Not Found"
+    assert rest.status == b"400 Bad Request"
+
+
+@on_uvloop
+@pytest.mark.parametrize("mine", ["91667", "1234", "123456789"])
+async def test_a_client_gets_the_number_of_its_own_process_whatever_its_length(mine: str) -> None:
+    """In reads that are cut within the number, and with the length that the body has then."""
+
+    def turn(id: str) -> bytes:
+        result = {"type": "function_call_output", "output": f"Process running with session ID {id}\nOutput:\n"}
+        return json.dumps({"model": "m", "input": [{"role": "user", "content": "go"}, result]}).encode()
+
+    said = b'data: {"delta":"{\\"session_id\\": %b}"}\n\n'
+    made = record(asks(turn("86068")), said % b"86068", said % b"86068")
+    half = len(said % b"86068") - 8
+    cut = tuple((0, size) for size in (half, 2, 6, len(said % b"86068")))
+    async with mocked(msgspec.structs.replace(made, reads=cut, end=END), speed=None) as (port, _):
+        given = await ask(port, get("/v1/responses", method="POST", body=turn(mine)))
+    assert (given.body, given.ending) == (said % mine.encode() * 2, "complete")
 
 
 @on_uvloop
 async def test_a_miss_says_so() -> None:
     async with mocked(of("openai-responses", BODY)) as (port, _):
         missed = await ask(port, get("/v1/messages", method="POST", body=b"{}"))
-    assert (missed.status[:3], missed.header(b"x-recorder-miss")) == (b"404", b"1")
-    assert json.loads(missed.body)["error"]["type"] == "not_found_error"
+    assert (missed.status[:3], missed.header(b"x-recorder-miss")) == (b"400", b"1")
+    assert json.loads(missed.body)["error"]["type"] == "invalid_request_error"
 
 
 @pytest.mark.timed

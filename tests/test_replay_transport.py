@@ -198,7 +198,7 @@ async def test_a_host_that_nobody_named_may_be_any_recorded_upstream(target: str
 
 async def test_a_host_of_the_public_apis_is_no_other_upstream() -> None:
     transport, clock = replaying(of_upstream("local"))
-    assert (await replayed(transport, clock, request(host="api.openai.com")))[0].status_code == 404
+    assert (await replayed(transport, clock, request(host="api.openai.com")))[0].status_code == 400
 
 
 async def test_of_several_upstreams_it_is_the_one_that_the_path_tells() -> None:
@@ -210,10 +210,10 @@ async def test_of_several_upstreams_it_is_the_one_that_the_path_tells() -> None:
 
 async def test_of_several_upstreams_that_it_may_be_none_is_guessed() -> None:
     transport, clock = replaying(of_upstream("one"), of_upstream("two"))
-    assert (await replayed(transport, clock, request(host=LOCAL)))[0].status_code == 404
+    assert (await replayed(transport, clock, request(host=LOCAL)))[0].status_code == 400
 
 
-@pytest.mark.parametrize(("upstreams", "status"), [(("local",), 200), (("one", "two"), 404)])
+@pytest.mark.parametrize(("upstreams", "status"), [(("local",), 200), (("one", "two"), 400)])
 async def test_a_response_of_any_upstream_is_found_by_its_id_if_only_one_made_it(
     upstreams: tuple[str, ...], status: int
 ) -> None:
@@ -295,10 +295,10 @@ async def test_a_miss_is_an_error_in_the_provider_s_shape(shape: str) -> None:
     transport, clock = replaying(stream())
     response, chunks, _ = await replayed(transport, clock, request(target=target, host=host, body=b"{}"))
     error = msgspec.json.decode(b"".join(chunk for _, chunk in chunks))
-    assert (response.status_code, response.headers.get(MISS_HEADER)) == (404, "1")
+    assert (response.status_code, response.headers.get(MISS_HEADER)) == (400, "1")
     assert message(error)
-    kind = {"anthropic": "not_found_error", "unknown host": "not_found_error"}.get(shape, "invalid_request_error")
-    assert error["error"].get("status", error["error"].get("type")) == ("NOT_FOUND" if shape == "gemini" else kind)
+    kind = "INVALID_ARGUMENT" if shape == "gemini" else "invalid_request_error"
+    assert error["error"].get("status", error["error"].get("type")) == kind
 
 
 async def test_a_miss_may_raise() -> None:

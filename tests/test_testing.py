@@ -15,6 +15,8 @@ import httpx2
 import msgspec
 import openai
 import pytest
+from google import genai
+from google.genai.errors import ClientError
 
 from recorder import testing
 from recorder.dialects import by_name
@@ -309,10 +311,10 @@ def test_what_was_asked_is_told() -> None:
         ("/v1/chat/completions", "exact"),
         ("/v1/messages", "miss"),
     ]
-    assert isinstance(missed.error, anthropic.NotFoundError)
+    assert isinstance(missed.error, anthropic.BadRequestError)
     assert missed.error.body == {
         "type": "error",
-        "error": {"type": "not_found_error", "message": transport.requests[1].message},
+        "error": {"type": "invalid_request_error", "message": transport.requests[1].message},
     }
 
 
@@ -336,10 +338,28 @@ def test_used_recordings_are_no_error() -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_miss_is_the_sdk_s_own_not_found(api: str) -> None:
+def test_a_miss_is_the_sdk_s_own_bad_request(api: str) -> None:
     error = streamed(api, httpx2.Client(transport=replay_transport([]))).error
-    assert type(error).__name__ == ("ClientError" if api == "gemini" else "NotFoundError")
-    assert getattr(error, "status_code", getattr(error, "code", None)) == 404
+    assert type(error).__name__ == ("ClientError" if api == "gemini" else "BadRequestError")
+    assert getattr(error, "status_code", getattr(error, "code", None)) == 400
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_no_sdk_asks_again_after_a_miss(api: str) -> None:
+    """With the retries that it has by itself."""
+    transport = replay_transport([])
+    http = httpx2.Client(transport=transport)
+    said = pytest.raises((openai.BadRequestError, anthropic.BadRequestError, ClientError), match="recordings")
+    with said:
+        if api == "gemini":
+            options: Any = {"base_url": BASE, "httpx_client": http}
+            genai.Client(api_key="none", http_options=options).models.generate_content(model="m", contents="hi")
+        elif api == "anthropic":
+            client = anthropic.Anthropic(api_key="none", base_url=BASE, http_client=http)
+            client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
+        else:
+            openai.OpenAI(api_key="none", base_url=BASE, http_client=http).responses.create(model="m", input="hi")
+    assert [seen.how for seen in transport.requests] == ["miss"]
 
 
 @both_libraries

@@ -19,7 +19,7 @@ from recorder.proxy import BODY_LIMIT_BYTES, Proxy
 from recorder.recorded import Recorded
 from recorder.routing import UPSTREAMS, Routes, Upstream, parse_upstream
 from recorder.transports.faults import Fault, FaultTransport
-from recorder.transports.replay import ReplayTransport, Transport
+from recorder.transports.replay import MISS_STATUS, ReplayTransport, Transport
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Answering:
         hosts: Collection[str] = (),
         speed: float | None = 1.0,
         strict: bool = False,
-        otherwise: Transport | int = 404,
+        otherwise: Transport | int = MISS_STATUS,
         faults: Sequence[Fault] = (),
         seed: int = 0,
         body_limit_bytes: int = BODY_LIMIT_BYTES,

@@ -42,6 +42,7 @@ from recorder.recorded import Recorded
 from recorder.routing import Routes, Upstream
 from recorder.transports.fault_forms import FORMS, RANGES, parse_fault
 from recorder.transports.faults import Fault
+from recorder.transports.replay import MISS_STATUS
 from recorder.transports.upstream import UpstreamTransport
 
 REQUESTS = "/_recorder/requests"
@@ -59,11 +60,11 @@ REQUESTS = "/_recorder/requests"
 @click.option(
     "--speed", type=Speed(), metavar="1|N|max", default="1", show_default=True, help="Times the original speed."
 )
-@click.option("--strict", is_flag=True, help="Give each recording once; else the last of equal ones is given again.")
+@click.option("--strict", is_flag=True, help="Give each recording once; else they are given again, in the same order.")
 @click.option(
     "--otherwise",
-    type=click.Choice(["forward", "404", "503"]),
-    default="404",
+    type=click.Choice(["forward", "400", "404", "503"]),
+    default=str(MISS_STATUS),
     show_default=True,
     help="What is not recorded: forwarded to its upstream, or refused with that status.",
 )
@@ -102,8 +103,8 @@ def command(
     """Serve recordings to clients: each request is answered with what was recorded for one like it.
 
     SESSION is an id, the beginning of one, a name, or `latest`, which is taken if no cassette is named either. Bytes,
-    times and failures are the recorded ones. What was asked, what answered and what is not used yet is at
-    `/_recorder/requests`. Stop with Ctrl-C.
+    times and failures are the recorded ones, but for the ids that an agent's tools make: these are the client's. What
+    was asked, what answered and what is not used yet is at `/_recorder/requests`. Stop with Ctrl-C.
 
     \b
     recorder mock                                  # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1

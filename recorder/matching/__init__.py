@@ -7,8 +7,10 @@ Rules of this file:
   that says what was nearest and where it differs.
 * A request to a host that nobody has named can be for any upstream: it is for the only one that has the rest of its
   place. Where several have, it is for the one that its path and headers tell, as with the proxy, or a miss.
-* Requests that are alike are answered in recorded order, each recorded answer once. GET asks for a state: it uses up
-  its answers in order too, and then the last one stands.
+* Requests that are alike are answered in recorded order, each recorded answer once. Where that is not strict, a client
+  that runs again is answered as the first time: when all are used, they are given again in the same order, one for each
+  request. GET asks for a state: it uses up its answers in order too, and then the last one stands.
+* The answer names the handles of the client that asks (`recorder.matching.handles`).
 * Exchanges are given away by `dict.pop`, which gives each key to one thread only; all else is computed from what does
   not change, so that two threads that compute it at once get the same. There is no lock to hold.
 * Secrets are taken out of both, as they are when a request is recorded: they tell no two requests apart.
@@ -18,7 +20,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -26,6 +28,7 @@ import msgspec
 from recorder import redaction
 from recorder.matching.candidates import Entry, Group, Line, Question
 from recorder.matching.differences import Difference
+from recorder.matching.handles import pairs
 from recorder.matching.likeness import Place, Request, place, request_of, without_secrets
 from recorder.matching.nearest import Miss, all_used, elsewhere, unlike
 from recorder.matching.noise import DEFAULT_RULES, Rules
@@ -50,6 +53,7 @@ class Match(msgspec.Struct, frozen=True):
     recorded: Recorded
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
+    handles: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -67,7 +71,8 @@ class Seen(msgspec.Struct, frozen=True):
 class Matcher:
     """Recorded exchanges, each to be given away once.
 
-    `strict`: when all that are alike are used, the next request is a miss; otherwise the last answer is given again.
+    `strict`: when all that are alike are used, the next request is a miss; otherwise the first answer is given again,
+    then the second, as to a client that runs again.
     """
 
     def __init__(self, recordings: Sequence[Recorded], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
@@ -79,6 +84,7 @@ class Matcher:
             places.setdefault(entry.place, []).append(entry)
         self._groups = {place: Group(entries) for place, entries in places.items()}
         self._unused = {entry.number: entry for entry in self._entries}
+        self._at_positions: dict[bytes | None, Entry] = {}  # given there, by the shape that was asked
         self._seen: deque[Seen] = deque(maxlen=SEEN_LIMIT)
 
     def match(self, request: Request) -> Match | Miss:
@@ -133,14 +139,14 @@ class Matcher:
         used: tuple[How, Line] | None = None
         for how, line in question.lines(self._rules.until):
             if (entry := self._next(line)) is not None:
-                return Match(entry.recorded, how)
+                return _match(question, entry, how)
             used = used or (how, line)
         if used is None:
             return self._at_position(question)
         how, line = used
-        if not self._strict or question.place.method in ("GET", "HEAD"):
-            return Match(line.members[-1].recorded, how)
-        return all_used(question, line)
+        if question.place.method in ("GET", "HEAD"):
+            return _match(question, line.members[-1], how)
+        return all_used(question, line) if self._strict else _match(question, next(line.again), how)
 
     def _next(self, line: Line) -> Entry | None:
         """The first of the line that nobody has, from now on the caller's."""
@@ -157,14 +163,31 @@ class Matcher:
         return self._unused.pop(entry.number, None) is not None
 
     def _at_position(self, question: Question) -> Match | None:
+        entry = self._only_one(question)
+        return None if entry is None else _match(question, entry, "position")
+
+    def _only_one(self, question: Question) -> Entry | None:
+        """The only one that can be meant: of the unused ones, or when all are used, whoever it was then.
+
+        Of several, each other one had been used when it was given, as what is equal to something else.
+        """
+        shape, members = question.moved.shape, question.at_position(self._rules.until)
         candidates = self._candidates(question)
         if len(candidates) == 1 and self._take(candidates[0]):
-            return Match(candidates[0].recorded, "position")
-        return None
+            self._at_positions[shape] = candidates[0]
+            return candidates[0]
+        if candidates or self._strict:
+            return None
+        return members[0] if len(members) == 1 else self._at_positions.get(shape)
 
     def _candidates(self, question: Question) -> list[Entry]:
         """The unused ones at the same position of a conversation."""
         return [entry for entry in question.at_position(self._rules.until) if entry.number in self._unused]
+
+
+def _match(question: Question, entry: Entry, how: How) -> Match:
+    handles = {} if how == "exact" else pairs(entry.likeness.handles, question.own.handles)
+    return Match(entry.recorded, how, handles=handles)
 
 
 def _seen(request: Request, found: Match | Miss) -> Seen:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
 
 from recorder.matching.likeness import Likeness, Place, Request, place, request_of, without_secrets
 from recorder.matching.noise import Rules
@@ -31,6 +32,7 @@ class Line:
     def __init__(self) -> None:
         self.members: list[Entry] = []
         self.waiting: deque[Entry] = deque()
+        self.again = cycle(self.members)  # for when none waits any more
 
     def add(self, entry: Entry) -> None:
         self.members.append(entry)

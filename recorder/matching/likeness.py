@@ -23,7 +23,7 @@ from recorder.dialects import by_path
 from recorder.dialects.payload import too_deep
 from recorder.dialects.telling import Object, array, decoded, object_
 from recorder.heads import Header
-from recorder.matching.noise import Rules
+from recorder.matching.noise import Quiet, Rules
 from recorder.matching.once import Once
 from recorder.recorded import Recorded
 from recorder.redaction import REDACTED
@@ -129,25 +129,28 @@ class Likeness:
         value = self.value()
         return None if value is NO_JSON else _shape(self.request, object_(value))
 
+    @Once
+    def handles(self) -> Mapping[str, int]:
+        """The handles that the client made, numbered: `recorder.matching.handles` says what they are."""
+        return self._parts[3]
+
     def value(self) -> Any:
         """The quiet body as JSON; `NO_JSON` if it is none."""
-        return self._read()[0]
+        return self._read().value
 
-    def _read(self) -> tuple[Any, Mapping[str, int]]:
+    def _read(self) -> Quiet:
         value = json_value(self.request.body)
-        if value is NO_JSON:
-            return NO_JSON, {}
-        return self._rules.quiet(value, self._others)
+        return Quiet(NO_JSON, {}, {}) if value is NO_JSON else self._rules.quiet(value, self._others)
 
     @Once
-    def _parts(self) -> tuple[bytes, Mapping[str, int], Mapping[str, int]]:
-        value, directories = self._read()
+    def _parts(self) -> tuple[bytes, Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
+        value, directories, handles = self._read()
         whole, outline = sha256(), {}
         pieces = [("", _without_boundary(self.request))] if value is NO_JSON else _outlined(value)
         for path, piece in pieces:
             outline[path] = crc32(piece)
             whole.update(b"%d %d " % (len(path), len(piece)) + path.encode("utf-8", "surrogatepass") + piece)
-        return whole.digest(), outline, directories
+        return whole.digest(), outline, directories, handles
 
 
 NO_JSON = object()

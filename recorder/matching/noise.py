@@ -9,12 +9,13 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
+from recorder.matching.handles import finding, is_handle
 from recorder.matching.noise_rules import DEFAULT, IN_TEXTS, How, Kind, Rule, read
 from recorder.redaction import NEVER, REDACTED
 from recorder.redactor import BY_SHAPE, Redactor
@@ -28,8 +29,16 @@ TEXTS_LIMIT = 100_000
 ID_LIMIT = 200
 """Characters of an id."""
 
-DIRECTORIES_LIMIT = 64
-"""Directories of one request: each is looked for in every text."""
+NAMES_LIMIT = 64
+"""Directories of one request, and handles: each is looked for in every text."""
+
+
+class Quiet(NamedTuple):
+    """A body without noise, and what it names itself, numbered in the order in which it does."""
+
+    value: Any
+    directories: Mapping[str, int]
+    handles: Mapping[str, int]
 
 
 class Rules:
@@ -55,8 +64,8 @@ class Rules:
         """Whether a query parameter of that name is noise, or a secret."""
         return self._is("parameters", name) or NEVER.search(name.lower()) is not None
 
-    def quiet(self, body: Any, others: Mapping[str, int] | None = None) -> tuple[Any, Mapping[str, int]]:
-        """A decoded body, which this may take apart, without noise; and the directories that it names, numbered.
+    def quiet(self, body: Any, others: Mapping[str, int] | None = None) -> Quiet:
+        """A decoded body, which this may take apart, without noise.
 
         `others` are directories to look for too.
         """
@@ -64,12 +73,13 @@ class Rules:
             _remove(body, path)
         texts = list(islice(_texts(body), TEXTS_LIMIT + 1))
         if len(texts) > TEXTS_LIMIT:
-            return body, {}
+            return Quiet(body, {}, {})
         together = "\n".join(texts)
         at_work = [(rule, pattern) for rule, pattern in self._patterns if rule.hint in together]
-        found = _directories(texts, [each for each in at_work if each[0].kind == "directories"])
-        hush = _Hush([each for each in at_work if each[0].kind != "directories"], {**(others or {}), **found})
-        return (hush.value(body) if hush.has_work else body), found
+        directories = _named(texts, _of_kind("directories", at_work), _directory)
+        handles = _named(texts, _of_kind("handles", at_work), _handle)
+        hush = _Hush(at_work, {**(others or {}), **directories}, handles)
+        return Quiet(hush.value(body) if hush.has_work else body, directories, handles)
 
     def _of(self, kind: Kind) -> list[Rule]:
         return [rule for rule in self.rules if rule.kind == kind]
@@ -90,16 +100,25 @@ def rules_from(table: Mapping[str, object]) -> Rules:
     return Rules(*read(table))
 
 
+_Patterns = Sequence[tuple[Rule, re.Pattern[str]]]
+
+
 class _Hush:
     """One body's texts, without noise."""
 
-    def __init__(self, patterns: Sequence[tuple[Rule, re.Pattern[str]]], directories: Mapping[str, int]) -> None:
-        self._texts = [each for each in patterns if each[0].kind == "texts"]
-        self._made = [each for each in patterns if each[0].kind == "ids"]
-        self._directories = directories
-        self._places = _anywhere(directories)
+    def __init__(self, patterns: _Patterns, directories: Mapping[str, int], handles: Mapping[str, int]) -> None:
+        self._texts = _of_kind("texts", patterns)
+        self._made = _of_kind("ids", patterns)
+        self._names = [
+            (names, label, pattern)
+            for names, label, pattern in (
+                (directories, "directory", _anywhere(directories)),
+                (handles, "handle", finding(handles)),
+            )
+            if pattern is not None
+        ]
         self._ids: dict[str, int] = {}
-        self.has_work = bool(patterns or directories)
+        self.has_work = bool(self._texts or self._made or self._names)
 
     def value(self, value: Any) -> Any:
         """Any JSON, in order of its keys: so are ids numbered."""
@@ -117,14 +136,33 @@ class _Hush:
     def _text(self, text: str) -> str:
         if len(text) > TEXT_LIMIT:
             return text
-        if self._places is not None and any(name in text for name in self._directories):
-            text = self._places.sub(lambda match: f"<directory {self._directories[match[0]]}>", text)
-        for rule, pattern in self._texts:
-            if rule.hint in text:
-                text = pattern.sub(f"<{rule.name}>", text)
         if len(text) <= ID_LIMIT and any(rule.hint in text and pattern.fullmatch(text) for rule, pattern in self._made):
             return f"<id {self._ids.setdefault(text, len(self._ids))}>"
-        return text
+        return _without(text, sorted(self._found(text), key=lambda each: (each[0], -each[1])))
+
+    def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where noise is: each rule sees the text as it was sent, so that none hides it from another."""
+        for names, label, pattern in self._names:
+            if any(name in text for name in names):
+                yield from ((*match.span(), f"<{label} {names[match[0]]}>") for match in pattern.finditer(text))
+        for rule, pattern in self._texts:
+            if rule.hint in text:
+                yield from ((*match.span(), f"<{rule.name}>") for match in pattern.finditer(text))
+
+
+def _without(text: str, found: Iterable[tuple[int, int, str]]) -> str:
+    """A text with labels in place of what was found, in order; what overlaps is one, under the label of the first."""
+    kept: list[str] = []
+    end = 0
+    for start, stop, label in found:
+        if start >= end:
+            kept += text[end:start], label
+        end = max(end, stop)
+    return "".join([*kept, text[end:]])
+
+
+def _of_kind(kind: Kind, patterns: _Patterns) -> _Patterns:
+    return [each for each in patterns if each[0].kind == kind]
 
 
 def _anywhere(directories: Mapping[str, int]) -> re.Pattern[str] | None:
@@ -133,20 +171,26 @@ def _anywhere(directories: Mapping[str, int]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<![\w./\\-])(?:{names})(?![\w-])") if names else None
 
 
-def _directories(texts: Sequence[str], patterns: Sequence[tuple[Rule, re.Pattern[str]]]) -> dict[str, int]:
+def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], str | None]) -> dict[str, int]:
+    """What the groups of patterns say, numbered."""
     found: dict[str, int] = {}
     for text in texts if patterns else ():
         for rule, pattern in patterns:
             for match in pattern.finditer(text) if rule.hint in text else ():
-                name = match[1].strip().rstrip("/\\")
-                if _names_one(name) and len(found) < DIRECTORIES_LIMIT:
+                name = name_of(match[1] or "")
+                if name is not None and len(found) < NAMES_LIMIT:
                     found.setdefault(name, len(found))
     return found
 
 
-def _names_one(name: str) -> bool:
-    """Whether a text can be told from others as the path of a directory: not `/`, nor `.`."""
-    return len(name) >= 4 and ("/" in name or "\\" in name)
+def _directory(said: str) -> str | None:
+    """The path of a directory, if it can be told from other texts: not `/`, nor `.`."""
+    name = said.strip().rstrip("/\\")
+    return name if len(name) >= 4 and ("/" in name or "\\" in name) else None
+
+
+def _handle(said: str) -> str | None:
+    return said if is_handle(said) else None
 
 
 def _texts(value: Any) -> Iterator[str]:

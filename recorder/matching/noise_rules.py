@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-Kind = Literal["fields", "texts", "ids", "directories", "headers", "parameters"]
+Kind = Literal["fields", "texts", "ids", "directories", "handles", "headers", "parameters"]
 How = Literal["exact", "noise", "position"]
 
 RUNGS: tuple[How, ...] = ("exact", "noise", "position")
@@ -24,7 +24,8 @@ class Rule(msgspec.Struct, frozen=True):
     `what` is, of `fields`, a path into a JSON body (`metadata.user_id`, `input.*.id`); of `headers` and `parameters` a
     name, with `*` for any part of it; else a regular expression. Of `texts`, all that it matches is alike. A whole text
     that one of `ids` matches is an id: told from others, but not by its letters. The group of `directories` is the path
-    of one, and noise wherever else it stands.
+    of one, and noise wherever else it stands. The group of `handles` is what a tool returned for the model to hand
+    back: noise likewise, and put into the answer in place of the recorded one (`recorder.matching.handles`).
     Rules with `hint` are tried only on texts that hold it.
     """
 
@@ -35,9 +36,11 @@ class Rule(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-IN_TEXTS = ("texts", "ids", "directories")  # regular expressions
+IN_TEXTS = ("texts", "ids", "directories", "handles")  # regular expressions
 
-_UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_UUID5, _UUID7 = (
+    rf"[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}" for version in (5, 7)
+)
 _DATE = r"(?:[^\n]{0,40}?\b\d{4}-\d\d-\d\d|[^\n]{0,40}?\b\d{4}\b)"
 
 DEFAULT: tuple[Rule, ...] = (
@@ -66,12 +69,44 @@ DEFAULT: tuple[Rule, ...] = (
         *("Codex tells where the machine thinks it is", "<timezone>"),
     ),
     Rule(
+        *("texts", "codex-chunk", r"Chunk ID: [0-9a-f]{1,16}\n"),
+        *("Codex numbers the pieces of a command's output", "Chunk ID: "),
+    ),
+    Rule(
+        *("texts", "codex-wall-time", r"Wall time:? \d+(?:\.\d+)? seconds"),
+        *("Codex tells how long a command took", "Wall time"),
+    ),
+    Rule(
+        *("texts", "codex-nickname", r'"nickname":"[^"\\\n]{0,64}"'),
+        *("Codex draws a name for each agent", '"nickname":"'),
+    ),
+    Rule(
+        *("texts", "claude-duration", r"<duration_ms>\d{1,15}</duration_ms>"),
+        *("Claude Code tells how long an agent took", "<duration_ms>"),
+    ),
+    Rule(
+        *("texts", "claude-git", r"\nStatus:\n(?:(?!Status:\n)[^\n]++\n)*+\nRecent commits:\n(?:[^\n]++\n)*+"),
+        *("Claude Code tells the state of the repository, and what a recording left there", "\nRecent commits:\n"),
+    ),
+    Rule(
+        *("texts", "gemini-process", r"(?:Process Group PGID|Background PIDs): \d[\d, ]*"),
+        *("the Gemini CLI tells the numbers of processes", "ID"),
+    ),
+    Rule(
+        *("texts", "gemini-files", r"\*\*Directory Structure:\*\*\n\n[^\n]*\n\n[^\n]*\n(?:[^\n]*[├└│][^\n]*\n)*"),
+        *("the Gemini CLI lists the working directory, and what a recording left there", "**Directory Structure:**"),
+    ),
+    Rule(
         *("ids", "pydantic-ai-call", r"pyd_ai_[0-9a-f]{32}"),
         *("pydantic-ai makes ids for calls that have none", "pyd_ai_"),
     ),
     Rule(
         *("ids", "codex-item", rf"[a-z]{{2,8}}_{_UUID7}"),
         *("Codex makes ids for what it says itself: a prefix and a UUIDv7", "-7"),
+    ),
+    Rule(
+        *("ids", "codex-item-named", rf"[a-z]{{2,8}}_{_UUID5}"),
+        *("the same for its instructions, and for what an agent inherits: a prefix and a UUIDv5", "-5"),
     ),
     Rule(
         *("ids", "gemini-call", r"[\w.-]{1,64}-1\d{12}-[0-9a-f]{1,14}"),
@@ -94,6 +129,14 @@ DEFAULT: tuple[Rule, ...] = (
         *("Codex tells where its instructions were found", "# AGENTS.md instructions for "),
     ),
     Rule(
+        *("directories", "codex-skills", r"- `r\d{1,3}` = `([^`\n]+)`"),
+        *("Codex tells where its skills are, below its home", "### Skill roots"),
+    ),
+    Rule(
+        *("directories", "claude-memory", r"memory at `([^`\n]+)`"),
+        *("Claude Code tells where it keeps what it remembers, below its home", "memory at `"),
+    ),
+    Rule(
         *("directories", "claude-directory", r"(?:Primary w|W)orking directory: ([^\n]+)"),
         *("Claude Code tells the working directory", "orking directory: "),
     ),
@@ -102,12 +145,44 @@ DEFAULT: tuple[Rule, ...] = (
         *("the Gemini CLI tells the working directory", "working in the director"),
     ),
     Rule(
+        *("directories", "gemini-memory", r"Memory\*\* \(`([^`\n]+)`\)"),
+        *("the Gemini CLI tells where it keeps what it remembers, below its home", "Memory** (`"),
+    ),
+    Rule(
         *("directories", "gemini-workspace", r"\*\*Workspace Directories:\*\*\n +- ([^\n]+)"),
         *("the Gemini CLI tells the working directory", "**Workspace Directories:**"),
     ),
     Rule(
         *("directories", "gemini-temporary", r"project's temporary directory is: ([^\n]+)"),
         *("the Gemini CLI tells where it keeps its files", "project's temporary directory is: "),
+    ),
+    Rule(
+        *("handles", "codex-agent", rf'"agent_(?:id|path)":"({_UUID7})"'),
+        *("Codex makes ids for its agents (multi_agent_v1), to wait for and to write to", '"agent_'),
+    ),
+    Rule(
+        *("handles", "codex-process", r"Process running with session ID (\d{1,9})\n"),
+        *("Codex draws a number for a command that goes on, to write to and to read from", "session ID "),
+    ),
+    Rule(
+        *("handles", "claude-agent", r"\bagentId: ([0-9a-z]{8,40})\b"),
+        *("Claude Code makes ids for its agents, to send messages to", "agentId: "),
+    ),
+    Rule(
+        *("handles", "claude-task", r"<task-id>([\w-]{4,64})</task-id>"),
+        *("Claude Code makes ids for what goes on in the background", "<task-id>"),
+    ),
+    Rule(
+        *("handles", "claude-command", r"running in background with ID: ([\w-]{4,64})"),
+        *("Claude Code makes ids for commands that go on", "running in background with ID: "),
+    ),
+    Rule(
+        *("handles", "claude-output", r"(?:\boutput_file: |<output-file>|is being written to: )([^\s<]+\.output)\b"),
+        *("Claude Code writes outputs to files under its session's id, to be read", ".output"),
+    ),
+    Rule(
+        *("handles", "opencode-task", r'<task id="(ses_[0-9A-Za-z]{4,64})"'),
+        *("opencode makes ids for its agents, to go on with them", '<task id="ses_'),
     ),
     Rule("headers", "codex", "x-codex-*", "ids of the session, the turn, the window"),
     Rule("headers", "codex-ids", "*session[-_]id", "made anew for each run of an agent"),
@@ -125,6 +200,7 @@ DEFAULT: tuple[Rule, ...] = (
 )
 
 _KEYS = (*get_args(Kind), "without", "until")
+_GROUPED: Mapping[str, str] = {"directories": "directory", "handles": "handle"}
 
 
 def read(table: Mapping[str, object]) -> tuple[list[Rule], How]:
@@ -169,5 +245,5 @@ def _check(kind: Kind, what: str) -> None:
         raise ValueError(f"[match] {kind}: {what!r} is no regular expression: {error}.") from None
     if pattern.fullmatch(""):
         raise ValueError(f"[match] {kind}: {what!r} matches nothing at all, which is everywhere.")
-    if kind == "directories" and pattern.groups != 1:
-        raise ValueError(f"[match] directories: {what!r} needs one group ( ) around the directory.")
+    if kind in _GROUPED and pattern.groups != 1:
+        raise ValueError(f"[match] {kind}: {what!r} needs one group ( ) around the {_GROUPED[kind]}.")

@@ -14,7 +14,7 @@ from recorder.testing.stored import all_whole
 from recorder.transports.fault_forms import parse_fault
 from recorder.transports.faults import FaultTransport
 from recorder.transports.pace import LOOP, THREAD
-from recorder.transports.replay import ReplayTransport
+from recorder.transports.replay import MISS_STATUS, ReplayTransport
 
 NAMED = 10  # of the unused recordings, in the message that says so
 
@@ -67,7 +67,7 @@ def replay_transport(
     reads: bool = True,
     rules: Rules = DEFAULT_RULES,
     strict: bool = True,
-    otherwise: Any = 404,
+    otherwise: Any = MISS_STATUS,
     faults: Sequence[str] = (),
     seed: int = 0,
     clock: Clock = THREAD,
@@ -76,8 +76,8 @@ def replay_transport(
     """A transport for a Client that answers from recordings: a `SyncReplay`.
 
     `speed` is a factor on the recorded times, or `None` for no pauses; with `reads` a body comes in the pieces that
-    were read, else event by event. `strict` gives each recording once, else the last of equal ones again. `otherwise`
-    answers what nothing was recorded for: an error of that status, a transport of the library, or `None` to raise.
+    were read, else event by event. `strict` gives each recording once, else equal ones again in the same order.
+    `otherwise` is what answers a miss: an error of that status, a transport of the library, or `None` to raise.
     `faults` are forms of `recorder.transports.fault_forms`. A `clock` of your own must not suspend in `sleep_until`.
     Raises `RecorderError` if bytes are missing in a recording.
     """
@@ -95,7 +95,7 @@ def async_replay_transport(
     reads: bool = True,
     rules: Rules = DEFAULT_RULES,
     strict: bool = True,
-    otherwise: Any = 404,
+    otherwise: Any = MISS_STATUS,
     faults: Sequence[str] = (),
     seed: int = 0,
     clock: Clock = LOOP,

@@ -33,7 +33,7 @@ from recorder.testing.saving import is_of_this_run, is_only_of, is_shared, keep
 from recorder.testing.taping import Taping
 from recorder.transports.faults import Fault, FaultTransport
 from recorder.transports.pace import LOOP, THREAD
-from recorder.transports.replay import ReplayTransport
+from recorder.transports.replay import MISS_STATUS, ReplayTransport
 from recorder.transports.upstream import UpstreamTransport
 
 LISTED = 10  # of what was asked, or was there, in a message
@@ -176,7 +176,7 @@ class Replay:
 
     def _core(self, clock: Clock, upstream: Callable[[], Any]) -> Any:
         chosen = self._settings
-        otherwise = 404 if self._taping is None else self._taping.through(upstream())
+        otherwise = MISS_STATUS if self._taping is None else self._taping.through(upstream())
         core = ReplayTransport(self._matcher, speed=chosen.speed, otherwise=otherwise, clock=clock)
         if not chosen.faults:
             return core

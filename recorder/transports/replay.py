@@ -4,6 +4,7 @@ Rules of this file:
 
 * It never guesses: what answers a request is for `recorder.matching` to say, and a miss is an error or another
   transport's affair.
+* Bytes are the recorded ones but for handles, which are the client's own (`recorder.matching.handles`).
 * What was cut is cut again: after the last piece of a response that broke off stands an `UpstreamError` with its
   outcome, as from the real upstream.
 * It knows no HTTP library. Requests are whatever has the attributes that httpx gives them, responses likewise.
@@ -28,6 +29,7 @@ from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.events import WHOLE
 from recorder.heads import Header, ResponseHead
 from recorder.matching import Elsewhere, Match, Matcher, Miss, Request
+from recorder.matching.handles import handed_back
 from recorder.messages import Response
 from recorder.playback import Clock
 from recorder.recorded import Piece, Recorded
@@ -40,6 +42,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MISS_HEADER = "x-recorder-miss"
+
+MISS_STATUS = 400
+"""Of the answer to a request that nothing answers. Agents and SDKs take it for final and show what it says; at 404,
+409, 422 and 5xx they ask again, for minutes, or blame the model: docs/testing.md has the measurements."""
 
 INLINE_BYTES = 64 * 2**10
 """The largest request body that is matched between two events of other streams: that takes two milliseconds at most,
@@ -159,7 +165,7 @@ class Transport(Protocol):
 class ReplayTransport:
     """Answers each request with the recorded exchange that matches it.
 
-    Where none does, `otherwise` answers: another transport, an error of that status that says what was there (404), or
+    Where none does, `otherwise` answers: another transport, an error of that status that says what was there, or
     with `None` a `NotFoundError` is raised.
     """
 
@@ -169,7 +175,7 @@ class ReplayTransport:
         *,
         speed: float | None = 1.0,
         reads: bool = True,
-        otherwise: Transport | int | None = 404,
+        otherwise: Transport | int | None = MISS_STATUS,
         clock: Clock = LOOP,
     ) -> None:
         if speed is not None and not 0 < speed < float("inf"):
@@ -182,7 +188,8 @@ class ReplayTransport:
         found = await self._judged(request, self._matcher.match)
         if isinstance(found, Match):
             _tell_gap(found.recorded)
-            return await self._replay(answer(found.recorded, found.after, reads=self._reads), waiting)
+            recorded = await self._handed_back(found)
+            return await self._replay(answer(recorded, found.after, reads=self._reads), waiting)
         return await self._missed(request, found)
 
     async def note(self, request: Any, how: Elsewhere, message: str) -> None:
@@ -196,6 +203,14 @@ class ReplayTransport:
         if is_large and isinstance(self._clock, LoopClock):
             return await asyncio.to_thread(lambda: judge(asked_by(request, body)))
         return judge(asked_by(request, body))
+
+    async def _handed_back(self, found: Match) -> Recorded:
+        """The exchange with the handles of the client that asks: of a large answer beside the event loop, likewise."""
+        recorded, handles = found.recorded, found.handles
+        is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
+        if is_large and isinstance(self._clock, LoopClock):
+            return await asyncio.to_thread(handed_back, recorded, handles)
+        return handed_back(recorded, handles) if handles else recorded
 
     async def aclose(self) -> None:
         if not isinstance(self._otherwise, int | None):
