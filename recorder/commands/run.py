@@ -21,7 +21,8 @@ from recorder.cassettes import SUFFIX
 from recorder.cassettes.writing import cassette, save
 from recorder.commands import child
 from recorder.commands.answering import Answering
-from recorder.commands.clients import BASES, KEYS, arguments, environment
+from recorder.commands.clients import BASES, CODEX, KEYS, assigned, codex_place, environment
+from recorder.commands.codex import Doors, named, pointed
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.listening import upstream_option
 from recorder.commands.output import echo, log_to_stderr, safe_text
@@ -30,6 +31,7 @@ from recorder.commands.recordings import recordings
 from recorder.commands.replay import Speed
 from recorder.commands.selection import new_name
 from recorder.commands.settings import match_rules
+from recorder.commands.shim import codex_asked, codex_providers, read, shim
 from recorder.commands.subjects import is_file
 from recorder.descriptors import raise_limit
 from recorder.errors import NotFoundError, UsageError
@@ -113,10 +115,17 @@ def command(
     if (code := child.refusal(words, os.environ)) is not None:
         sys.exit(code)
     if replay is not None:
-        sys.exit(server.run(_replay(words, db, replay, speed=speed, strict=strict)))
+        names, _ = named((), (), codex_providers(words))
+        sys.exit(server.run(_replay(words, db, replay, names, speed=speed, strict=strict)))
     name = _name(session, words)
-    upstreams = [*_inherited({each.name for each in upstream}), *upstream]
-    sys.exit(server.run(_record(words, chosen_url(db), name, cassette, upstreams=upstreams, durability=durability)))
+    inherited = _inherited({each.name for each in upstream})
+    names, added = named(upstream, inherited, codex_providers(words))
+    if (asked := codex_asked(words)) is not None and Doors("", names).name(asked) != "openai":
+        _say(f"Codex is recorded from {safe_text(asked.base)}, where it asks by itself.")
+    upstreams = [*inherited, *added, *upstream]
+    sys.exit(
+        server.run(_record(words, chosen_url(db), name, cassette, names, upstreams=upstreams, durability=durability))
+    )
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None) -> None:
@@ -181,13 +190,26 @@ class _Counting:
         await self._app(incoming)
 
 
-async def _record(words: Sequence[str], url: URL, name: str, cassette: Path | None, **options: Any) -> int:
+async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descriptors: int) -> int:
+    """Run the command with its clients pointed at a server; Codex, which reads no variable, by arguments."""
+    place = codex_place(words)
+    command, variables = list(words), dict[str, str]()
+    if place is not None:
+        found = pointed(words[place:], assigned(words[:place], given), doors, read)
+        command, variables = [*words[:place], *found.arguments], found.variables
+    with shim(doors, {**environment(given, doors.url), **variables}) as whole:
+        return await child.run(command, whole, descriptors=descriptors)
+
+
+async def _record(
+    words: Sequence[str], url: URL, name: str, cassette: Path | None, names: dict[str, str], **options: Any
+) -> int:
     began_ns, found = time.time_ns(), raise_limit()
     async with recording(url, ending=Ending(DRAIN_S), **options) as proxy:
         counting = _Counting(proxy)
         async with _listening(counting, proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
-            code = await child.run(arguments(words, base), environment(os.environ, base), descriptors=found)
+            code = await _run(words, dict(os.environ), Doors(base, names), found)
     if not counting.requests:
         _say("Nothing was recorded: the command sent no request here. `recorder env CLIENT` says how to point one.")
         return code
@@ -273,17 +295,24 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
     return True
 
 
-async def _replay(words: Sequence[str], db: str | None, source: str, *, speed: float | None, strict: bool) -> int:
+async def _replay(
+    words: Sequence[str], db: str | None, source: str, names: dict[str, str], *, speed: float | None, strict: bool
+) -> int:
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await recordings(db, sessions, cassettes)
     answering, found = Answering(held, match_rules(), speed=speed, strict=strict), raise_limit()
     async with _listening(answering.proxy, answering.proxy) as base:
         keys = {name: "none" for name in KEYS if not os.environ.get(name)}
-        code = await child.run(arguments(words, base), environment({**os.environ, **keys}, base), descriptors=found)
+        doors = Doors(base, names, sorted({each.request.upstream for each in held if _is_of_codex(each)}))
+        code = await _run(words, {**os.environ, **keys}, doors, found)
     missed, unused = any(seen.how == "miss" for seen in answering.seen()), answering.unused()
     for line in (*answering.summary(), *_named(unused)):
         _say(line)
     return MISMATCH if code == 0 and (missed or (strict and unused)) else code
+
+
+def _is_of_codex(recorded: Recorded) -> bool:
+    return (recorded.exchange.client or "").startswith(CODEX)
 
 
 def _is_file(source: str) -> bool:
