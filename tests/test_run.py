@@ -18,7 +18,7 @@ import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.commands import run as module
-from recorder.commands.clients import BASES, arguments, codex_arguments
+from recorder.commands.clients import BASES, assigned, codex_place
 from recorder.commands.clients import environment as pointed
 from recorder.demo.server import start
 from recorder.errors import UsageError
@@ -275,16 +275,17 @@ def test_ctrl_c_reaches_a_command_once(db: Path, redirected: bool) -> None:
         ("env", "-u", "RUST_LOG=debug", "timeout", "5m", "codex", "exec", "hi"),
     ],
 )
-def test_codex_is_given_arguments(command: Sequence[str]) -> None:
-    pointed_there = arguments(command, URL)
-    at = len(command) - 2
-    assert pointed_there == [*command[:at], *codex_arguments(f"{URL}/openai"), *command[at:]]
+def test_codex_is_found_in_a_command(command: Sequence[str]) -> None:
+    assert codex_place(command) == len(command) - 2
 
 
-def test_other_commands_keep_their_arguments() -> None:
-    assert arguments(("python", "app.py", "codex.txt", "x", "codex"), URL) == [
-        "python", "app.py", "codex.txt", "x", "codex",
-    ]  # fmt: skip
+def test_other_commands_are_not_codex() -> None:
+    assert codex_place(("python", "app.py", "codex.txt", "x", "codex")) is None
+
+
+def test_what_a_launcher_sets_counts() -> None:
+    given = {"HOME": "/home/me", "CODEX_HOME": "/other"}
+    assert assigned(("env", "-i", "CODEX_HOME=/mine", "codex"), given) == {"HOME": "/home/me", "CODEX_HOME": "/mine"}
 
 
 def test_a_command_goes_past_the_proxy_of_its_environment() -> None:

@@ -45,11 +45,11 @@ def _path(provider: Provider) -> str:
     if not provider.base:
         raise UsageError(
             "It cannot be known whether Codex is logged in with ChatGPT or with a key, since its login is not in "
-            "auth.json: give CLIENT openai for a key, and point Codex at it with `-c openai_base_url`."
+            "auth.json: use `recorder run --upstream openai=URL -- codex`, which is told where it asks."
         )
     if provider.base != CHATGPT:
-        entry = upstream(name, provider)
-        echo(f"Codex asks {safe_text(provider.base)}: start `recorder serve` with --upstream {name}={entry.base}")
+        base = upstream(name, provider).base.rstrip("/")
+        echo(f"Codex asks {safe_text(provider.base)}: start `recorder serve` with --upstream {name}={base}")
     return f"/{name}" + ("/v1" if provider.kind == "local" and provider.base.endswith("/v1") else "")
 
 
@@ -76,6 +76,9 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option("--session", metavar="NAME", help="Record everything under this session.")
 def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
+
+    Those for Codex are for the login and the provider that it has now, without a profile. Where `recorder serve` has to
+    be told of that provider, that is said on stderr.
 
     \b
     eval "$(recorder env openai)"

@@ -98,10 +98,11 @@ def command(
 ) -> None:
     """Run CMD, and record what it asks of streaming APIs: a proxy on a free port, and the clients pointed at it.
 
-    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD; Codex
-    is given arguments. An address that those variables have already becomes the upstream. The exit code is that of CMD,
-    or 5 if CMD succeeds in a replay although something that it asked was not recorded. Recordings that it did not ask
-    for are named.
+    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. An
+    address that those have already becomes the upstream. Codex is given arguments, in scripts too, and is recorded from
+    where it asks by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of CMD, or 5 if CMD
+    succeeds in a replay although something that it asked was not recorded. Recordings that it did not ask for are
+    named.
 
     \b
     recorder run -- python app.py
