@@ -24,6 +24,7 @@ UPSTREAMS: Mapping[str, str] = {
     "openai": "https://api.openai.com",
     "anthropic": "https://api.anthropic.com",
     "gemini": "https://generativelanguage.googleapis.com",
+    "chatgpt": "https://chatgpt.com/backend-api/codex",  # what Codex asks that is logged in with ChatGPT
 }
 
 HOSTS: Mapping[str, str] = {str(urlsplit(base).hostname): name for name, base in UPSTREAMS.items()}
@@ -102,7 +103,7 @@ class Routes:
     """The table of upstreams."""
 
     def __init__(self, upstreams: Iterable[Upstream] = (), *, any_path: bool = False) -> None:
-        """Hold the three public APIs, with `upstreams` added to them or standing in their place.
+        """Hold the public APIs, with `upstreams` added to them or standing in their place.
 
         With `any_path`, a path that no API has is taken too: for replays, which send nothing to anybody.
         """

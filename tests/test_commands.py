@@ -435,7 +435,7 @@ def test_env_of_codex_works_on_the_line_that_evaluates_it(shell: str, tmp_path: 
     (tmp_path / "codex").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     (tmp_path / "codex").chmod(0o755)
     line = f'eval "$({sys.executable} -m recorder env codex)" && codex exec "a  prompt"'
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "OPENAI_API_KEY": "mine"}
     done = subprocess.run([shell, "-c", line], capture_output=True, text=True, env=environment, check=True)
     given = done.stdout.splitlines()
     assert given[-2:] == ["exec", "a  prompt"]
@@ -497,11 +497,11 @@ def test_the_address_of_ipv6_has_brackets(host: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "recorder", "serve", "--host", host, "--port", "0", "--db", str(tmp_path / "x.db")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        lines = [process.stderr.readline() for _ in range(6)]
+        lines = [process.stderr.readline() for _ in range(7)]
         process.terminate()
         assert process.stderr.read() == ""
     assert re.fullmatch(r"Listening on http://\[::1\]:\d+\n", lines[1])
-    assert re.search(r"recorder env CLIENT --url 'http://\[::1\]:\d+'", lines[5])
+    assert re.search(r"recorder env CLIENT --url 'http://\[::1\]:\d+'", lines[6])
 
 
 def test_the_launcher_is_the_command() -> None:

@@ -79,7 +79,7 @@ async def test_a_path_that_belongs_to_nobody_is_a_404_that_lists_the_names(tmp_p
             assert response.status.startswith(b"404")
             error = msgspec.json.decode(response.body)["error"]
             assert error["type"] == "unknown_path"
-            assert "/openai, /anthropic, /gemini, /local" in error["message"]
+            assert "/openai, /anthropic, /gemini, /chatgpt, /local" in error["message"]
             assert (upstream.connections, proxy.tapes()) == (0, [])
 
 

@@ -124,7 +124,7 @@ def test_a_target_that_no_api_has_is_refused(target: str) -> None:
 def test_a_path_that_belongs_to_nobody_goes_nowhere(target: str) -> None:
     """D15: a mistyped name went to a public API, with its prompt and its key."""
     routes = Routes([Upstream("local", "http://localhost:11434")])
-    with pytest.raises(NotFoundError, match="/openai, /anthropic, /gemini, /local"):
+    with pytest.raises(NotFoundError, match="/openai, /anthropic, /gemini, /chatgpt, /local"):
         routes.route(target, CLAUDE)
 
 
@@ -154,7 +154,7 @@ def test_the_target_of_the_url_is_what_follows_its_address(base: str) -> None:
 def test_an_upstream_of_the_user_stands_in_place_of_a_default() -> None:
     routes = Routes([parse_upstream("openai=http://127.0.0.1:8080/base/v1/")])
     assert routes.route("/v1/responses", []).url == "http://127.0.0.1:8080/base/v1/responses"
-    assert [upstream.name for upstream in routes.upstreams] == ["openai", "anthropic", "gemini"]
+    assert [upstream.name for upstream in routes.upstreams] == ["openai", "anthropic", "gemini", "chatgpt"]
 
 
 @pytest.mark.parametrize(

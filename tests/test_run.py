@@ -18,7 +18,7 @@ import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.commands import run as module
-from recorder.commands.clients import BASES, arguments, codex_arguments, program
+from recorder.commands.clients import BASES, assigned, codex_place, program
 from recorder.commands.clients import environment as pointed
 from recorder.commands.gemini import SETTING, refuse_undecided
 from recorder.demo.server import start
@@ -374,10 +374,8 @@ def test_other_commands_need_no_setting_of_gemini(tmp_path: Path) -> None:
         ("env", "-u", "RUST_LOG=debug", "timeout", "5m", "codex", "exec", "hi"),
     ],
 )
-def test_codex_is_given_arguments(command: Sequence[str]) -> None:
-    pointed_there = arguments(command, URL)
-    at = len(command) - 2
-    assert pointed_there == [*command[:at], *codex_arguments(f"{URL}/openai"), *command[at:]]
+def test_codex_is_found_in_a_command(command: Sequence[str]) -> None:
+    assert codex_place(command) == len(command) - 2
 
 
 @pytest.mark.parametrize(
@@ -394,10 +392,13 @@ def test_a_session_is_named_after_the_program_and_not_after_its_launcher(command
     assert program(command) == name
 
 
-def test_other_commands_keep_their_arguments() -> None:
-    assert arguments(("python", "app.py", "codex.txt", "x", "codex"), URL) == [
-        "python", "app.py", "codex.txt", "x", "codex",
-    ]  # fmt: skip
+def test_other_commands_are_not_codex() -> None:
+    assert codex_place(("python", "app.py", "codex.txt", "x", "codex")) is None
+
+
+def test_what_a_launcher_sets_counts() -> None:
+    given = {"HOME": "/home/me", "CODEX_HOME": "/other"}
+    assert assigned(("env", "-i", "CODEX_HOME=/mine", "codex"), given) == {"HOME": "/home/me", "CODEX_HOME": "/mine"}
 
 
 def test_a_command_goes_past_the_proxy_of_its_environment() -> None:

@@ -41,28 +41,17 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
 CODEX = "codex"
 
-_CODEX_SETTINGS = (
-    "model_provider=recorder",
-    'model_providers.recorder={{name="recorder", base_url="{url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}',
-)
 _LAUNCHERS = frozenset({"npx", "pnpx", "bunx", "npm", "pnpm", "yarn", "bun", "env", "nice", "time", "timeout", "nohup"})
 _OF_LAUNCHERS = re.compile(r"exec|dlx|x|-.*|\w+=.*|[\d.]+[smhd]?")  # what stands between a launcher and its command
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CODEX_NAMES = re.compile(r"codex(?:\.exe|\.js)?|@openai/codex(?:@[\w.-]+)?")
 _PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 _LOOPBACK = "127.0.0.1"
 
 
-def codex_arguments(url: str) -> list[str]:
-    """Codex takes no variable: a provider of its own, given on the command line, before any subcommand."""
-    return [word for setting in _CODEX_SETTINGS for word in ("-c", setting.format(url=url))]
-
-
-def arguments(command: Sequence[str], url: str) -> list[str]:
-    """A command line with what its client needs in it, if that is a client that takes arguments."""
-    place = arguments_of(_CODEX_NAMES, command)
-    if place is None:
-        return list(command)
-    return [*command[:place], *codex_arguments(f"{url}/{BASES['OPENAI_BASE_URL']}"), *command[place:]]
+def codex_place(command: Sequence[str]) -> int | None:
+    """Return where in a command line the arguments of Codex begin, if that is what it runs."""
+    return arguments_of(_CODEX_NAMES, command)
 
 
 def arguments_of(names: re.Pattern[str], command: Sequence[str]) -> int | None:
@@ -76,6 +65,11 @@ def arguments_of(names: re.Pattern[str], command: Sequence[str]) -> int | None:
             break
         launched = True
     return None
+
+
+def assigned(words: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """An environment with what launchers put into it, as `env NAME=VALUE` does."""
+    return {**given, **{match[1]: match[2] for word in words if (match := _ASSIGNED.fullmatch(word))}}
 
 
 def environment(given: Mapping[str, str], url: str) -> dict[str, str]:

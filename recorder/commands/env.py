@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -9,9 +10,12 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from recorder.commands.clients import CODEX, VARIABLES, codex_arguments
-from recorder.commands.output import write_line
+from recorder.commands.clients import CODEX, VARIABLES
+from recorder.commands.codex import CHATGPT, PUBLIC, Provider, effective, override, own_name, upstream
+from recorder.commands.output import echo, safe_text, write_line
 from recorder.commands.selection import new_name
+from recorder.commands.shim import read
+from recorder.errors import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8787"
 
@@ -25,7 +29,28 @@ def _export(variables: Mapping[str, str], url: str) -> str:
 
 def _codex(url: str) -> str:
     """A function and not an alias: shells expand no alias on the line that makes it, and none in a script."""
-    return f'codex() {{ command codex {shlex.join(codex_arguments(url))} "$@"; }}'
+    provider = effective([], os.environ, read)
+    assert provider is not None, "without arguments Codex asks"
+    found = override(provider, f"{url}{_path(provider)}", os.environ)
+    settings = [word for setting in found.arguments for word in ("-c", setting)]
+    variables = [f"{name}={shlex.quote(value)} " for name, value in found.variables.items()]
+    return f'codex() {{ {"".join(variables)}command codex {shlex.join(settings)} "$@"; }}'
+
+
+def _path(provider: Provider) -> str:
+    """Where a provider is to be found below `recorder serve`, which is told to have it if it has not."""
+    if provider.base == PUBLIC:
+        return "/v1"
+    name = own_name(provider)
+    if not provider.base:
+        raise UsageError(
+            "It cannot be known whether Codex is logged in with ChatGPT or with a key, since its login is not in "
+            "auth.json: use `recorder run --upstream openai=URL -- codex`, which is told where it asks."
+        )
+    if provider.base != CHATGPT:
+        base = upstream(name, provider).base.rstrip("/")
+        echo(f"Codex asks {safe_text(provider.base)}: start `recorder serve` with --upstream {name}={base}")
+    return f"/{name}" + ("/v1" if provider.kind == "local" and provider.base.endswith("/v1") else "")
 
 
 def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -51,6 +76,9 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option("--session", metavar="NAME", help="Record everything under this session.")
 def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
+
+    Those for Codex are for the login and the provider that it has now, without a profile. Where `recorder serve` has to
+    be told of that provider, that is said on stderr.
 
     \b
     eval "$(recorder env openai)"

@@ -20,7 +20,8 @@ from recorder.cassettes import SUFFIX
 from recorder.cassettes.writing import cassette, save
 from recorder.commands import child, gemini
 from recorder.commands.answering import Answering
-from recorder.commands.clients import BASES, KEYS, arguments, environment, program
+from recorder.commands.clients import BASES, CODEX, KEYS, assigned, codex_place, environment, program
+from recorder.commands.codex import Doors, named, pointed
 from recorder.commands.database import chosen_url, database_option
 from recorder.commands.listening import upstream_option
 from recorder.commands.output import echo, log_to_stderr, safe_text
@@ -29,6 +30,7 @@ from recorder.commands.recordings import recordings
 from recorder.commands.replay import Speed
 from recorder.commands.selection import new_name
 from recorder.commands.settings import match_rules
+from recorder.commands.shim import codex_asked, codex_providers, read, shim
 from recorder.commands.subjects import is_file
 from recorder.conclusion import concluded
 from recorder.descriptors import raise_limit
@@ -101,10 +103,11 @@ def command(
 ) -> None:
     """Run CMD, and record what it asks of streaming APIs: a proxy on a free port, and the clients pointed at it.
 
-    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD; Codex
-    is given arguments. An address that those variables have already becomes the upstream. The exit code is that of CMD,
-    or 5 if CMD succeeds in a replay although something that it asked was not recorded, or an API was to be asked past
-    the replay. Recordings that it did not ask for are named.
+    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. An
+    address that those have already becomes the upstream. Codex is given arguments, in scripts too, and is recorded from
+    where it asks by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of CMD, or 5 if CMD
+    succeeds in a replay although something that it asked was not recorded, or an API was to be asked past the replay.
+    Recordings that it did not ask for are named.
 
     \b
     recorder run -- python app.py
@@ -119,11 +122,18 @@ def command(
         sys.exit(code)
     gemini.refuse_undecided(words, os.environ)
     if replay is not None:
-        replaying = _replay(words, db, replay, speed=speed, strict=strict, allow_network=allow_network)
+        names, _ = named((), (), codex_providers(words))
+        replaying = _replay(words, db, replay, names, speed=speed, strict=strict, allow_network=allow_network)
         sys.exit(server.run(replaying))
     name = _name(session, words)
-    upstreams = [*_inherited({each.name for each in upstream}), *upstream]
-    sys.exit(server.run(_record(words, chosen_url(db), name, cassette, upstreams=upstreams, durability=durability)))
+    inherited = _inherited({each.name for each in upstream})
+    names, added = named(upstream, inherited, codex_providers(words))
+    if (asked := codex_asked(words)) is not None and Doors("", names).name(asked) != "openai":
+        _say(f"Codex is recorded from {safe_text(asked.base)}, where it asks by itself.")
+    upstreams = [*inherited, *added, *upstream]
+    sys.exit(
+        server.run(_record(words, chosen_url(db), name, cassette, names, upstreams=upstreams, durability=durability))
+    )
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None) -> None:
@@ -180,12 +190,25 @@ async def _listening(proxy: Proxy) -> AsyncIterator[str]:
         await front.stop(grace_s=0)  # whoever asked has ended
 
 
-async def _record(words: Sequence[str], url: URL, name: str, cassette: Path | None, **options: Any) -> int:
+async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descriptors: int) -> int:
+    """Run the command with its clients pointed at a server; Codex, which reads no variable, by arguments."""
+    place = codex_place(words)
+    command, variables = list(words), dict[str, str]()
+    if place is not None:
+        found = pointed(words[place:], assigned(words[:place], given), doors, read)
+        command, variables = [*words[:place], *found.arguments], found.variables
+    with shim(doors, {**environment(given, doors.url), **variables}) as whole:
+        return await child.run(command, whole, descriptors=descriptors)
+
+
+async def _record(
+    words: Sequence[str], url: URL, name: str, cassette: Path | None, names: dict[str, str], **options: Any
+) -> int:
     began_ns, found = time.time_ns(), raise_limit()
     async with recording(url, ending=Ending(DRAIN_S), **options) as proxy:
         async with _listening(proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
-            code = await child.run(arguments(words, base), environment(os.environ, base), descriptors=found)
+            code = await _run(words, dict(os.environ), Doors(base, names), found)
     for line in _refusals(proxy):
         _say(line)
     if not proxy.forwarded:
@@ -274,7 +297,14 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
 
 
 async def _replay(
-    words: Sequence[str], db: str | None, source: str, *, speed: float | None, strict: bool, allow_network: bool
+    words: Sequence[str],
+    db: str | None,
+    source: str,
+    names: dict[str, str],
+    *,
+    speed: float | None,
+    strict: bool,
+    allow_network: bool,
 ) -> int:
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await recordings(db, sessions, cassettes)
@@ -282,7 +312,8 @@ async def _replay(
     async with _listening(answering.proxy) as base, _refusing() as refusing:
         given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
         given |= {} if allow_network else refusing.variables(given)
-        code = await child.run(arguments(words, base), environment(given, base), descriptors=found)
+        doors = Doors(base, names, sorted({each.request.upstream for each in held if _is_of_codex(each)}))
+        code = await _run(words, given, doors, found)
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})
     for line in (*_refusals(answering.proxy), *answering.summary(), *_named(unused), *_went_past(outside, past)):
@@ -319,6 +350,10 @@ def _refusals(proxy: Proxy) -> Iterator[str]:
     """Requests that were none to an API, as those for a WebSocket: SDKs hide what we have answered."""
     for count, message in proxy.refused.values():
         yield safe_text(f"Refused, and not recorded: {count} request{'' if count == 1 else 's'}. {message}")
+
+
+def _is_of_codex(recorded: Recorded) -> bool:
+    return (recorded.exchange.client or "").startswith(CODEX)
 
 
 def _is_file(source: str) -> bool:
