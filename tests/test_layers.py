@@ -16,7 +16,20 @@ PACKAGE = ROOT / "recorder"
 # Top to bottom: a module imports only from those above its own.
 PURE = (
     *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "capture"),
-    *("reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored", "late", "unread"),
+    *(
+        "rules",
+        "purposes",
+        "reading",
+        "projections",
+        "folding",
+        "recorded",
+        "recipes",
+        "sharing",
+        "exported",
+        "restored",
+        "late",
+        "unread",
+    ),
     *("grouping", "secrets", "plain", "redaction", "redactor", "routing", "bodies", "batch", "underway", "assembly"),
     *("matching", "linting", "diffing", "verifying", "manifest"),
 )

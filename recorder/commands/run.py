@@ -35,12 +35,12 @@ from recorder.descriptors import raise_limit
 from recorder.errors import NotFoundError, UsageError
 from recorder.events import Exchange, Session
 from recorder.facts import Ended
-from recorder.grouping import cleaned
 from recorder.incoming import Incoming
 from recorder.log import Log
 from recorder.proxy import Proxy
 from recorder.recorded import Recorded
 from recorder.routing import Upstream, parse_upstream
+from recorder.rules import cleaned
 from recorder.tally import Tally
 from recorder.transports.recording import new_id
 
