@@ -23,6 +23,20 @@ with; what a tool of the provider printed. Each may come in numbered parts (cont
 ItemKind = Literal["message", "reasoning", "tool_call", "other"]
 
 
+Purpose = Literal[
+    "turn",  # of the conversation that a person has
+    "subagent",  # of a conversation that an agent has with one that it started
+    "title",  # asks for a name of the conversation
+    "router",  # asks which model suits a question
+    "compaction",  # asks for a summary that takes the place of a history
+    "memory",  # asks what is worth keeping for other conversations
+    "prewarm",  # fills the provider's cache, before there is a question
+    "probe",  # asks what there is, or how many tokens: generates nothing
+    "helper",  # anything else that a client asks on its own
+]
+"""What a client sends a request for."""
+
+
 class Fact(msgspec.Struct, frozen=True, gc=False):
     """One of the classes below."""
 
@@ -200,6 +214,14 @@ class Asked(Fact, frozen=True, gc=False):
     text: str | None = None  # the last thing that a person says in it
     is_turn: bool = False  # whether that is what it ends with: an answer to tool calls only goes on with a turn
     results: tuple[Returned, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
+    instructions: tuple[str, ...] = ()  # how each text of the system prompt begins
+
+
+class Placed(Fact, frozen=True, gc=False):
+    """What a request is for, as its client says or its words tell, and the thread that began its own."""
+
+    purpose: Purpose | None = None  # `None`: nobody here knows
+    parent_thread_id: str | None = None
 
 
 class Requested(Fact, frozen=True, gc=False):

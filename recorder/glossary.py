@@ -53,6 +53,9 @@ MEANINGS: Mapping[str, str] = {
     "thread_id": "the client's",
     "turn_id": "the client's",
     "attempt": "the client's count of its retries",
+    "purpose": "what it is for: `turn`, `subagent`, `title`, `router`, `compaction`, `memory`, `prewarm`, `probe`, "
+    "`helper`; `NULL` if nobody here knows",
+    "parent_thread_id": "the client's: of the thread that began this one",
     "stream": "1 if the client asked for a stream",
     "request_model": "as asked for",
     "response_model": "as the response says",
@@ -89,16 +92,17 @@ MEANINGS: Mapping[str, str] = {
     "origin": "`live`, `import` or `synthetic`",
     "source": "the rule that found the session's name; `history`: what its requests repeat; `probe`: they only ask "
     "what a server offers; `new`: none did",
-    "title": "the first `user_text`",
+    "title": "the first `user_text` of a turn, else of anything",
     "session_summary.started_ns": "wall time of the first request",
     "session_summary.ended_ns": "wall time at which the last exchange ended",
     "session_summary.duration_ns": "from the first request to the last end",
-    "turns": "distinct `turn_id`s, and of exchanges without one those with `is_turn`",
+    "turns": "of exchanges whose `purpose` is `turn`: distinct `turn_id`s, and without one those with `is_turn`",
     "threads": "distinct `thread_id`s",
     "models": "each once, with commas between",
     "tools": "names, each once, with commas between",
     "clients": "each once, with commas between",
-    "errors": "exchanges with an error, or an end other than `completed` and `incomplete`",
+    "errors": "exchanges with an error, or an end other than `completed` and `incomplete`; one that is no turn may be "
+    "broken off by its client",
     # times
     "head_ns": "the response head",
     "first_byte_ns": "the first read of the body",

@@ -61,7 +61,7 @@ class SessionRow(Session, frozen=True):
     bytes: int = 0  # of the decoded response bodies
     open: int = 0  # exchanges without an end
     gaps: int = 0  # exchanges of whose response something was not kept
-    status: str = OPEN  # how the last exchange ended, or that it has not
+    status: str = OPEN  # how the last exchange ended, or that it has not: see `last_status`
     apis: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
     # From the projections, as in the view `session_summary`.
@@ -122,9 +122,11 @@ _LINES = (
         (exchanges.c.started_ns + func.coalesce(_last.c.t_ns, 0)).label("ended_ns"),
         _ending.c.raw.label("ending"),
         case((_ending.c.raw.is_(None), _open_bytes), else_=0).label("open_bytes"),
+        _told.c.purpose,
     )
     .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
     .join(_ending, and_(_within(_ending), _ending.c.kind == "end"), isouter=True)
+    .join(_told, _within(_told), isouter=True)
     .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
 )
 
@@ -269,10 +271,24 @@ def _sum(lines: Sequence[Any]) -> dict[str, Any]:
         "bytes": sum(end.body_bytes if end else line.open_bytes for line, end in zip(lines, ends, strict=True)),
         "open": ends.count(None),
         "gaps": sum(end is not None and end.gap_chunks > 0 for end in ends),
-        "status": ends[-1].status if ends[-1] else OPEN,
+        "status": last_status(
+            (line.purpose, end.status if end else OPEN) for line, end in zip(lines, ends, strict=True)
+        ),
         "apis": tuple(dict.fromkeys(line.api for line in lines)),
         "clients": tuple(dict.fromkeys(line.client for line in lines if line.client)),
     }
+
+
+def last_status(exchanges: Iterable[tuple[str | None, str]]) -> str:
+    """How the last of some exchanges ended, of each what it is for and its status.
+
+    What a client asks on its own it also breaks off, when it is done: that says nothing of the session.
+    """
+    status = None
+    for purpose, each in exchanges:
+        if status is None or each != "client_disconnect" or purpose in (None, "turn"):
+            status = each
+    return status or OPEN
 
 
 def _read_end(raw: bytes) -> _End:

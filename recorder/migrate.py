@@ -36,7 +36,7 @@ from recorder.sqlite import (
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0008"  # the newest revision in `migrations/versions`
+HEAD = "0009"  # the newest revision in `migrations/versions`
 VERSION_TABLE = "recorder_version"
 APPLICATION_ID = 0x53534572  # "SSEr"; a migration sets it
 

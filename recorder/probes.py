@@ -1,17 +1,27 @@
-"""Requests by which a client sees whether somebody is there: it goes on whatever is answered. Pure."""
+"""Requests by which a client looks whether a server is there, and what it offers: no part of a conversation. Pure."""
 
 from __future__ import annotations
 
 import re
 
-_PROBES = (
-    r"HEAD .*",  # a connection that is opened in advance: Claude Code sends HEAD /api/hello when it starts
-    r"GET [^?]*/api/hello(?:\?.*)?",
-    r"GET [^?]*/models\?(?:.*&)?client_version=.*",  # Codex, logged in; SDKs that list models send no version
+_PROBES = re.compile(
+    r"(?:HEAD|OPTIONS) .*|GET (?:/.*)?/(?:models(?:/.*)?|api/tags|api/hello|health|healthz|ping|version)?", re.DOTALL
 )
-_PROBE = re.compile("|".join(_PROBES), re.DOTALL)
+"""A method and a path without its query. Other paths may stream."""
+
+_OPTIONAL = re.compile(
+    r"HEAD .*"  # a connection that is opened in advance: Claude Code sends HEAD /api/hello when it starts
+    r"|GET [^?]*/api/hello(?:\?.*)?"
+    r"|GET [^?]*/models\?(?:.*&)?client_version=.*",  # Codex, logged in; SDKs that list models send no version
+    re.DOTALL,
+)
 
 
 def is_probe(method: str, target: str) -> bool:
-    """Whether nothing depends on the answer to this request: none that is missing is missed."""
-    return _PROBE.fullmatch(f"{method} {target}") is not None
+    """Tell whether a request only asks what there is."""
+    return _PROBES.fullmatch(f"{method} {target.partition('?')[0]}") is not None
+
+
+def is_optional(method: str, target: str) -> bool:
+    """Tell whether the client goes on whatever a probe is answered: an answer that is missing is not missed."""
+    return _OPTIONAL.fullmatch(f"{method} {target}") is not None

@@ -26,12 +26,21 @@ from recorder.facts import (
     TooLarge,
     Unterminated,
 )
+from recorder.heads import Header
+from recorder.purposes import placed
+from recorder.rules import Claims
 from recorder.sse import BOM, FRAME_LIMIT, parse
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.capture` reads its keys
 DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
 
 _NOTHING: Sequence[Fact] = ()
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """What is read here of the first `request` event."""
+
+    headers: list[Header] = []
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -47,6 +56,7 @@ class _Gap(msgspec.Struct, frozen=True):
     size_bytes: Whole = 0
 
 
+_request_of = msgspec.json.Decoder(_Request).decode
 _head_of = msgspec.json.Decoder(_Head).decode
 _gap_of = msgspec.json.Decoder(_Gap).decode
 _end_of = msgspec.json.Decoder(Ended).decode
@@ -80,7 +90,8 @@ class Reading:
 
     def __init__(self, exchange: Exchange) -> None:
         self._dialect = by_name(exchange.api)
-        self._path = exchange.target.partition("?")[0]
+        self._method, self._path = exchange.method, exchange.target.partition("?")[0]
+        self._head = b""
         teller = self._dialect.teller()
         self._tell, self._document = teller.event, teller.document
         self._request = Pieces(DOCUMENT_LIMIT)
@@ -104,6 +115,8 @@ class Reading:
     def _on_request(self, event: Event) -> Sequence[Fact]:
         if event.pos and event.type == "body":
             self._request.add(event.raw)
+        elif not event.pos:
+            self._head = event.raw
         return _NOTHING
 
     def _on_response(self, event: Event) -> Sequence[Fact]:
@@ -116,9 +129,12 @@ class Reading:
             return _NOTHING
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
+        asked = self._dialect.asked(self._path, body or b"")
+        claims = Claims((_decoded(_request_of, self._head) or _Request()).headers)
+        place = placed(self._dialect.name, self._method, self._path, claims, asked)
         if body is None:
-            return (TooLarge(size_bytes),)
-        return (self._dialect.asked(self._path, body), Requested(self._path, body))
+            return (TooLarge(size_bytes), place)
+        return (asked, Requested(self._path, body), place)
 
     def _on_frame(self, event: Event) -> Sequence[Fact]:
         return self._block(event, event.raw)

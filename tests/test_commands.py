@@ -406,7 +406,7 @@ def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
     assert path.exists()
     assert "nothing to recover" in run("db", "recover", "--db", path).err
     journal = Journal(Path(f"{path}.journal"), "killed")
-    head = RequestHead(uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "GET", "/v1/models", "openai", [])
+    head = RequestHead(uuid7(1, bytes(10)), uuid7(2, bytes(10)), 3, "POST", "/v1/responses", "openai", [])
     journal.exchange().write(Mark.REQUEST, 1, msgspec.json.encode(head))
     journal.close()
     assert "1 journal recovered" in run("db", "recover", "--db", path).err

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder import redaction
-from recorder.grouping import BODY_LIMIT, HEADERS, Grouping, group
+from recorder.grouping import HEADERS, Grouping, group
 from recorder.heads import RequestHead
+from recorder.rules import BODY_LIMIT
 
 CODEX = "codex_exec/0.169.0 (Debian 12; x86_64) dumb"
 CLAUDE = "claude-cli/2.1.329 (external, cli)"

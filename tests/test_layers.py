@@ -16,8 +16,8 @@ PACKAGE = ROOT / "recorder"
 # Top to bottom: a module imports only from those above its own.
 PURE = (
     *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "conclusion"),
-    *("capture", "reading", "projections", "folding", "recorded", "recipes", "sharing", "exported", "restored"),
-    *("late", "unread", "grouping", "secrets", "plain", "redaction", "redactor", "routing", "probes"),
+    *("capture", "probes", "rules", "purposes", "reading", "projections", "folding", "recorded", "recipes", "sharing"),
+    *("exported", "restored", "late", "unread", "grouping", "secrets", "plain", "redaction", "redactor", "routing"),
     *("bodies", "batch", "underway", "assembly"),
     *("matching", "linting", "diffing", "verifying", "manifest"),
 )

@@ -1,11 +1,11 @@
-"""Which requests only ask whether somebody is there."""
+"""Which requests only ask whether somebody is there, and which of those need no answer."""
 
 from __future__ import annotations
 
 import pytest
 
 from recorder.matching import Matcher, Miss, Request
-from recorder.probes import is_probe
+from recorder.probes import is_optional
 from tests.recordings import record
 
 
@@ -22,8 +22,8 @@ from tests.recordings import record
         ("GET", "/v1/responses/resp_1", False),
     ],
 )
-def test_a_probe_is_told_by_method_and_target(method: str, target: str, verdict: bool) -> None:
-    assert is_probe(method, target) is verdict
+def test_a_client_goes_on_without_an_answer_to_some_probes(method: str, target: str, verdict: bool) -> None:
+    assert is_optional(method, target) is verdict
 
 
 def test_a_probe_is_not_missed_when_it_is_not_recorded() -> None:

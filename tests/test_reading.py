@@ -17,6 +17,7 @@ from recorder.facts import (
     FirstByte,
     Lost,
     Malformed,
+    Placed,
     Requested,
     Responded,
     TextAdded,
@@ -57,10 +58,10 @@ def test_a_frame_is_told_by_its_payload() -> None:
 
 def test_a_life_is_told_from_request_to_end() -> None:
     told = of(frame(delta("Hi")), request=b'{"model": "gpt-5"}')
-    kinds = (Asked, Requested, Responded, TextAdded, FirstByte, Ended)
-    assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 6
+    kinds = (Asked, Requested, Placed, Responded, TextAdded, FirstByte, Ended)
+    assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 7
     assert told[0] == Asked(model="gpt-5")
-    assert told[4] == FirstByte(2 * MS)
+    assert told[5] == FirstByte(2 * MS)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_payload() -> None:
@@ -164,7 +165,7 @@ def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
 
 def test_a_body_that_is_no_json_is_marked_and_no_more() -> None:
     told = of(b"<html>Bad gateway</html>", content_type="text/html", status=502)
-    others = Asked | Requested | Responded | FirstByte | Ended
+    others = Asked | Requested | Placed | Responded | FirstByte | Ended
     assert [type(fact) for fact in told if not isinstance(fact, others)] == [Malformed]
 
 

@@ -14,7 +14,7 @@ from recorder.commands.output import safe_text
 from recorder.errors import UsageError
 from recorder.matching import Match, Matcher, Miss, Request, Seen
 from recorder.matching.noise import Rules
-from recorder.probes import is_probe
+from recorder.probes import is_optional
 from recorder.proxy import BODY_LIMIT_BYTES, Proxy
 from recorder.recorded import Recorded
 from recorder.routing import UPSTREAMS, Routes, Upstream, parse_upstream
@@ -97,7 +97,7 @@ class _Telling(Matcher):
 
     def match(self, request: Request) -> Match | Miss:
         found = super().match(request)
-        if isinstance(found, Miss) and (self._forwards or not is_probe(request.method, request.target)):
+        if isinstance(found, Miss) and (self._forwards or not is_optional(request.method, request.target)):
             self._tell(f"Forwarded. {found.line}" if self._forwards else found.line)
         return found
 

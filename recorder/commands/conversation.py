@@ -5,13 +5,15 @@ Rules of this file:
 * Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is read.
 * On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe
   everything is whole, and reasoning can be told from messages without its colour.
+* An exchange of a sub-agent stands indented below those of the thread that began it, and one that the client makes on
+  its own (a title, a summary) is dimmed: both say what they are for.
 * A carriage return at the end of a line is a part of that end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
@@ -24,7 +26,7 @@ from recorder.commands.output import is_dumb, safe_text, seconds
 from recorder.commands.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.commands.table import LEAST_ID
 from recorder.events import Exchange
-from recorder.listing import OPEN
+from recorder.listing import OPEN, last_status
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.item import ItemRow
 
@@ -35,6 +37,9 @@ _USUAL_ENDS = frozenset(
     ("stop", "end_turn", "tool_use", "tool_calls", "function_call", "stop_sequence", "STOP", "completed", None)
 )
 _CHOICES = frozenset(("openai-chat", "gemini"))  # dialects with several answers in one response, by `output_index`
+_CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of a conversation
+_PURPOSES = {"subagent": "sub-agent"}  # how it is written, if otherwise than in the column
+_MARGIN = "  "  # of a thread that another one began
 _RETURN = re.compile(r"\r+(?=\n|\Z)")
 _MARK = {
     "user": "› ",
@@ -67,24 +72,35 @@ def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
 class _Lines:
     def __init__(self, width: int | None) -> None:
         self._width = width
+        self._threads = _Threads(())
 
     def of_session(self, snapshot: Snapshot) -> Iterator[Text]:
         session, exchanges = snapshot.session, snapshot.exchanges
-        last = exchanges[-1] if exchanges and snapshot.is_whole else None
-        status = last.told.status or OPEN if isinstance(last, Taken) else None
+        taken = [each for each in exchanges if isinstance(each, Taken)]
+        ends = [(each.told.purpose, each.told.status or OPEN) for each in taken]
+        status = last_status(ends) if snapshot.is_whole and exchanges and exchanges[-1] in taken[-1:] else None
+        self._threads = _Threads(taken)
         at = None if snapshot.at_ns is None else f"at {_seconds(snapshot.at_ns)}"
         origin = "imported, times may be made up" if session.origin == "import" else None
         session_id = session.session_id if self._width is None else session.session_id[:LEAST_ID]
         yield from self._line((session.name, session_id, status, at, origin), "bold")
         if snapshot.title:
             yield from self._line((snapshot.title,), "dim")
-        for taken in exchanges:
+        for each in exchanges:
             yield Text()
-            yield from self._untold(taken) if isinstance(taken, Untold) else self._of_exchange(taken)
+            yield from self._untold(each) if isinstance(each, Untold) else self._nested(each)
 
     def _untold(self, untold: Untold) -> Iterator[Text]:
         yield from self._line((str(untold.number), _asked(untold.exchange)), "bold")
         yield from self._block("failed", untold.reason, "red")
+
+    def _nested(self, taken: Taken) -> Iterator[Text]:
+        """An exchange, as deep as its thread."""
+        margin = _MARGIN * self._threads.depth(taken)
+        lines = _Lines(self._width and self._width - len(margin))
+        lines._threads = self._threads
+        for line in lines._of_exchange(taken):
+            yield Text.assemble(margin, line) if line and margin else line
 
     def _of_exchange(self, taken: Taken) -> Iterator[Text]:
         yield from self._head(taken)
@@ -92,7 +108,7 @@ class _Lines:
             return
         told = taken.told
         if told.is_turn:
-            yield from self._block("user", told.user_text, "cyan")
+            yield from self._block("user", told.user_text, "cyan" if told.purpose in _CONVERSED else "dim")
         yield from self._answer(taken)
         if told.status is None:
             yield Text("… still streaming", "dim italic")
@@ -104,14 +120,16 @@ class _Lines:
     def _head(self, taken: Taken) -> Iterator[Text]:
         """Which it is, and how it ended."""
         told, superseded_by = taken.told, taken.superseded_by
-        began = (str(taken.number), _asked(taken.exchange), told.response_model or told.request_model)
+        model = told.response_model or told.request_model
+        began = (str(taken.number), self._threads.label(taken), _asked(taken.exchange), model)
+        style = "bold" if told.purpose in _CONVERSED else "dim"
         if superseded_by is not None:
-            return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), "bold")
+            return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), style)
         duration_ns = taken.timing.duration_ns
         duration = None if duration_ns is None else _seconds(duration_ns)
         status = told.status or OPEN
         reason = "" if told.finish_reason in (*_USUAL_ENDS, status) else f" ({told.finish_reason})"
-        return self._line((*began, f"{status}{reason}", duration), "bold", f"{status}{reason}", _colour(status))
+        return self._line((*began, f"{status}{reason}", duration), style, f"{status}{reason}", _colour(status))
 
     def _answer(self, taken: Taken) -> Iterator[Text]:
         """The items; of several choices, which one goes on."""
@@ -186,6 +204,40 @@ class _Lines:
     @staticmethod
     def _cut(text: str, width: int | None) -> str:
         return text if width is None or cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+
+
+class _Threads:
+    """The threads of a conversation: of which agent an exchange is, and how deep below the first."""
+
+    def __init__(self, taken: Sequence[Taken]) -> None:
+        self._parents: dict[str | None, str | None] = {}
+        for each in taken:
+            self._parents.setdefault(each.exchange.thread_id, each.told.parent_thread_id)
+        self._has_several = len({each.exchange.thread_id for each in taken if not self._is_below(each)}) > 1
+
+    def depth(self, taken: Taken) -> int:
+        """0 of a thread that none began; a circle ends where it began."""
+        above = self._above(taken.told.parent_thread_id)
+        return len(above) or int(self._is_below(taken))
+
+    def label(self, taken: Taken) -> str | None:
+        """What an exchange is for and of which thread; nothing of the turns of a conversation with one thread."""
+        purpose, thread_id = taken.told.purpose, taken.exchange.thread_id
+        is_below = self._is_below(taken)
+        named = None if purpose in (None, "turn") else _PURPOSES.get(purpose, purpose)
+        thread = thread_id if is_below else thread_id and f"thread {thread_id}" if self._has_several else None
+        return " ".join(filter(None, (named, thread))) or None
+
+    def _above(self, thread_id: str | None) -> list[str]:
+        found: list[str] = []
+        while thread_id is not None and thread_id not in found:
+            found.append(thread_id)
+            thread_id = self._parents.get(thread_id)
+        return found
+
+    @staticmethod
+    def _is_below(taken: Taken) -> bool:
+        return taken.told.purpose == "subagent" or taken.told.parent_thread_id is not None
 
 
 _WRAPPING = Console(file=StringIO())

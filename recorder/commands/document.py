@@ -14,8 +14,17 @@ from recorder.commands.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.projections.item import ItemRow
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
-_EXCHANGE = ("exchange_id", "provider", "api")
-_TOLD = ("request_model", "response_model", "response_id", "status", "finish_reason", "error")
+_EXCHANGE = ("exchange_id", "provider", "api", "thread_id", "turn_id")
+_TOLD = (
+    "purpose",
+    "parent_thread_id",
+    "request_model",
+    "response_model",
+    "response_id",
+    "status",
+    "finish_reason",
+    "error",
+)
 _TOKENS = (
     *("input_tokens", "cache_read_input_tokens", "cache_write_input_tokens"),
     *("output_tokens", "reasoning_output_tokens", "total_tokens"),

@@ -21,7 +21,7 @@ from recorder.cassettes.sse_jsonl import SseJsonl
 from recorder.cassettes.vcr import Vcr
 from recorder.commands.output import echo, safe_text
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
-from recorder.grouping import cleaned
+from recorder.rules import cleaned
 from recorder.transports.recording import new_id
 
 STDIN = Path("-")

@@ -36,12 +36,12 @@ from recorder.conclusion import concluded
 from recorder.descriptors import raise_limit
 from recorder.errors import NotFoundError, UsageError
 from recorder.events import WHOLE, Exchange, Session
-from recorder.grouping import cleaned
 from recorder.log import Log
 from recorder.proxy import Proxy
 from recorder.recorded import Recorded
 from recorder.refusing import Refused, RefusingProxy
 from recorder.routing import Upstream, parse_upstream
+from recorder.rules import cleaned
 from recorder.tally import Tally
 from recorder.transports.recording import new_id
 

@@ -7,8 +7,8 @@ import re
 from recorder.commands.output import echo, safe_text
 from recorder.errors import NotFoundError, UsageError
 from recorder.events import LATEST, Exchange, Session
-from recorder.grouping import cleaned
 from recorder.log import Log
+from recorder.rules import cleaned
 from recorder.schema import STALE
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

@@ -125,7 +125,10 @@ async def take(log: Log, session: Session, everything: Numbered, chosen: Numbere
     if folds.have_any({each.resumes_response_id for _, each in begun} - {None}):
         for number, each in begun:
             await folds.fold(number, each)
-    results = Results(row for _, each in begun for row in folds.rows.get(each.exchange_id, _NO_ROWS)["results"])
+    results = Results(
+        (row for _, each in begun for row in folds.rows.get(each.exchange_id, _NO_ROWS)["results"]),
+        {each.exchange_id: each.thread_id for _, each in everything},
+    )
     for _, each in shown:
         await folds.find_results(results, each, begun)
     return Snapshot(
@@ -140,7 +143,9 @@ async def take(log: Log, session: Session, everything: Numbered, chosen: Numbere
 class Results:
     """What calls came to, by call; requests repeat it all, each is kept once."""
 
-    def __init__(self, rows: Iterable[ResultRow]) -> None:
+    def __init__(self, rows: Iterable[ResultRow], threads: Mapping[str, str | None]) -> None:
+        """`threads`: of each exchange that may bring a result."""
+        self._threads = threads
         self._by_call: dict[str, list[ResultRow]] = {}
         self._seen: set[tuple[str, str]] = set()
         self.add(rows)
@@ -152,9 +157,13 @@ class Results:
                 self._by_call.setdefault(row.call_key, []).append(row)
 
     def of(self, call: ItemRow, since_ns: int) -> ResultRow | None:
-        """The first that came after a time."""
+        """The first that came after a time, in the thread of the call if there is one; as the views say it."""
         rows = [row for row in self._by_call.get(call.call_key or "", ()) if row.started_ns > since_ns]
-        return min(rows, key=lambda row: (row.started_ns, row.digest), default=None)
+        return min(rows, key=lambda row: (not self.is_of_thread(call, row), row.started_ns, row.digest), default=None)
+
+    def is_of_thread(self, call: ItemRow, row: ResultRow) -> bool:
+        """Whether a result came in the thread of its call."""
+        return self._threads[row.exchange_id] == self._threads[call.exchange_id]
 
 
 class Told(NamedTuple):
@@ -207,13 +216,15 @@ class Folds:
         return min((told.exchange.started_ns for told in same), default=exchange.started_ns)
 
     async def title(self, begun: Numbered) -> str | None:
-        """The first that a person says in the session."""
+        """The first that a person says in the session; what a client asks on its own, only if there is nothing else."""
+        others: str | None = None
         for _, exchange in begun:
             told = self.rows.get(exchange.exchange_id) or await self._request(exchange)
-            text: str | None = told["exchanges"][0].user_text if told["exchanges"] else None
-            if text:
-                return text
-        return None
+            for row in told["exchanges"]:
+                if row.user_text and row.purpose in (None, "turn"):
+                    return str(row.user_text)
+                others = others or row.user_text
+        return others
 
     async def find_results(self, results: Results, exchange: Exchange, begun: Numbered) -> None:
         """Read on from an exchange until its calls have their results."""
@@ -221,7 +232,8 @@ class Folds:
         calls = [item for item in items if item.kind == "tool_call" and item.output is None]
         first_ns = self.first_ns(exchange) if calls else 0
         for _, later in begun if calls else ():
-            if all(results.of(call, first_ns) for call in calls):
+            found = [(call, results.of(call, first_ns)) for call in calls]
+            if all(result is not None and results.is_of_thread(call, result) for call, result in found):
                 return
             if later.started_ns > first_ns and later.exchange_id not in self.rows:
                 results.add((await self._request(later))["results"])

@@ -35,7 +35,7 @@ from recorder.matching.noise import DEFAULT_RULES, Rules
 from recorder.matching.noise_rules import How
 from recorder.matching.once import Once
 from recorder.matching.retrieved import Responses, Retrieval
-from recorder.probes import is_probe
+from recorder.probes import is_optional
 from recorder.recorded import Recorded
 
 __all__ = ["Difference", "Elsewhere", "Match", "Matcher", "Miss", "Request", "Seen", "request_of"]
@@ -101,7 +101,7 @@ class Matcher:
     def unused(self) -> list[Recorded]:
         """What nobody has asked for, in recorded order. Whether a client probes is a matter of chance."""
         waiting = (entry.recorded for entry in self._entries if entry.number in self._unused)
-        return [each for each in waiting if not is_probe(each.request.method, each.request.target)]
+        return [each for each in waiting if not is_optional(each.request.method, each.request.target)]
 
     def seen(self) -> list[Seen]:
         """What was asked and how it was answered, in order."""
@@ -193,7 +193,7 @@ def _match(question: Question, entry: Entry, how: How) -> Match:
 def _seen(request: Request, found: Match | Miss) -> Seen:
     if isinstance(found, Match):
         return Seen(*_asked(request), found.how, found.recorded.exchange.exchange_id)
-    how: Literal["miss", "probe"] = "probe" if is_probe(request.method, request.target) else "miss"
+    how: Literal["miss", "probe"] = "probe" if is_optional(request.method, request.target) else "miss"
     return Seen(*_asked(request), how, message=found.message)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.events import Event, Exchange
-from recorder.facts import Asked, Ended, Fact, Failed, Finished, Responded, Started
+from recorder.facts import Asked, Ended, Fact, Failed, Finished, Placed, Purpose, Responded, Started
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.projections.storable import storable
 
@@ -36,6 +36,8 @@ class ExchangeRow(msgspec.Struct, frozen=True):
     last_number: int | None  # the highest sequence number: of two cut streams of one response, who has more
     error_param: str | None  # what of the request is wrong, in the provider's word
     last_response_id: str | None  # the last that was said: of ids that rotate, the one that a client goes on with
+    purpose: Purpose | None  # what the request is for; `NULL` if nobody here knows
+    parent_thread_id: str | None  # the client's: of the thread that began this one
 
 
 class _Exchanges:
@@ -43,7 +45,7 @@ class _Exchanges:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._is_retrieval = exchange.resumes_response_id is not None
         self._last_number = witness.last_number
-        self._asked = Asked()
+        self._asked, self._placed = Asked(), Placed()
         self._response_id: str | None = exchange.resumes_response_id
         self._last_response_id: str | None = None
         self._response_model: str | None = None
@@ -55,6 +57,7 @@ class _Exchanges:
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
             Asked: self._on_asked,
+            Placed: self._on_placed,
             Responded: self._on_responded,
             Started: self._on_started,
             Finished: self._on_finished,
@@ -64,6 +67,9 @@ class _Exchanges:
 
     def _on_asked(self, fact: Asked, event: Event) -> None:
         self._asked = fact
+
+    def _on_placed(self, fact: Placed, event: Event) -> None:
+        self._placed = fact
 
     def _on_responded(self, fact: Responded, event: Event) -> None:
         self._http_status = fact.http_status
@@ -103,6 +109,8 @@ class _Exchanges:
             last_number=self._last_number(),
             error_param=storable(failed.param),
             last_response_id=storable(self._last_response_id),
+            purpose=self._placed.purpose,
+            parent_thread_id=storable(self._placed.parent_thread_id),
         )
 
 

@@ -18,6 +18,7 @@ from recorder.views.parts import (
     BY_DAY,
     ENDED,
     FOLDED,
+    IS_TURNS,
     ITEMS,
     MODEL,
     SESSION,
@@ -135,7 +136,7 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
         {
             **ids("x"),
             **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
-            **of("p", "stream request_model response_model"),
+            **of("p", "purpose parent_thread_id stream request_model response_model"),
             "model": MODEL,
             **of("p", "response_id status http_status finish_reason"),
             **of("p", "error_type error_code error_param error user_text is_turn"),
@@ -164,19 +165,21 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "session_name": "s.name",
             **of("s", "created_ns origin source"),
             "title": f"""(SELECT p.user_text {FOLDED} WHERE x.session_id = s.session_id
-        AND p.user_text IS NOT NULL ORDER BY x.started_ns, x.exchange_id LIMIT 1)""",
+        AND p.user_text IS NOT NULL ORDER BY CASE WHEN {IS_TURNS} THEN 0 ELSE 1 END, x.started_ns, x.exchange_id
+        LIMIT 1)""",
             "started_ns": "min(x.started_ns)",
             "ended_ns": ENDED,
             "duration_ns": f"{ENDED} - min(x.started_ns)",
             "exchanges": "count(x.exchange_id)",
-            "turns": "count(DISTINCT x.turn_id) + count(CASE WHEN x.turn_id IS NULL AND p.is_turn = 1 "
-            "AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
+            "turns": f"count(DISTINCT CASE WHEN {IS_TURNS} THEN x.turn_id END) + count(CASE WHEN x.turn_id IS NULL "
+            f"AND p.is_turn = 1 AND {IS_TURNS} AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
             "threads": "count(DISTINCT x.thread_id)",
             "models": listed(MODEL, FOLDED),
             "tools": listed("i.name", f"FROM p_items_v1 AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
             "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
             "clients": listed("x.client", "FROM exchanges AS x"),
-            "errors": "count(CASE WHEN p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL THEN 1 END)",
+            "errors": "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
+            f"AND (p.status <> 'client_disconnect' OR p.status IS NULL OR {IS_TURNS}) THEN 1 END)",
             **{name: total(f"CASE WHEN {STANDS} THEN u.{name} END") for name in TOKENS.split()},
         },
         f"""FROM sessions AS s

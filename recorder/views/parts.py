@@ -85,9 +85,22 @@ def listed(value: str, source: str) -> Either:
 FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN p_exchanges_v1 AS q
         ON {same_exchange("q", "f")} WHERE q.session_id = p.session_id AND q.response_id = p.response_id
         AND p.is_retrieval = 1), x.started_ns)"""
-# The first of its results, of a call that has no output of its own.
-TOLD = f"""CASE WHEN i.output IS NULL THEN (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
-        AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED} ORDER BY n.started_ns, n.digest LIMIT 1) END"""
+
+
+def first_result(of_thread: bool) -> str:
+    """The first of the results of a call that come after it, from any thread or from its own."""
+    source = f" JOIN exchanges AS y ON {same_exchange('y', 'n')}" if of_thread else ""
+    condition = "\n        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')" if of_thread else ""
+    return f"""(SELECT n.digest FROM p_results_v1 AS n{source} WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED}{condition}
+        ORDER BY n.started_ns, n.digest LIMIT 1)"""
+
+
+# Of a call that has no output of its own. An agent that begins with the history of another one sends the same call,
+# with the result that it was aborted: what the call's own thread sends stands.
+TOLD = f"CASE WHEN i.output IS NULL THEN coalesce({first_result(True)},\n        {first_result(False)}) END"
+IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
+"""Whether an exchange is of a person's turn: not of a sub-agent, and none that the client makes on its own."""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
 FOLDED = f"FROM exchanges AS x JOIN p_exchanges_v1 AS p ON {same_exchange('p', 'x')}"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from recorder.dialects.gemini.candidate import function_response
-from recorder.dialects.telling import Object, object_, objects, request_object, text
+from recorder.dialects.telling import Object, at_end, heard, instructions, object_, objects, request_object, text
 from recorder.facts import Asked, Returned
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
@@ -25,15 +25,17 @@ def asked(path: str, body: bytes) -> Asked:
     request = next((object_(outer[name]) for name in _WRAPPERS if object_(outer.get(name))), outer)
     found = _MODEL.search(path)
     method = found[2] if found else None
-    contents = [(content.get("role"), objects(content.get("parts"))) for content in _contents(request)]
-    said = [_said(parts) if role in (None, "", "user") else None for role, parts in contents]
-    ends_with_it = bool(said) and said[-1] is not None and not _responses(contents[-1][1])
+    contents = _contents(request)
+    last = at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
+    words, is_turn = heard([_said(_parts(each)) for each in contents if _is_users(each)], last)
+    system = request.get("systemInstruction") or request.get("system_instruction")
     return Asked(
         model=_model(path, found) or (text(outer.get("model")) or "").removeprefix("models/") or None,
         stream=method == "streamGenerateContent" if method else None,
-        text=next((each for each in reversed(said) if each is not None), None),
-        is_turn=ends_with_it and method != "countTokens",
-        results=tuple(_results([parts for _, parts in contents])),
+        text=words,
+        is_turn=is_turn and method != "countTokens",
+        results=tuple(_results([_parts(each) for each in contents])),
+        instructions=instructions(part.get("text") for part in objects(object_(system).get("parts"))),
     )
 
 
@@ -45,6 +47,14 @@ def _model(path: str, found: re.Match[str] | None) -> str | None:
 def _contents(request: Object) -> Sequence[Object]:
     contents = request.get("contents")
     return [contents] if isinstance(contents, dict) else objects(contents)
+
+
+def _is_users(content: Object) -> bool:
+    return content.get("role") in (None, "", "user")
+
+
+def _parts(content: Object) -> Sequence[Object]:
+    return objects(content.get("parts"))
 
 
 def _responses(parts: Sequence[Object]) -> Sequence[Object]:
@@ -83,6 +93,7 @@ def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
                 yield result
 
 
-def _said(parts: Sequence[Object]) -> str | None:
+def _said(parts: Sequence[Object]) -> list[str]:
+    """The texts of a message as one: a client divides it where it likes."""
     texts = [each for part in parts if (each := text(part.get("text"))) and not part.get("thought")]
-    return "\n".join(texts) or None
+    return ["\n".join(texts)] if texts else []

@@ -6,7 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from recorder.dialects.telling import Object, array, is_element, object_, objects, request_object, text, text_or_json
+from recorder.dialects.telling import (
+    OF_SYSTEM,
+    Object,
+    array,
+    at_end,
+    heard,
+    instructions,
+    object_,
+    objects,
+    request_object,
+    text,
+    text_or_json,
+)
 from recorder.facts import Asked, Returned
 
 _OF_TOOLS = ("tool", "function")
@@ -18,25 +30,24 @@ def asked(path: str, body: bytes) -> Asked:
     request = request_object(body)
     messages = objects(request.get("messages"))
     prompts = [prompt for prompt in _listed(request.get("prompt")) if isinstance(prompt, str)]
+    users = [_texts(message.get("content")) for message in messages if _is_users(message)]
+    words, is_turn = heard(users, at_end(messages, _is_users))
     deployment = _DEPLOYMENT.search(path)
     stream = request.get("stream")
     return Asked(
         model=text(request.get("model")) or (deployment[1] if deployment else None),
         stream=stream if isinstance(stream, bool) else None,
-        text=_last_said(messages) if messages else next(reversed(prompts), None),
-        is_turn=messages[-1].get("role") == "user" if messages else bool(prompts),
+        text=words if messages else next(reversed(prompts), None),
+        is_turn=is_turn if messages else bool(prompts),
         results=tuple(_results(messages)),
+        instructions=instructions(
+            given for each in messages if each.get("role") in OF_SYSTEM for given in _texts(each.get("content"))
+        ),
     )
 
 
-def _last_said(messages: list[Object]) -> str | None:
-    """The last thing that a user's message says; what a client wraps in a tag, it says itself."""
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            for part in reversed(_texts(message.get("content"))):
-                if part.strip() and not is_element(part):
-                    return part
-    return None
+def _is_users(message: Object) -> bool:
+    return message.get("role") == "user"
 
 
 def _results(messages: list[Object]) -> Iterator[Returned]:

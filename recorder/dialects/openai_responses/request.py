@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from recorder.dialects.openai_responses.results import returned
-from recorder.dialects.telling import Object, array, is_element, object_, objects, request_object, text
+from recorder.dialects.telling import (
+    OF_SYSTEM,
+    Object,
+    array,
+    at_end,
+    heard,
+    instructions,
+    object_,
+    objects,
+    request_object,
+    text,
+)
 from recorder.facts import Asked
+
+_TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
+"""How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
 
 
 def asked(path: str, body: bytes) -> Asked:
@@ -15,29 +30,43 @@ def asked(path: str, body: bytes) -> Asked:
     given = request.get("input")
     stream = request.get("stream")
     items = objects(given)
+    words, is_turn = heard(
+        [list(_texts(item)) for item in items if _is_users(item)], at_end([*map(object_, array(given))], _is_users)
+    )
+    system = (part for item in items if item.get("role") in OF_SYSTEM for part in _texts(item))
     return Asked(
         model=text(request.get("model")),
         stream=stream if isinstance(stream, bool) else None,
-        text=text(given) or _last_text(items),
-        is_turn=isinstance(given, str) or any(map(_is_users, map(object_, array(given)[-1:]))),
+        text=text(given) or words,
+        is_turn=is_turn or isinstance(given, str),
         results=tuple(result for result in map(returned, items) if result is not None),
+        instructions=instructions((request.get("instructions"), *system)),
     )
 
 
-def _last_text(items: list[Object]) -> str | None:
-    """The last thing that a person says: what a client tells of its surroundings is wrapped in a tag."""
-    users = (each for item in reversed(items) if _is_users(item) for each in reversed(list(_texts(item))))
-    return next((each for each in users if not is_element(each)), None)
-
-
 def _is_users(item: Object) -> bool:
+    """A message of a person, or the task of a sub-agent, which is its first one."""
+    if item.get("type") == "agent_message":
+        return any(_TASK.match(part["text"]) for part in objects(item.get("content")) if text(part.get("text")))
     return item.get("role") == "user" and item.get("type", "message") in ("message", None)
 
 
 def _texts(item: Object) -> Iterator[str]:
     content = item.get("content")
+    if item.get("type") == "agent_message":
+        yield _task(objects(content))
+        return
     if isinstance(content, str):
         yield content
     for part in objects(content):
         if isinstance(part.get("text"), str):
             yield part["text"]
+
+
+def _task(parts: list[Object]) -> str:
+    """The task in an agent's message; its name where only the provider can read it: that has no spaces."""
+    said = "".join(each for part in parts if (each := text(part.get("text"))))
+    sealed = "".join(each for part in parts if (each := text(part.get("encrypted_content"))) and " " in each)
+    found = _TASK.match(said)
+    task = f"{said[found.end() :] if found else said}{sealed}".strip()
+    return task or (found[1] if found else None) or said
