@@ -1,7 +1,8 @@
 """Which session a request belongs to, and who sent it: rules as data, the first that finds something wins.
 
-This file reads a redacted request head and its body, and knows no other request: where
-only the log can tell (`previous_response_id`), it says so. Never raises, whatever the client sent.
+This file reads a redacted request head and its body, and knows no other request: where only the log can tell
+(`previous_response_id`), it says so. How a rule finds a value stands in `recorder.rules`. Never raises, whatever the
+client sent.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from sqlalchemy import URL
 from recorder.capture import Capture
 from recorder.dialects import by_name
 from recorder.events import Event, Exchange, Outcome, Session
-from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.heads import ExchangeEnd, Header, RequestHead, ResponseHead
 from recorder.location import database_path, database_url
 from recorder.store import Store
 from tests.log_rows import START_NS, make_id
@@ -138,6 +138,7 @@ class Conversation:
         ended: bool = True,
         outcome: Outcome = "eof",
         content_type: str = "text/event-stream",
+        headers: Sequence[Header] = (),
         **fields: Any,
     ) -> Exchange:
         """An exchange that begins `at_s` after the session."""
@@ -149,15 +150,22 @@ class Conversation:
         asking = json.dumps(body or {"model": "gpt-5", "stream": True, "input": asked or []}).encode()
         with Store(self.database) as store, store.transaction():
             store.add_exchange(exchange)
-            store.append(_events(exchange, asking, frames, outcome if ended else None, content_type))
+            store.append(_events(exchange, asking, frames, outcome if ended else None, content_type, headers))
             if ended:
                 store.projector.project(exchange.session_id, exchange.exchange_id)
         return exchange
 
 
-def _events(exchange: Exchange, body: bytes, frames: Frames, outcome: Outcome | None, content_type: str) -> list[Event]:
+def _events(
+    exchange: Exchange,
+    body: bytes,
+    frames: Frames,
+    outcome: Outcome | None,
+    content_type: str,
+    headers: Sequence[Header] = (),
+) -> list[Event]:
     ids = (exchange.exchange_id, exchange.session_id)
-    head = RequestHead(*ids, exchange.started_ns, exchange.method, exchange.target, exchange.provider, [])
+    head = RequestHead(*ids, exchange.started_ns, exchange.method, exchange.target, exchange.provider, [*headers])
     capture = Capture(exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0)
     events = capture.request(head, body, wire=body)
     events += capture.response(50 * MS, ResponseHead(200, "OK", [("content-type", content_type)]))

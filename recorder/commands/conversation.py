@@ -213,7 +213,8 @@ class _Threads:
         self._parents: dict[str | None, str | None] = {}
         for each in taken:
             self._parents.setdefault(each.exchange.thread_id, each.told.parent_thread_id)
-        self._has_several = len({each.exchange.thread_id for each in taken if not self._is_below(each)}) > 1
+        first = {each.exchange.thread_id for each in taken if not self._is_below(each)}
+        self._has_several = len(first - {None}) > 1
 
     def depth(self, taken: Taken) -> int:
         """0 of a thread that none began; a circle ends where it began."""
