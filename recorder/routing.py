@@ -27,7 +27,10 @@ UPSTREAMS: Mapping[str, str] = {
     "chatgpt": "https://chatgpt.com/backend-api/codex",  # what Codex asks that is logged in with ChatGPT
 }
 
-HOSTS: Mapping[str, str] = {str(urlsplit(base).hostname): name for name, base in UPSTREAMS.items()}
+HOSTS: Mapping[str, str] = {
+    str(parts.hostname): name for name, base in UPSTREAMS.items() if not (parts := urlsplit(base)).path
+}
+"""Hosts that are an API and nothing else. Codex asks chatgpt.com for other things too, whatever login it has."""
 
 SESSION_HEADER = b"x-recorder-session"
 SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things

@@ -112,9 +112,10 @@ async def test_what_is_no_request_to_a_proxy_goes_nowhere(proxy: RefusingProxy, 
     ],
 )
 async def test_hosts_of_apis_are_told_from_others(proxy: RefusingProxy, host: str) -> None:
-    for name in (host, "registry.npmjs.org", f"{host}.evil.test"):
+    others = ["registry.npmjs.org", f"{host}.evil.test", "chatgpt.com"]  # the last one Codex asks with any login
+    for name in (host, *others):
         await talk(proxy, f"CONNECT {name}:443 HTTP/1.1\r\n\r\n".encode())
-    assert proxy.refused() == Refused([host, "registry.npmjs.org", f"{host}.evil.test"], [host])
+    assert proxy.refused() == Refused([host, *others], [host])
 
 
 def test_an_api_that_was_asked_here_too_was_not_gone_past() -> None:
