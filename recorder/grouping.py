@@ -64,6 +64,14 @@ TURN_RULES: tuple[Rule, ...] = (
     Rule("gemini-cli", "body.user_prompt_id", agents=("geminicli",)),
 )
 
+_ROUTER_SCHEMA = "body.generationConfig.responseJsonSchema.properties"
+
+HELPER_RULES: tuple[Rule, ...] = (
+    Rule("gemini-cli-router", f"{_ROUTER_SCHEMA}.complexity_score.type", agents=("geminicli",)),
+    Rule("gemini-cli-router", f"{_ROUTER_SCHEMA}.model_choice.type", agents=("geminicli",)),
+)
+"""Requests that a client makes for itself and that name no conversation: which model is to answer a question."""
+
 ATTEMPT_RULES: tuple[Rule, ...] = (Rule("stainless", "header.x-stainless-retry-count", pattern=r"([0-9]{1,9})"),)
 
 _ALL_RULES = (*SESSION_RULES, *THREAD_RULES, *TURN_RULES, *ATTEMPT_RULES)
@@ -136,7 +144,8 @@ def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     response_id = _response_asked_for(head)
     if response_id:
         return response_id, PREVIOUS_RESPONSE
-    return ("probes", PROBE) if is_probe(head.method, head.target) else (None, NEW)
+    is_of_none = is_probe(head.method, head.target) or first(HELPER_RULES, request)[0]
+    return ("probes", PROBE) if is_of_none else (None, NEW)
 
 
 _PRODUCT = re.compile(r"([^()]*?)/v?(\d[^\s/;,()]*)")  # codex_exec/0.169.0 (…), GeminiCLI-tui/0.61.0/model

@@ -121,6 +121,17 @@ def test_what_may_stream_or_change_something_is_no_probe(method: str, target: st
     assert group(head(target, method), None).source == "new"
 
 
+@pytest.mark.parametrize("field", ["complexity_score", "model_choice"])
+def test_the_router_request_of_gemini_cli_is_of_no_conversation(field: str) -> None:
+    schema = {"type": "OBJECT", "properties": {field: {"type": "STRING"}}}
+    body = json.dumps({"contents": [], "generationConfig": {"responseJsonSchema": schema}}).encode()
+    router = head("/v1beta/models/flash-lite:generateContent", User__Agent="GeminiCLI-tui/0.61.0/flash-lite (linux)")
+    assert group(router, body).source == "probe"
+    assert group(router, b'{"contents": []}').source == "new"
+    others = head("/v1beta/models/flash-lite:generateContent", User__Agent="google-genai-sdk/3.4.0")
+    assert group(others, body).source == "new"
+
+
 def test_a_trace_is_a_session() -> None:
     assert found(traceparent=f"00-{TRACE}-00f067aa0ba902b7-01") == (TRACE, "traceparent")
 

@@ -74,7 +74,8 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
 @click.option(
     "--probes",
     is_flag=True,
-    help="Those of probes instead, one a day: HEAD requests, and GET requests that only ask what a server offers.",
+    help="Those of probes instead, one a day: HEAD requests, GET requests that only ask what a server offers, and "
+    "Gemini CLI's question which model is to answer.",
 )
 @click.option(
     "--columns",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -68,6 +69,7 @@ def _say(line: str) -> None:
 
 def main() -> int:
     options = _options()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and clients with it
     clients = _chosen(options.names)
     if not clients:
         _say(f"No client has such a name. There are: {', '.join(client.name for client in CLIENTS)}.")

@@ -57,5 +57,7 @@ class Client:
     login: tuple[tuple[str, ...], str] = ((), "")  # a command, and what is typed into it
     wiring: tuple[str, ...] = UPSTREAMS  # of `recorder env`, under `recorder serve`
     is_told_upstreams: bool = True  # by `--upstream`; else it has an address of its own that has to be found
+    served: Mapping[str, str] = field(default_factory=dict)  # upstreams of `recorder serve` besides those of all
+    own_ids: str = ""  # a pattern of ids that the client makes: in a replay it has new ones, and is answered with those
     waived: Mapping[str, str] = field(default_factory=dict)  # column: why it does not apply, or lies with the client
     note: str = ""

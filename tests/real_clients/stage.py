@@ -181,7 +181,8 @@ class Stage:
     def serve(self, database: Path) -> contextlib.AbstractContextManager[str]:
         """`recorder serve` on a free port; gives its address."""
         words = [_recorder(), "serve", "--db", str(database), "--port", "0"]
-        words += [word for name in UPSTREAMS for word in ("--upstream", f"{name}={self.demo}")]
+        bases = {**dict.fromkeys(UPSTREAMS, self.demo), **self.client.served}
+        words += [word for name, base in bases.items() for word in ("--upstream", f"{name}={self.filled(base)}")]
         return _serving(words, self.environment(), "Listening on ")
 
     def pointed(self, url: str, command: Sequence[str]) -> Done:

@@ -58,6 +58,7 @@ CODEX = (
         env={**_NO_KEY, "MY_KEY": "sk-mine"},
         files={".codex/config.toml": _OWN_PROVIDER},
         is_told_upstreams=False,
+        served={"codex-mine": "{demo}/v1"},  # as `recorder env codex` says
     ),
     _client(
         "sub-agent, default model",
