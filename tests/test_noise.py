@@ -211,6 +211,17 @@ def test_no_text_is_slow_to_look_through(words: str) -> None:
             quiet(says((rule.hint + words) * (2**19 // len(rule.hint + words))))
 
 
+@pytest.mark.timeout(30)
+def test_a_line_of_a_listing_that_does_not_end_is_read_once() -> None:
+    quiet(says("**Directory Structure:**\n\n/srv\n\n/srv\n" + "│" * 2**19))
+
+
+@pytest.mark.timeout(30)  # an expression is made of them: one of 60 MiB takes minutes, and gigabytes
+def test_what_is_longer_than_any_path_is_no_directory() -> None:
+    texts = [says(f"<cwd>/{number}{'/a' * 2**18}</cwd>") for number in range(40)]
+    assert DEFAULT_RULES.quiet({"input": [text["input"] for text in texts]}).directories == {}
+
+
 def test_rules_of_the_user_see_the_text_as_it_was_sent() -> None:
     """Also where other rules, or earlier ones of the user, find something within what they match."""
     texts = ["a5[0-9a-f]+", "<output-file>[^<]*</output-file>", "see /srv/app/[a-z]+"]

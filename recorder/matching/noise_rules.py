@@ -93,7 +93,7 @@ DEFAULT: tuple[Rule, ...] = (
         *("the Gemini CLI tells the numbers of processes", "ID"),
     ),
     Rule(
-        *("texts", "gemini-files", r"\*\*Directory Structure:\*\*\n\n[^\n]*\n\n[^\n]*\n(?:[^\n]*[├└│][^\n]*\n)*"),
+        *("texts", "gemini-files", r"\*\*Directory Structure:\*\*\n\n[^\n]*\n\n[^\n]*\n(?:[^\n├└│]*+[├└│][^\n]*+\n)*+"),
         *("the Gemini CLI lists the working directory, and what a recording left there", "**Directory Structure:**"),
     ),
     Rule(
