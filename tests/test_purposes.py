@@ -189,6 +189,16 @@ def test_agents_stand_below_the_thread_that_began_them(recorded: Conversations) 
     assert "  › Find it" in lines
 
 
+def test_however_deep_an_agent_is_its_lines_have_room(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    session = made.session("deep")
+    for number in range(100):
+        headers = [("x-codex-parent-thread-id", f"t{number - 1}")] if number else []
+        session.exchange(response(*message("Hi")), asking("Hi"), at_s=number, thread_id=f"t{number}", headers=headers)
+    lines = run(made.path, "show", "deep").out.decode().splitlines()
+    assert max(len(line) - len(line.lstrip()) for line in lines) < 20
+
+
 def test_the_json_says_purpose_and_threads(recorded: Conversations) -> None:
     shown = json.loads(run(recorded.path, "show", "agents", "--json").out)["exchanges"]
     assert [each["purpose"] for each in shown] == ["title", "turn", "subagent", "turn", "subagent"]
