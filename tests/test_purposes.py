@@ -122,6 +122,21 @@ def test_a_request_says_what_it_is_for(api: str, body: Any, headers: list[Header
 
 
 @pytest.mark.parametrize(
+    "prompt",
+    [
+        "You are a title generator for time tracking entries. Output ONLY a brief title.",
+        "You are an expert code-editing assistant. Answer in French.",
+    ],
+)
+def test_a_program_of_a_person_s_own_has_turns(prompt: str) -> None:
+    assert place("openai-chat", {"messages": [{"role": "system", "content": prompt}, user("x")]}).purpose == "turn"
+    edit = "You are an expert code-editing assistant. Your task is to analyze a failed edit attempt and provide …"
+    assert place("openai-chat", {"messages": [{"role": "system", "content": edit}, user("x")]}).purpose == "helper"
+    text_only = "CRITICAL: Respond with TEXT ONLY. No markdown."
+    assert place("openai-chat", {"messages": [user(text_only)]}).purpose == "turn"
+
+
+@pytest.mark.parametrize(
     ("api", "method", "path"),
     [
         ("other", "HEAD", "/api/hello"),
