@@ -202,6 +202,10 @@ def test_what_a_tool_returned_to_be_handed_back_is_noise_wherever_it_stands(told
     assert quiet(body(one)) != quiet({**body(one), "input": body(one)["input"][:2]})
 
 
+def test_a_word_in_a_program_that_an_agent_reads_is_no_agent() -> None:
+    assert quiet(says("agentId: undefined,")) != quiet(says("agentId: identifier,"))
+
+
 @pytest.mark.timeout(30)  # thirty times what it takes; a rule that reads on to the end at each word takes a minute
 @pytest.mark.parametrize("words", ["", "\na", "\nStatus:\na"])
 def test_no_text_is_slow_to_look_through(words: str) -> None:

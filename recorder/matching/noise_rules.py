@@ -165,7 +165,7 @@ DEFAULT: tuple[Rule, ...] = (
         *("Codex draws a number for a command that goes on, to write to and to read from", "session ID "),
     ),
     Rule(
-        *("handles", "claude-agent", r"\bagentId: ([0-9a-z]{8,40})\b"),
+        *("handles", "claude-agent", r"\bagentId: ((?=[a-z]{0,39}\d)[0-9a-z]{8,40})\b"),
         *("Claude Code makes ids for its agents, to send messages to", "agentId: "),
     ),
     Rule(
