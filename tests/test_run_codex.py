@@ -165,6 +165,20 @@ async def test_a_provider_of_the_users_own_is_asked_as_it_is_set_up(home: Path) 
     assert [each.exchange.provider for each in entries(home / "recorder.db")] == ["codex-mine"]
 
 
+async def test_a_cassette_says_nothing_to_codex_but_the_name_of_an_upstream(home: Path) -> None:
+    """The settings of a provider may name a program that Codex runs for its key."""
+    cassette = home / "other.sse.jsonl"
+    async with upstream() as there:
+        to = f"openai={there.url}"
+        await run(home, "--cassette", str(cassette), "--upstream", to, "--", "codex", "exec", "hi")
+    hostile = json.dumps('openai", auth={command="touch"}} #')
+    cassette.write_text(cassette.read_text().replace('"upstream":"openai"', f'"upstream":{hostile}'))
+    (home / "bin" / "codex").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    ran = await run(home, "--replay", str(cassette), "--", "codex", "exec", "hi")
+    assert b"/openai/v1" in ran.out
+    assert b"auth" not in ran.out.replace(b"requires_openai_auth", b"")
+
+
 async def test_profiles_and_settings_of_the_command_line_count(home: Path) -> None:
     async with upstream() as there:
         configure(home, own_provider(there.url))
