@@ -325,13 +325,20 @@ async def _replay(
 @contextlib.asynccontextmanager
 async def _refusing() -> AsyncIterator[RefusingProxy]:
     """A proxy that lets nobody out. The addresses that clients of this environment had are those of APIs, too."""
-    had = (urlsplit(os.environ.get(variable, "")).hostname for variable in BASES)
-    refusing = RefusingProxy(host for host in had if host)
+    refusing = RefusingProxy(_had())
     await refusing.start()
     try:
         yield refusing
     finally:
         refusing.stop()
+
+
+def _had() -> Iterator[tuple[str, str]]:
+    """The hosts in the variables of clients, each with its upstream."""
+    for variable, name in BASES.items():
+        with contextlib.suppress(ValueError):  # no address, which a replay does not need
+            if host := urlsplit(os.environ.get(variable, "")).hostname:
+                yield host, name
 
 
 def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
