@@ -248,6 +248,20 @@ async def test_npm_scripts_call_a_codex_that_is_recorded(home: Path) -> None:
     assert (ran.code, len(there.asked)) == (0, 1)
 
 
+async def test_what_npm_cannot_read_is_not_the_affair_of_a_command(home: Path) -> None:
+    (home / ".npmrc").mkdir()
+    assert (await run(home, "--", "true")).code == 0
+
+
+async def test_the_program_of_ours_works_in_any_folder(home: Path) -> None:
+    odd = home / "tmp" / os.fsdecode("a 'b\" ü \\ $x\n".encode() + b"\xff")
+    odd.mkdir()
+    async with upstream() as there:
+        words = ("--upstream", f"openai={there.url}", "--", "sh", "-c", "codex exec hi")
+        ran = await run(home, *words, TMPDIR=str(odd))
+    assert (ran.code, len(there.asked), list(odd.iterdir())) == (0, 1, [])
+
+
 @pytest.mark.skipif(shutil.which("codex") is None, reason="Codex CLI is not on the PATH")
 async def test_the_real_one_is_recorded_by_its_login_and_replayed_without(home: Path) -> None:
     (home / "bin" / "codex").unlink()

@@ -23,7 +23,7 @@ from recorder.playback import Clock
 from recorder.recorded import Recorded
 from recorder.routing import HOSTS, Routes, recorded_upstreams
 from recorder.testing.contents import Contents, in_cassette, in_database, nothing
-from recorder.testing.guarding import Guard
+from recorder.testing.guarding import guard
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
 from recorder.testing.loopback import Loopback
 from recorder.testing.marked import Settings, settings
@@ -101,7 +101,7 @@ class Replay:
         self._faulty: list[FaultTransport] = []
         self._loopback: Loopback | None = None
         self._starting = Lock()  # threads of a test share its server
-        self._guard = None if self._taping or chosen.allows_network else Guard()
+        self._guard = None if self._taping or chosen.allows_network else guard()
 
     def variables(self) -> dict[str, str]:
         """What a replay sets in the environment, so that a client that does not come here is noticed."""
