@@ -5,6 +5,7 @@ Rules of this file:
 * Nothing leaves: no name is looked up, no connection is opened but to this machine itself.
 * Of a request only the host is kept, never its path, query, headers or body.
 * What is for this machine passes byte for byte: some clients take everything to a proxy, whatever `NO_PROXY` says.
+  Only that it is the last on its connection is said besides: the next one may be for another host.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _EXCEPTIONS = ("NO_PROXY", "no_proxy")
 _OF_NODE = "NODE_USE_ENV_PROXY"  # without which its `fetch` looks at none of the others
 
+_OF_CONNECTION = frozenset({b"connection", b"proxy-connection", b"keep-alive"})
 _LINE = re.compile(rb"(?P<method>[A-Z]+) (?P<target>\S+) HTTP/1\.[01]\r\n")
 _ABSOLUTE = re.compile(r"https?://(?P<authority>[^/?#]*)", re.IGNORECASE)  # https: axios asks for no tunnel
 _AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?")
@@ -154,12 +156,22 @@ async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer
         if place.is_tunnel:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
-            there.write(head)  # the absolute form, which every server takes (RFC 9112 section 3.2.2)
+            there.write(_last(head))  # the absolute form, which every server takes (RFC 9112 section 3.2.2)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_flow(reader, there))
             tasks.create_task(_flow(back, writer))
     finally:
         there.close()
+
+
+def _last(head: bytes) -> bytes:
+    """Make a request the last one on its connection, unless it asks for another protocol there."""
+    line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    names = [header.partition(b":")[0].strip().lower() for header in headers]
+    if b"upgrade" in names:
+        return head
+    kept = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
+    return b"\r\n".join([line, *kept, b"Connection: close", b"", b""])
 
 
 async def _flow(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

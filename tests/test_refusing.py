@@ -70,6 +70,18 @@ async def test_what_is_for_this_machine_passes() -> None:
     assert proxy.refused() == Refused([], {})
 
 
+async def test_a_connection_is_for_one_host(proxy: RefusingProxy) -> None:
+    """As one of urllib3, which keeps a connection to a proxy for all hosts."""
+    async with ScriptedUpstream(answer(b"here")) as upstream:
+        host = f"127.0.0.1:{upstream.port}".encode()
+        await talk(proxy, b"GET http://%b/x HTTP/1.1\r\nHost: %b\r\nConnection: Keep-Alive\r\n\r\n" % (host, host))
+        upgrade = b"Upgrade: x\r\nConnection: Upgrade\r\n"
+        await talk(proxy, b"GET http://%b/y HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (host, host, upgrade))
+    plain, upgraded = upstream.requests
+    assert plain.endswith(b"Host: %b\r\nConnection: close\r\n\r\n" % host)
+    assert upgraded.endswith(b"\r\n%b\r\n" % upgrade)
+
+
 @both_loops
 async def test_whoever_is_connected_when_it_stops_is_cut_off() -> None:
     async with ScriptedUpstream([Stall()]) as upstream:
