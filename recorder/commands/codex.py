@@ -180,12 +180,15 @@ def own_name(provider: Provider) -> str:
 def effective(arguments: Sequence[str], environment: Mapping[str, str], read: Read) -> Provider | None:
     """Return the provider that a command line of Codex would ask; `None` if it asks none. Raises `UsageError`."""
     words = _options(arguments)
-    command = _command(words)
-    if command in _QUIET:
+    if _command(words) in _QUIET:
         return None
     if _value(words, "--remote"):
         raise UsageError("`codex --remote` has another process ask the model, which is not recorded: leave it away.")
-    config = _config(words, environment, read)
+    return _provider(words, _config(words, environment, read), environment, read)
+
+
+def _provider(words: Sequence[str], config: Mapping[str, Any], environment: Mapping[str, str], read: Read) -> Provider:
+    """What Codex asks with these settings."""
     id = config.get("model_provider", "openai")
     if "--oss" in words:
         id = _value(words, "--local-provider") or config.get("oss_provider")
@@ -195,7 +198,7 @@ def effective(arguments: Sequence[str], environment: Mapping[str, str], read: Re
         port = environment.get("CODEX_OSS_PORT", "").strip() or _LOCAL_PORTS[id]
         base = environment.get(_LOCAL_BASE, "").strip() or f"http://localhost:{port}/v1"
         return Provider(id, base.rstrip("/"), "local")
-    login = _login(command, config, environment, read)
+    login = _login(_command(words), config, environment, read)
     bases: Mapping[Login, str] = {"chatgpt": CHATGPT, "unknown": UNKNOWN}
     default = bases.get(login, PUBLIC)
     if id == "openai":
@@ -234,8 +237,8 @@ def configured(environment: Mapping[str, str], read: Read, profiles: Iterable[st
         ids = (*(tables if isinstance(tables, dict) else ()), "openai", *_LOCAL_PORTS)
         for id in ids:
             try:
-                found = effective([*arguments, "-c", f"model_provider={id}"], environment, read)
-                if found is not None and found.base != UNKNOWN:
+                found = _provider(arguments, {**config, "model_provider": id}, environment, read)
+                if found.base != UNKNOWN:
                     upstream("codex", found)
                     yield found
             except UsageError:
