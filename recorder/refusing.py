@@ -5,6 +5,7 @@ Rules of this file:
 * Nothing leaves: no name is looked up, no connection is opened but to this machine itself.
 * Of a request only the host is kept, never its path, query, headers or body.
 * What is for this machine passes byte for byte: some clients take everything to a proxy, whatever `NO_PROXY` says.
+  Only that it is the last on its connection is said besides: the next one may be for another host.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _EXCEPTIONS = ("NO_PROXY", "no_proxy")
 _OF_NODE = "NODE_USE_ENV_PROXY"  # without which its `fetch` looks at none of the others
 
+_OF_CONNECTION = frozenset({b"connection", b"proxy-connection", b"keep-alive"})
 _LINE = re.compile(rb"(?P<method>[A-Z]+) (?P<target>\S+) HTTP/1\.[01]\r\n")
+_ABSOLUTE = re.compile(r"https?://(?P<authority>[^/?#]*)", re.IGNORECASE)  # https: axios asks for no tunnel
 _AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?")
 
 _APIS = (
-    *map(re.escape, HOSTS),
     *(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
     *(r".+\.openai\.azure\.com", r".+\.services\.ai\.azure\.com", r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com"),
     *(r"openrouter\.ai", r"ai-gateway\.vercel\.sh", r"router\.huggingface\.co", r"dashscope[a-z-]*\.aliyuncs\.com"),
@@ -47,13 +49,13 @@ class Refused(NamedTuple):
     """Who was asked for, in order."""
 
     hosts: Sequence[str]
-    apis: Sequence[str]  # those of them that are hosts of model APIs
+    apis: Mapping[str, frozenset[str]]  # those of them that are hosts of model APIs → the upstreams that stand for them
 
     def past(self, asked: Collection[str]) -> list[str]:
         """APIs that were to be asked past the upstreams in `asked`. A client that asks both is content with these: what
         it sends to its provider besides are statistics (Claude Code), and no tunnel says what passes in it.
         """
-        return [host for host in self.apis if HOSTS.get(host) not in asked]
+        return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(asked)]
 
 
 class _Place(NamedTuple):
@@ -67,9 +69,9 @@ class _Place(NamedTuple):
 class RefusingProxy:
     """The proxy, on a free port of this machine from `start` to `stop`."""
 
-    def __init__(self, apis: Iterable[str] = ()) -> None:
-        """`apis` are hosts of model APIs besides the known ones."""
-        self._apis = frozenset(apis)
+    def __init__(self, apis: Iterable[tuple[str, str]] = ()) -> None:
+        """`apis` are hosts of model APIs besides the known ones, each with the upstream that stands for it."""
+        self._apis = {(host, name) for host, name in (*HOSTS.items(), *apis)}
         self._asked: dict[str, None] = {}
         self._clients: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -89,7 +91,8 @@ class RefusingProxy:
     def refused(self) -> Refused:
         """Who was asked for so far."""
         hosts = list(self._asked)
-        return Refused(hosts, [host for host in hosts if host in self._apis or _API.fullmatch(host)])
+        named = {host: frozenset(name for of, name in self._apis if of == host) for host in hosts}
+        return Refused(hosts, {host: names for host, names in named.items() if names or _API.fullmatch(host)})
 
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
         """What has clients come here in place of other proxies. Exceptions that an environment makes hold on."""
@@ -130,9 +133,10 @@ def _place(head: bytes) -> _Place | None:
         return None
     target = line["target"].decode("latin-1")
     is_tunnel = line["method"] == b"CONNECT"
-    if not is_tunnel and not target.lower().startswith("http://"):
+    absolute = None if is_tunnel else _ABSOLUTE.match(target)
+    if not is_tunnel and absolute is None:
         return None
-    authority = target if is_tunnel else re.split(r"[/?#]", target[len("http://") :], maxsplit=1)[0].rpartition("@")[2]
+    authority = absolute["authority"].rpartition("@")[2] if absolute else target
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
         return None
@@ -143,7 +147,8 @@ def _place(head: bytes) -> _Place | None:
 async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """To this machine: what comes from either side goes to the other."""
     try:
-        back, there = await asyncio.open_connection(place.host, place.port)
+        host = "localhost" if place.host.endswith(".localhost") else place.host  # whatever a resolver makes of it
+        back, there = await asyncio.open_connection(host, place.port)
     except (OSError, OverflowError):
         await _say(writer, "502 Bad Gateway", f"recorder: nothing listens on port {place.port} of this machine.")
         return
@@ -151,12 +156,22 @@ async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer
         if place.is_tunnel:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
-            there.write(head)  # the absolute form, which every server takes (RFC 9112 section 3.2.2)
+            there.write(_last(head))  # the absolute form, which every server takes (RFC 9112 section 3.2.2)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_flow(reader, there))
             tasks.create_task(_flow(back, writer))
     finally:
         there.close()
+
+
+def _last(head: bytes) -> bytes:
+    """Make a request the last one on its connection, unless it asks for another protocol there."""
+    line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    names = [header.partition(b":")[0].strip().lower() for header in headers]
+    if b"upgrade" in names:
+        return head
+    kept = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
+    return b"\r\n".join([line, *kept, b"Connection: close", b"", b""])
 
 
 async def _flow(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

@@ -11,7 +11,8 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -164,6 +165,16 @@ def parse_upstream(text: str) -> Upstream:
     if _VERSION.fullmatch(f"/{name}") or _VERSIONLESS.match(f"/{name}"):
         raise UsageError(f"{name!r} cannot name an upstream: it is a path of the APIs themselves.")
     return Upstream(name, _base(name, url))
+
+
+def recorded_upstreams(names: Iterable[str]) -> Iterator[Upstream]:
+    """Yield an entry for each name that only a recorder knew: `/NAME/…` is found again, and nothing is sent there.
+
+    The names come from files: what cannot name an upstream is left away.
+    """
+    for name in sorted({*names} - UPSTREAMS.keys()):
+        with suppress(UsageError):
+            yield parse_upstream(f"{name}=http://{name}.invalid")
 
 
 def join(base: str, rest: str) -> str:

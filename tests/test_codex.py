@@ -230,6 +230,24 @@ def test_an_upstream_that_was_given_stands_for_what_it_names() -> None:
     assert (names["https://gateway/v1"], added) == ("gw", [])
 
 
+def test_no_two_addresses_have_one_upstream() -> None:
+    names, added = named(
+        [], [], [provider("a-2", "https://h/x"), provider("a", "https://h/y"), provider("a", "https://h/z")]
+    )
+    assert [(each.name, each.base) for each in added] == [(name, f"{base}/") for base, name in names.items()][-3:]
+
+
+def test_an_upstream_that_was_given_stands_for_no_address_that_it_would_change() -> None:
+    names, added = named([Upstream("gw", "https://gateway")], [], [provider("mine", "https://gateway")])
+    assert Routes(added).route(f"/{names['https://gateway']}/responses", []).url == "https://gateway/responses"
+
+
+def test_an_address_can_end_no_string_of_the_settings() -> None:
+    for each in (provider("mine", "h"), Provider("openai", PUBLIC, "openai")):
+        (*_, setting) = override(each, 'http://r/"', {}).arguments
+        assert r'base_url="http://r/\""' in setting
+
+
 def test_the_address_in_a_variable_of_other_clients_is_not_for_codex() -> None:
     public = Provider("openai", PUBLIC, "openai")
     names, added = named([], [Upstream("openai", "http://gateway/")], [public])

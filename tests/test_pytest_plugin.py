@@ -54,6 +54,25 @@ def test_one(recorder_replay):
 """).said(passed=1)
 
 
+def test_a_transport_needs_no_socket_where_tests_may_make_none(project: Project) -> None:
+    """As with `pytest --disable-socket` of pytest-socket."""
+    project.holds("hi").test("""
+import socket
+
+class Blocked(socket.socket):
+    def __new__(cls, *args, **kwargs):
+        raise RuntimeError("a test tried to use a socket")
+
+@pytest.fixture(autouse=True)
+def without_sockets(monkeypatch):
+    monkeypatch.setattr(socket, "socket", Blocked)
+
+def test_one(recorder_replay):
+    with httpx2.Client(transport=recorder_replay.transport()) as http:
+        assert ask("http://127.0.0.1:9/v1", http_client=http) == "Zürich"
+""").said(passed=1)
+
+
 def test_server_and_transports_share_the_recordings_of_a_test(project: Project) -> None:
     project.holds("hi", "ho").test("""
 def test_one(recorder_replay):

@@ -323,6 +323,10 @@ def test_the_address_that_a_client_had_is_that_of_an_api(db: Path, demo_recordin
     assert (ran.code, "and refused: gateway.internal.test." in ran.err) == (5, True)
 
 
+def test_a_replay_needs_no_address(demo_recording: Path) -> None:
+    assert run(demo_recording, "--replay", "latest", "--", "true", OPENAI_BASE_URL="http://[nowhere").code == 0
+
+
 def test_a_replay_can_be_let_out(db: Path, demo_recording: Path) -> None:
     script = [sys.executable, "-c", "import os; print(os.environ.get('HTTPS_PROXY'))"]
     assert b"http://127.0.0.1:" in run(demo_recording, "--replay", "latest", "--", *script).out
@@ -367,6 +371,7 @@ def test_gemini_is_not_started_to_fail_for_want_of_a_setting(tmp_path: Path, com
     with pytest.raises(UsageError, match=r'put \{"security": .* into \S+/\.gemini/settings\.json, and have its key'):
         refuse_undecided(command, home)
     refuse_undecided(command, {**home, "GOOGLE_GENAI_USE_GCA": "true"})
+    refuse_undecided(("env", "GOOGLE_GENAI_USE_GCA=true", *command), home)
     (tmp_path / ".gemini").mkdir()
     (tmp_path / ".gemini" / "settings.json").write_text(f"// mine\n{SETTING}")
     refuse_undecided(command, home)
@@ -385,7 +390,10 @@ def test_other_commands_need_no_setting_of_gemini(tmp_path: Path) -> None:
         ("/usr/local/bin/codex", "exec", "hi"),
         ("npx", "@openai/codex", "exec", "hi"),
         ("npm", "exec", "--", "@openai/codex@0.169.0", "exec", "hi"),
-        ("env", "-u", "RUST_LOG=debug", "timeout", "5m", "codex", "exec", "hi"),
+        ("env", "-u", "RUST_LOG", "RUST_LOG=debug", "timeout", "-s", "INT", "5m", "codex", "exec", "hi"),
+        ("yarn", "codex", "exec", "hi"),
+        ("npx", "-y", "-p", "@openai/codex@latest", "codex", "exec", "hi"),
+        ("npm", "exec", "--package=@openai/codex", "--", "codex", "exec", "hi"),
     ],
 )
 def test_codex_is_found_in_a_command(command: Sequence[str]) -> None:
@@ -400,6 +408,8 @@ def test_codex_is_found_in_a_command(command: Sequence[str]) -> None:
         (["env", "A=b", "nice", "-n", "5", "/opt/claude", "-p", "hi"], "claude"),
         (["npx", "-y", "@openai/codex@0.169.0", "exec"], "codex"),
         (["timeout", "90"], "timeout"),
+        (["npm", "run", "build"], "npm"),
+        (["env", "EDITOR=/usr/bin/vi", "git", "commit"], "git"),
     ],
 )
 def test_a_session_is_named_after_the_program_and_not_after_its_launcher(command: Sequence[str], name: str) -> None:
@@ -408,6 +418,8 @@ def test_a_session_is_named_after_the_program_and_not_after_its_launcher(command
 
 def test_other_commands_are_not_codex() -> None:
     assert codex_place(("python", "app.py", "codex.txt", "x", "codex")) is None
+    assert codex_place(("env", "CODEX_PATH=/usr/bin/codex", "python", "app.py")) is None
+    assert codex_place(("npx", "-p", "@openai/codex", "-c", "codex exec hi")) is None
 
 
 def test_what_a_launcher_sets_counts() -> None:

@@ -166,6 +166,20 @@ async def test_a_provider_of_the_users_own_is_asked_as_it_is_set_up(home: Path) 
     assert [each.exchange.provider for each in entries(home / "recorder.db")] == ["codex-mine"]
 
 
+async def test_a_cassette_says_nothing_to_codex_but_the_name_of_an_upstream(home: Path) -> None:
+    """The settings of a provider may name a program that Codex runs for its key."""
+    cassette = home / "other.sse.jsonl"
+    async with upstream() as there:
+        to = f"openai={there.url}"
+        await run(home, "--cassette", str(cassette), "--upstream", to, "--", "codex", "exec", "hi")
+    hostile = json.dumps('openai", auth={command="touch"}} #')
+    cassette.write_text(cassette.read_text().replace('"upstream":"openai"', f'"upstream":{hostile}'))
+    (home / "bin" / "codex").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    ran = await run(home, "--replay", str(cassette), "--", "codex", "exec", "hi")
+    assert b"/openai/v1" in ran.out
+    assert b"auth" not in ran.out.replace(b"requires_openai_auth", b"")
+
+
 async def test_profiles_and_settings_of_the_command_line_count(home: Path) -> None:
     async with upstream() as there:
         configure(home, own_provider(there.url))
@@ -233,6 +247,20 @@ async def test_npm_scripts_call_a_codex_that_is_recorded(home: Path) -> None:
     async with upstream() as there:
         ran = await run(home, "--upstream", f"openai={there.url}", "--", "sh", "-c", npm)
     assert (ran.code, len(there.asked)) == (0, 1)
+
+
+async def test_what_npm_cannot_read_is_not_the_affair_of_a_command(home: Path) -> None:
+    (home / ".npmrc").mkdir()
+    assert (await run(home, "--", "true")).code == 0
+
+
+async def test_the_program_of_ours_works_in_any_folder(home: Path) -> None:
+    odd = home / "tmp" / os.fsdecode("a 'b\" ü \\ $x\n".encode() + b"\xff")
+    odd.mkdir()
+    async with upstream() as there:
+        words = ("--upstream", f"openai={there.url}", "--", "sh", "-c", "codex exec hi")
+        ran = await run(home, *words, TMPDIR=str(odd))
+    assert (ran.code, len(there.asked), list(odd.iterdir())) == (0, 1, [])
 
 
 @pytest.mark.skipif(shutil.which("codex") is None, reason="Codex CLI is not on the PATH")

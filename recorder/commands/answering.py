@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from recorder.commands.output import safe_text
-from recorder.errors import UsageError
 from recorder.matching import Match, Matcher, Miss, Request, Seen
 from recorder.matching.noise import Rules
 from recorder.probes import is_optional
 from recorder.proxy import BODY_LIMIT_BYTES, Proxy
 from recorder.recorded import Recorded
-from recorder.routing import UPSTREAMS, Routes, Upstream, parse_upstream
+from recorder.routing import Routes, Upstream, recorded_upstreams
 from recorder.transports.faults import Fault, FaultTransport
 from recorder.transports.replay import MISS_STATUS, ReplayTransport, Transport
 
@@ -49,7 +47,9 @@ class Answering:
         self._matcher = _Telling(held, rules, strict=strict, forwards=self._forwards)
         replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
         self._transport = FaultTransport(replay, faults, seed=seed)
-        routes = Routes([*_recorded_upstreams(held), *upstreams], any_path=not self._forwards)
+        routes = Routes(
+            [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
+        )
         outermost: Any = self._transport if faults else replay
         self.proxy = Proxy(outermost, routes, hosts=hosts, body_limit_bytes=body_limit_bytes)
 
@@ -112,10 +112,3 @@ class _Telling(Matcher):
             log.warning("%s", said)
         if said in self._said or len(self._said) < SAID_LIMIT:
             self._said[said] += 1
-
-
-def _recorded_upstreams(recordings: Iterable[Recorded]) -> Iterator[Upstream]:
-    """An entry of the table for each recorded upstream that only the recorder knew: `/NAME/…` is found again."""
-    for name in sorted({each.request.upstream for each in recordings} - UPSTREAMS.keys()):
-        with suppress(UsageError):  # the name came from outside
-            yield parse_upstream(f"{name}=http://{name}.invalid")

@@ -41,8 +41,18 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
 CODEX = "codex"
 
-_LAUNCHERS = frozenset({"npx", "pnpx", "bunx", "npm", "pnpm", "yarn", "bun", "env", "nice", "time", "timeout", "nohup"})
-_OF_LAUNCHERS = re.compile(r"exec|dlx|x|-.*|\w+=.*|[\d.]+[smhd]?")  # what stands between a launcher and its command
+_OF_PACKAGES = frozenset({"-p", "--package", "-c", "--call", "-w", "--workspace"})
+_LAUNCHERS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("npx", "pnpx", "bunx", "npm", "pnpm", "yarn", "bun"), _OF_PACKAGES),
+    "env": frozenset({"-u", "--unset", "-C", "--chdir"}),
+    "nice": frozenset({"-n", "--adjustment"}),
+    "timeout": frozenset({"-k", "--kill-after", "-s", "--signal"}),
+    **dict.fromkeys(("time", "nohup"), frozenset[str]()),
+}
+"""Programs that run another one, and which of their options have a value behind them."""
+_RUNNING: Mapping[str, frozenset[str]] = dict.fromkeys(("npm", "pnpm", "yarn", "bun"), frozenset({"exec", "dlx", "x"}))
+"""What those of them have to be told that do other things too."""
+_OF_LAUNCHERS = re.compile(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)  # what stands between a launcher and its command
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CODEX_NAMES = re.compile(r"codex(?:\.exe|\.js)?|@openai/codex(?:@[\w.-]+)?")
 _PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
@@ -55,25 +65,39 @@ def codex_place(command: Sequence[str]) -> int | None:
 
 
 def arguments_of(names: re.Pattern[str], command: Sequence[str]) -> int | None:
-    """Where in a command line the arguments of a program of these names begin, if that is what it runs."""
-    launched = False
-    for place, word in enumerate(command, 1):
-        name = word if word.startswith("@") else PurePath(word).name
-        if names.fullmatch(name):
+    """Return where in a command line the arguments of a program of these names begin, if that is what it runs."""
+    place = _program_place(command)
+    if place is not None and PurePath(command[place]).name in _RUNNING:
+        place += 1  # `yarn codex` runs that of a project
+    if place is None or place == len(command):
+        return None
+    word = command[place]
+    return place + 1 if names.fullmatch(word if word.startswith("@") else PurePath(word).name) else None
+
+
+def _program_place(command: Sequence[str]) -> int | None:
+    """The place of the program that a command line runs, behind those that only launch it."""
+    launcher, place = "", 0
+    while place < len(command):
+        word = command[place]
+        name = PurePath(word).name
+        if launcher and _OF_LAUNCHERS.fullmatch(word):
+            place += 2 if word in _LAUNCHERS[launcher] else 1
+        elif name in _LAUNCHERS and (name not in _RUNNING or {*command[place + 1 : place + 2]} & _RUNNING[name]):
+            launcher = name
+            place += 2 if name in _RUNNING else 1
+        else:
             return place
-        if name not in _LAUNCHERS and not (launched and _OF_LAUNCHERS.fullmatch(word)):
-            break
-        launched = True
     return None
 
 
 def assigned(words: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """An environment with what launchers put into it, as `env NAME=VALUE` does."""
+    """Return an environment with what launchers put into it, as `env NAME=VALUE` does."""
     return {**given, **{match[1]: match[2] for word in words if (match := _ASSIGNED.fullmatch(word))}}
 
 
 def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
-    """The environment of a command whose clients are to come to `url`, past any HTTP proxy.
+    """Return the environment of a command whose clients are to come to `url`, past any HTTP proxy.
 
     A client that had an address keeps its own way of putting a path behind it: that address stands for the whole.
     """
@@ -90,11 +114,6 @@ def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def program(command: Sequence[str]) -> str:
-    """The name of the program that a command line runs, behind those that only launch it."""
-    launched = False
-    for word in command:
-        name = PurePath(word).name
-        if name not in _LAUNCHERS and not (launched and _OF_LAUNCHERS.fullmatch(word)):
-            return name.partition("@")[0] or name  # of a package, without its version
-        launched = True
-    return PurePath(command[0]).name
+    """Return the name of the program that a command line runs, behind those that only launch it."""
+    name = PurePath(command[_program_place(command) or 0]).name
+    return name.partition("@")[0] or name  # of a package, without its version

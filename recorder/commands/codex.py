@@ -12,17 +12,18 @@ Read in openai/codex (codex-rs: config/src/loader, model-provider-info, login/sr
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from recorder.errors import UsageError
-from recorder.routing import UPSTREAMS, Upstream, parse_upstream
+from recorder.routing import UPSTREAMS, Upstream, join, parse_upstream
 
 Read = Callable[[Path], bytes | None]
 Login = Literal["api", "chatgpt", "none", "unknown"]
@@ -57,6 +58,7 @@ _WITH_VALUE = frozenset(
         *("-C", "--cd", "--add-dir"),
     }
 )
+_PATH = "/responses"  # below the address of a provider
 _SETTING = re.compile(r"(?:-c=?|--config=)(?P<setting>[\w.-]+\s*=.*)", re.DOTALL)
 _BARE = re.compile(r"[\w-]+")
 
@@ -121,11 +123,16 @@ def override(provider: Provider, url: str, environment: Mapping[str, str]) -> Po
     if provider.kind == "local":
         return Pointed([], {_LOCAL_BASE: url})
     if provider.kind == "own":
-        return Pointed([f'model_providers.{provider.id}.base_url="{url}"'], {})
+        return Pointed([f"model_providers.{provider.id}.base_url={_quoted(url)}"], {})
     keyed = provider.login == "none" and provider.base == PUBLIC and environment.get(KEY, "").strip()
     credentials = f'env_key="{KEY}"' if keyed else "requires_openai_auth=true"
-    table = f'{{name="recorder", base_url="{url}", wire_api="responses", {credentials}}}'
+    table = f'{{name="recorder", base_url={_quoted(url)}, wire_api="responses", {credentials}}}'
     return Pointed(["model_provider=recorder", f"model_providers.recorder={table}"], {})
+
+
+def _quoted(text: str) -> str:
+    """A string of TOML, whose escapes are those of JSON: parts of an address come from files of others."""
+    return msgspec.json.encode(text).decode()
 
 
 def named(
@@ -133,11 +140,11 @@ def named(
 ) -> tuple[dict[str, str], list[Upstream]]:
     """Return the upstream for the address of each provider, and the upstreams that have to be added for that.
 
-    An upstream that was `given` is for what it names; one for openai, for all that Codex sends to OpenAI. What other
-    clients `inherited` in a variable is not for Codex, which does not read it.
+    An upstream that was `given` is for what it names, if paths stay what they are there; one for openai, for all that
+    Codex sends to OpenAI. What other clients `inherited` in a variable is not for Codex, which does not read it.
     """
     taken = {each.name for each in given}
-    names = {each.base.rstrip("/"): each.name for each in given}
+    names = {each.base.rstrip("/"): each.name for each in given if join(each.base, _PATH) == f"{each.base}{_PATH}"}
     added = dict[str, Upstream]()
     if "openai" in taken:
         names |= {PUBLIC: "openai", CHATGPT: "openai", UNKNOWN: "openai"}
@@ -159,10 +166,10 @@ def upstream(name: str, provider: Provider) -> Upstream:
     return Upstream(name, parse_upstream(f"{name}={base}").base + "/")
 
 
-def _name(id: str, taken: Iterable[str]) -> str:
+def _name(id: str, taken: Collection[str]) -> str:
     name = f"codex-{re.sub('[^a-z0-9]+', '-', id.lower()).strip('-')}".rstrip("-")
-    others = sum(each == name or each.startswith(f"{name}-") for each in taken)
-    return f"{name}-{others + 1}" if others else name
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], numbered) if each not in taken)
 
 
 def own_name(provider: Provider) -> str:
@@ -173,12 +180,15 @@ def own_name(provider: Provider) -> str:
 def effective(arguments: Sequence[str], environment: Mapping[str, str], read: Read) -> Provider | None:
     """Return the provider that a command line of Codex would ask; `None` if it asks none. Raises `UsageError`."""
     words = _options(arguments)
-    command = _command(words)
-    if command in _QUIET:
+    if _command(words) in _QUIET:
         return None
     if _value(words, "--remote"):
         raise UsageError("`codex --remote` has another process ask the model, which is not recorded: leave it away.")
-    config = _config(words, environment, read)
+    return _provider(words, _config(words, environment, read), environment, read)
+
+
+def _provider(words: Sequence[str], config: Mapping[str, Any], environment: Mapping[str, str], read: Read) -> Provider:
+    """What Codex asks with these settings."""
     id = config.get("model_provider", "openai")
     if "--oss" in words:
         id = _value(words, "--local-provider") or config.get("oss_provider")
@@ -188,7 +198,7 @@ def effective(arguments: Sequence[str], environment: Mapping[str, str], read: Re
         port = environment.get("CODEX_OSS_PORT", "").strip() or _LOCAL_PORTS[id]
         base = environment.get(_LOCAL_BASE, "").strip() or f"http://localhost:{port}/v1"
         return Provider(id, base.rstrip("/"), "local")
-    login = _login(command, config, environment, read)
+    login = _login(_command(words), config, environment, read)
     bases: Mapping[Login, str] = {"chatgpt": CHATGPT, "unknown": UNKNOWN}
     default = bases.get(login, PUBLIC)
     if id == "openai":
@@ -227,8 +237,8 @@ def configured(environment: Mapping[str, str], read: Read, profiles: Iterable[st
         ids = (*(tables if isinstance(tables, dict) else ()), "openai", *_LOCAL_PORTS)
         for id in ids:
             try:
-                found = effective([*arguments, "-c", f"model_provider={id}"], environment, read)
-                if found is not None and found.base != UNKNOWN:
+                found = _provider(arguments, {**config, "model_provider": id}, environment, read)
+                if found.base != UNKNOWN:
                     upstream("codex", found)
                     yield found
             except UsageError:

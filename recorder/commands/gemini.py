@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from recorder.commands.clients import arguments_of
+from recorder.commands.clients import arguments_of, assigned
 from recorder.errors import UsageError
 
 SETTING = '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
@@ -29,10 +29,11 @@ _ASKS_NOBODY = frozenset({"--version", "-v", "--help", "-h", "mcp", "extensions"
 
 
 def refuse_undecided(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Raises `UsageError` with the setting that is missing, if a command is Gemini CLI and would end without it."""
+    """Raise `UsageError` with the setting that is missing, if a command is Gemini CLI and would end without it."""
     place = arguments_of(_NAMES, command)
     if place is None or any(word in _ASKS_NOBODY for word in command[place : place + 1]):
         return
+    environment = assigned(command[:place], environment)
     if any(environment.get(name) == "true" for name in _DECIDING):
         return
     user = Path(environment.get("GEMINI_CLI_HOME") or Path.home(), _OF_USER)

@@ -40,7 +40,7 @@ from recorder.log import Log
 from recorder.proxy import Proxy
 from recorder.recorded import Recorded
 from recorder.refusing import Refused, RefusingProxy
-from recorder.routing import Upstream, parse_upstream
+from recorder.routing import UPSTREAMS, Upstream, parse_upstream, recorded_upstreams
 from recorder.rules import cleaned
 from recorder.tally import Tally
 from recorder.transports.recording import new_id
@@ -313,7 +313,7 @@ async def _replay(
     async with _listening(answering.proxy) as base, _refusing() as refusing:
         given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
         given |= {} if allow_network else refusing.variables(given)
-        doors = Doors(base, names, sorted({each.request.upstream for each in held if _is_of_codex(each)}))
+        doors = Doors(base, names, _asked_by_codex(held))
         code = await _run(words, given, doors, found)
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})
@@ -326,13 +326,20 @@ async def _replay(
 @contextlib.asynccontextmanager
 async def _refusing() -> AsyncIterator[RefusingProxy]:
     """A proxy that lets nobody out. The addresses that clients of this environment had are those of APIs, too."""
-    had = (urlsplit(os.environ.get(variable, "")).hostname for variable in BASES)
-    refusing = RefusingProxy(host for host in had if host)
+    refusing = RefusingProxy(_had())
     await refusing.start()
     try:
         yield refusing
     finally:
         refusing.stop()
+
+
+def _had() -> Iterator[tuple[str, str]]:
+    """The hosts in the variables of clients, each with its upstream."""
+    for variable, name in BASES.items():
+        with contextlib.suppress(ValueError):  # no address, which a replay does not need
+            if host := urlsplit(os.environ.get(variable, "")).hostname:
+                yield host, name
 
 
 def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
@@ -353,8 +360,10 @@ def _refusals(proxy: Proxy) -> Iterator[str]:
         yield safe_text(f"Refused, and not recorded: {count} request{'' if count == 1 else 's'}. {message}")
 
 
-def _is_of_codex(recorded: Recorded) -> bool:
-    return (recorded.exchange.client or "").startswith(CODEX)
+def _asked_by_codex(held: Sequence[Recorded]) -> list[str]:
+    """The upstreams that Codex asked, as far as they can be named in an address: recordings may come from others."""
+    names = {each.request.upstream for each in held if (each.exchange.client or "").startswith(CODEX)}
+    return sorted(name for name in names if name in UPSTREAMS or any(recorded_upstreams([name])))
 
 
 def _is_file(source: str) -> bool:

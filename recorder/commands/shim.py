@@ -75,13 +75,13 @@ def shim(doors: Doors, environment: Mapping[str, str]) -> Iterator[dict[str, str
         found = dict(environment)
         if shutil.which(_PROGRAM, path=path):
             found["PATH"] = f"{folder}{os.pathsep}{path}"
-        if not _has_npm_shell(environment):
+        if not _has_npm_shell(environment) and os.access(shell, os.X_OK):  # which it is not in a noexec /tmp
             found[_NPM_SHELL] = str(shell)
         yield found
 
 
 def _write(path: Path, line: str) -> Path:
-    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.write_bytes(os.fsencode(f"#!/bin/sh\n{line}\n"))
     path.chmod(0o700)
     return path
 
@@ -89,8 +89,12 @@ def _write(path: Path, line: str) -> Path:
 def _has_npm_shell(environment: Mapping[str, str]) -> bool:
     """Whether npm was told which shell its scripts are for: that one they keep."""
     files = (environment.get("NPM_CONFIG_USERCONFIG") or Path(environment.get("HOME") or "/") / ".npmrc", ".npmrc")
-    told = any(b"script-shell" in (read(Path(each)) or b"") for each in files)
-    return told or any(name.lower() == _NPM_SHELL for name in environment)
+    if any(name.lower() == _NPM_SHELL for name in environment):
+        return True
+    try:
+        return any(b"script-shell" in (read(Path(each)) or b"") for each in files)
+    except UsageError:  # npm says so itself, if anybody calls it
+        return False
 
 
 def main() -> None:

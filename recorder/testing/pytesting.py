@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
@@ -21,9 +21,9 @@ from recorder.matching import Elsewhere, Match, Matcher, Miss, Request, Seen
 from recorder.matching.noise import Rules
 from recorder.playback import Clock
 from recorder.recorded import Recorded
-from recorder.routing import HOSTS, UPSTREAMS, Routes, Upstream, parse_upstream
+from recorder.routing import HOSTS, Routes, recorded_upstreams
 from recorder.testing.contents import Contents, in_cassette, in_database, nothing
-from recorder.testing.guarding import Guard
+from recorder.testing.guarding import guard
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
 from recorder.testing.loopback import Loopback
 from recorder.testing.marked import Settings, settings
@@ -101,7 +101,7 @@ class Replay:
         self._faulty: list[FaultTransport] = []
         self._loopback: Loopback | None = None
         self._starting = Lock()  # threads of a test share its server
-        self._guard = None if self._taping or chosen.allows_network else Guard()
+        self._guard = None if self._taping or chosen.allows_network else guard()
 
     def variables(self) -> dict[str, str]:
         """What a replay sets in the environment, so that a client that does not come here is noticed."""
@@ -110,7 +110,9 @@ class Replay:
     def base_url(self, upstream: str = "openai") -> str:
         """Where a server on this machine stands for an upstream, as its SDK takes a base URL."""
         with _failing():
-            routes = Routes([*_only_recorded(self._recordings), *self._settings.upstreams])
+            routes = Routes(
+                [*recorded_upstreams(each.request.upstream for each in self._recordings), *self._settings.upstreams]
+            )
             names = [each.name for each in routes.upstreams]
             if upstream not in names:
                 raise UsageError(f"There is no upstream {upstream!r}: there are {', '.join(names)}.")
@@ -262,10 +264,3 @@ def _once(messages: Iterable[str]) -> list[str]:
 def _short(lines: Sequence[str]) -> list[str]:
     more = [f"  and {len(lines) - LISTED} more"] if len(lines) > LISTED else []
     return [*lines[:LISTED], *more]
-
-
-def _only_recorded(recordings: Iterable[Recorded]) -> Iterator[Upstream]:
-    """Upstreams that only the recorder knew: `/NAME/…` is found again, and nothing is ever sent there."""
-    for name in sorted({each.request.upstream for each in recordings} - UPSTREAMS.keys()):
-        with suppress(UsageError):  # the name came from outside
-            yield parse_upstream(f"{name}=http://{name}.invalid")
