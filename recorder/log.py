@@ -99,6 +99,8 @@ class Log:
         with engines.translated(self.url):
             async with self._engine.connect() as connection:
                 rows = (await connection.execute(listing.newest)).all()
+                if not rows:
+                    return []  # of no session a view would sum up all
                 lines, told = [(await connection.execute(each)).all() for each in listing.about(rows)]
         return listing.rows(rows, lines, told)
 

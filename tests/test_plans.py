@@ -228,6 +228,12 @@ def test_a_list_of_sessions_sums_up_those_that_it_shows_and_no_others(file: Path
     assert [step for step in of_summary if step.startswith("SCAN")] == []
 
 
+def test_a_list_that_finds_no_session_sums_up_none(file: Path) -> None:
+    wanted = Wanted(probes=True)
+    statements = asyncio.run(_asked(file, lambda log: log.sessions(50, wanted)))
+    assert [statement for statement, _ in statements if "session_summary" in statement] == []
+
+
 def test_what_a_recorder_asks_while_it_writes_reads_no_events_of_others(file: Path) -> None:
     found: Asked = []
     with Store(file) as log:

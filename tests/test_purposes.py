@@ -47,6 +47,7 @@ def agent_message(kind: str, *parts: dict[str, str]) -> dict[str, Any]:
 
 
 NOTICE = "<subagent_notification>\n{}\n</subagent_notification>"
+ARTICLE = "<article>\nWhat is new\n</article>"
 SEALED = {"type": "encrypted_content", "encrypted_content": "gAAAAABo"}
 CLEAR = {"type": "encrypted_content", "encrypted_content": "find the bug"}
 ENVIRONMENT = {"role": "system", "content": texts("# Environment")}
@@ -62,6 +63,10 @@ SAID: list[tuple[str, Any, str | None, bool]] = [
     ("gemini", {"contents": [{"role": "user", "parts": texts(CONTEXT, "Fix it")}]}, "Fix it", True),
     ("gemini", {"contents": [{"role": "user", "parts": texts(CONTEXT)}, {"parts": texts("Fix")}]}, "Fix", True),
     ("openai-responses", {"input": [user("Look"), CALLED, user(NOTICE)]}, "Look", False),
+    ("openai-responses", {"input": [user("Look"), HI, user(ARTICLE)]}, ARTICLE, True),
+    ("openai-responses", {"input": [user("Look"), HI, user("Now"), user(ARTICLE)]}, "Now", True),
+    ("openai-chat", {"messages": [user("Look"), HI, user(ARTICLE)]}, ARTICLE, True),
+    ("anthropic", {"messages": [user("Look"), HI, user(ARTICLE)]}, ARTICLE, True),
     ("openai-responses", {"input": [agent_message("NEW_TASK", CLEAR)]}, "find the bug", True),
     ("openai-responses", {"input": [agent_message("NEW_TASK", SEALED)]}, "Task name: /root/finder", True),
     ("openai-responses", {"input": [user("Look"), CALLED, agent_message("FINAL_ANSWER")]}, "Look", False),

@@ -202,16 +202,26 @@ def heard(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None, boo
     """The last thing that a person says in a request, and whether it ends with that.
 
     Of each of the user's messages the texts; one without any is a picture or a file, which a person sends too. The
-    request ends with the last so many of them. What is wholly an element a client says itself, unless nothing else is
-    said anywhere.
+    request ends with the last so many of them. What is wholly an element a client may say itself: it is a person's
+    only where nothing else is said beside it, as a prompt may be one, `<article>…</article>`.
     """
+    begun, ending = messages[: len(messages) - last], messages[len(messages) - last :]
     ends_with_other = last > 0 and not messages[-1]
-    for takes_elements in (False, True):
-        for number in reversed(range(len(messages))):
-            for own in map(own_words, reversed(messages[number])):
-                if own.strip() and (takes_elements or not is_element(own)):
-                    return own, ends_with_other or number >= len(messages) - last
-    return None, ends_with_other
+    if (words := _words(ending)) is not None:
+        return words, True
+    return _words(begun), ends_with_other
+
+
+def _words(messages: Sequence[Sequence[str]]) -> str | None:
+    """The last own words of some messages: an element only if they have no others."""
+    element: str | None = None
+    for texts in reversed(messages):
+        for own in map(own_words, reversed(texts)):
+            if own.strip():
+                if not is_element(own):
+                    return own
+                element = element or own
+    return element
 
 
 def at_end(messages: Sequence[Object], is_users: Callable[[Object], bool]) -> int:
