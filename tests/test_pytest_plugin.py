@@ -415,7 +415,7 @@ def test_a_marker_that_makes_no_sense_fails_in_a_sentence(project: Project, mark
 
 def test_an_upstream_that_nobody_knows_fails_in_a_sentence(project: Project) -> None:
     said = project.holds("hi").test("def test_one(recorder_replay):\n    recorder_replay.base_url('opnai')")
-    assert "There is no upstream 'opnai': there are openai, anthropic, gemini." in said.said(failed=1)
+    assert "There is no upstream 'opnai': there are openai, anthropic, gemini, chatgpt." in said.said(failed=1)
 
 
 def test_a_speed_of_the_command_line_that_is_none_stops_the_run(project: Project) -> None:
