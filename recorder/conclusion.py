@@ -24,6 +24,8 @@ OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream 
 
 LATEST = 4  # events that are kept to be looked at: the reason to finish and the usage follow each other closely
 
+LENGTH_DIGITS = 19  # of the length of a body: no more bytes fit a column, and `int` refuses thousands of digits
+
 
 class Conclusion:
     """What the events of one response, told in order, say of its end."""
@@ -98,7 +100,7 @@ def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
 
 
 def _is_length(name: str, said: str) -> bool:
-    return name.lower() == "content-length" and said.isdecimal()
+    return name.lower() == "content-length" and said.isdecimal() and len(said) <= LENGTH_DIGITS
 
 
 def _payload(raw: bytes) -> Object:

@@ -50,7 +50,7 @@ STEPS: tuple[Claim, ...] = (
 """What stands above the words of a request."""
 
 SYSTEM_PROMPTS: tuple[Opening, ...] = (
-    Opening("title", r"You are a title generator\b"),  # opencode
+    Opening("title", r"You are a title generator\. You output ONLY a thread title\b"),  # opencode
     Opening("title", r"You are naming a coding session\b"),  # Claude Code
     Opening("title", r"Generate a concise, (?:sentence-case )?title\b"),
     Opening("title", r"Analyze if this message indicates a new conversation topic\b"),
@@ -60,10 +60,14 @@ SYSTEM_PROMPTS: tuple[Opening, ...] = (
     Opening("compaction", r"You are a helpful AI assistant tasked with summarizing conversations\b"),  # Claude Code
     Opening("compaction", r"\*Briefly\* summarize this partial conversation about programming\b"),  # aider
     Opening("helper", r"You are an expert software engineer that generates concise, one-line Git commit messages\b"),
-    Opening("helper", r"You are an expert code-editing assistant\b"),  # Gemini CLI, of an edit that failed
+    Opening(  # Gemini CLI, of an edit that failed
+        "helper",
+        r"You are an expert code-editing assistant(?: specializing in debugging and correcting failed"
+        r"|\. Your task is to analyze a failed edit)\b",
+    ),
     Opening("subagent", r"[^\n]{0,200}\bYou are a sub-agent within a larger development system\b"),
 )
-"""How a system prompt, or a block of one, begins."""
+"""How a system prompt, or a block of one, begins: as much of it as no program of a person's own begins with."""
 
 QUESTIONS: tuple[Opening, ...] = (
     Opening("title", r"<session>.*</session>\s*Write the title in\b"),  # Claude Code
@@ -72,7 +76,7 @@ QUESTIONS: tuple[Opening, ...] = (
     Opening(
         "compaction", r"Your task is to create a detailed summary of (?:the|this) (?:conversation|RECENT portion)\b"
     ),
-    Opening("compaction", r"CRITICAL: Respond with TEXT ONLY\b"),  # Claude Code
+    Opening("compaction", r"CRITICAL: Respond with TEXT ONLY\. Do NOT call any tools\b"),  # Claude Code
     Opening("compaction", r"You are performing a CONTEXT CHECKPOINT COMPACTION\b"),  # Codex
     Opening("compaction", r"Provide a detailed prompt for continuing our conversation above\b"),  # opencode
     Opening("helper", r"Analyze \*only\* the content and structure of your immediately preceding response\b"),

@@ -206,6 +206,10 @@ def test_a_body_that_says_how_long_it_is_has_to_be_there(more: int, outcome: str
     assert recording.end.outcome == outcome
 
 
+def test_a_length_that_is_no_number_of_bytes_is_none() -> None:
+    assert told([STARTED + COMPLETED], ("Content-Length", "9" * 5_000)).end is not None
+
+
 @pytest.mark.parametrize("kept", range(11))
 def test_the_end_of_a_coding_need_not_come(kept: int) -> None:
     """Ten bytes stand behind the last event: an empty block, a digest and a length. What came of them is no event."""

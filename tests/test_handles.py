@@ -94,6 +94,15 @@ def test_two_agents_are_not_mistaken_for_each_other() -> None:
     assert [piece.raw for piece in answer.pieces] == [*waits(OTHER), *waits(AGENT, number=1)]
 
 
+def test_a_handle_that_both_have_stays_though_another_is_a_part_of_it() -> None:
+    def told(*ids: str) -> list[dict[str, Any]]:
+        return [{"type": "function_call_output", "output": f"<task-id>{id}</task-id>"} for id in ids]
+
+    recorded = record(codex("", *told("task-1", "task-1-b")), *waits("task-1-b"), *waits("task-1", number=1))
+    answer = given_for(codex("", *told("work-9", "task-1-b")), recorded)
+    assert [piece.raw for piece in answer.pieces] == [*waits("task-1-b"), *waits("work-9", number=1)]
+
+
 def test_a_client_that_has_more_of_them_gets_the_recorded_ones() -> None:
     recorded = record(codex("none of them"), *waits(AGENT))
     found = Matcher([recorded]).match(codex(SPAWNED.format(OTHER, "x")))

@@ -202,6 +202,10 @@ def test_what_a_tool_returned_to_be_handed_back_is_noise_wherever_it_stands(told
     assert quiet(body(one)) != quiet({**body(one), "input": body(one)["input"][:2]})
 
 
+def test_a_word_in_a_program_that_an_agent_reads_is_no_agent() -> None:
+    assert quiet(says("agentId: undefined,")) != quiet(says("agentId: identifier,"))
+
+
 @pytest.mark.timeout(30)  # thirty times what it takes; a rule that reads on to the end at each word takes a minute
 @pytest.mark.parametrize("words", ["", "\na", "\nStatus:\na"])
 def test_no_text_is_slow_to_look_through(words: str) -> None:
@@ -209,6 +213,17 @@ def test_no_text_is_slow_to_look_through(words: str) -> None:
         if rule.hint:
             quiet(says((words or rule.hint) * (2**19 // len(words or rule.hint)) + rule.hint))
             quiet(says((rule.hint + words) * (2**19 // len(rule.hint + words))))
+
+
+@pytest.mark.timeout(30)
+def test_a_line_of_a_listing_that_does_not_end_is_read_once() -> None:
+    quiet(says("**Directory Structure:**\n\n/srv\n\n/srv\n" + "│" * 2**19))
+
+
+@pytest.mark.timeout(30)  # an expression is made of them: one of 60 MiB takes minutes, and gigabytes
+def test_what_is_longer_than_any_path_is_no_directory() -> None:
+    texts = [says(f"<cwd>/{number}{'/a' * 2**18}</cwd>") for number in range(40)]
+    assert DEFAULT_RULES.quiet({"input": [text["input"] for text in texts]}).directories == {}
 
 
 def test_rules_of_the_user_see_the_text_as_it_was_sent() -> None:

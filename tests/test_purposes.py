@@ -122,6 +122,21 @@ def test_a_request_says_what_it_is_for(api: str, body: Any, headers: list[Header
 
 
 @pytest.mark.parametrize(
+    "prompt",
+    [
+        "You are a title generator for time tracking entries. Output ONLY a brief title.",
+        "You are an expert code-editing assistant. Answer in French.",
+    ],
+)
+def test_a_program_of_a_person_s_own_has_turns(prompt: str) -> None:
+    assert place("openai-chat", {"messages": [{"role": "system", "content": prompt}, user("x")]}).purpose == "turn"
+    edit = "You are an expert code-editing assistant. Your task is to analyze a failed edit attempt and provide …"
+    assert place("openai-chat", {"messages": [{"role": "system", "content": edit}, user("x")]}).purpose == "helper"
+    text_only = "CRITICAL: Respond with TEXT ONLY. No markdown."
+    assert place("openai-chat", {"messages": [user(text_only)]}).purpose == "turn"
+
+
+@pytest.mark.parametrize(
     ("api", "method", "path"),
     [
         ("other", "HEAD", "/api/hello"),
@@ -187,6 +202,16 @@ def test_agents_stand_below_the_thread_that_began_them(recorded: Conversations) 
     assert any(line.startswith("2 · POST") for line in lines)
     assert any(line.startswith(f"  3 · sub-agent {SUB} · POST") for line in lines)
     assert "  › Find it" in lines
+
+
+def test_however_deep_an_agent_is_its_lines_have_room(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    session = made.session("deep")
+    for number in range(100):
+        headers = [("x-codex-parent-thread-id", f"t{number - 1}")] if number else []
+        session.exchange(response(*message("Hi")), asking("Hi"), at_s=number, thread_id=f"t{number}", headers=headers)
+    lines = run(made.path, "show", "deep").out.decode().splitlines()
+    assert max(len(line) - len(line.lstrip()) for line in lines) < 20
 
 
 def test_the_json_says_purpose_and_threads(recorded: Conversations) -> None:

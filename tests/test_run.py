@@ -45,6 +45,7 @@ except web.HTTPError as error:
     sys.stdout.buffer.write(error.read())
 sys.exit(int(sys.argv[2]))
 """
+SLOW = '{"model": "gpt-demo", "input": "tell me a slow story", "stream": true}'
 HELLO = '{"model": "gpt-demo", "input": "hello", "stream": true}'
 
 
@@ -142,6 +143,19 @@ async def test_a_good_cassette_is_not_replaced_by_a_failed_run(db: Path, tmp_pat
     assert "stays as it was: the command failed (1)" in failed.err
     assert "stays as it was: 1 of 1 exchanges broke off" in unreachable.err
     assert cassette.read_bytes() == good
+
+
+async def test_a_client_that_ends_a_moment_after_the_command_has_left_by_itself(db: Path) -> None:
+    """As when Ctrl-C reaches a program and the client that it has started."""
+    begun = db.with_name("begun")
+    shout = "sys.stdout.buffer.write(response.read"
+    reads = CLIENT.replace(shout, f"response.read(1); open({str(begun)!r}, 'w'); {shout}")
+    waits = 'while [ ! -e "$0" ]; do sleep 0.05; done; (sleep 0.1; kill $!) & exit 0'
+    words = ("sh", "-c", f'"$@" & {waits}', begun, sys.executable, "-c", reads, SLOW, "0")
+    async with await start() as demo:
+        await in_thread(db, "--session", "slow", "--upstream", f"openai={demo.base_url}", "--", *words)
+    (entry,) = entries(db)
+    assert (entry.end["status"], entry.end["outcome"]) == ("client_disconnect", "client_disconnect")
 
 
 async def test_a_locked_database_is_waited_for(db: Path, tmp_path: Path) -> None:

@@ -85,8 +85,9 @@ async def run(home: Path, *words: str, **variables: str) -> Ran:
 
 
 def log_in(home: Path, mode: str) -> None:
-    held = {"auth_mode": mode, "OPENAI_API_KEY": "of-login" if mode == "apikey" else None}
-    (home / ".codex" / "auth.json").write_text(json.dumps({**held, "tokens": {"access_token": "of-chatgpt"}}))
+    key, tokens = {"OPENAI_API_KEY": "of-login"}, {"tokens": {"access_token": "of-chatgpt"}}
+    held = {"auth_mode": mode, **(key if mode == "apikey" else tokens)}
+    (home / ".codex" / "auth.json").write_text(json.dumps(held))
 
 
 def configure(home: Path, text: str, profile: str = "") -> None:

@@ -378,11 +378,19 @@ def test_the_result_of_a_call_leads_to_it_whatever_else_is_said(on_each_engine: 
 
 
 def test_an_id_that_two_sessions_have_leads_to_neither(recorded: Recorded) -> None:
-    """Of a server that numbers its calls, with a client that changes what it said."""
-    id = "functions.get_weather:0"
+    """Of a server that gives the same ids over and over, with a client that changes what it said."""
+    id = "chatcmpl-tool-0123456789"
     begun = [recorded.session_of(recorded.asks(HI, None, answers=[call_of(id)])) for _ in range(2)]
     result = {"role": "tool", "tool_call_id": id, "content": "sunny"}
     assert recorded.session_of(recorded.asks([user("hi!"), result], "Sunny.")) not in begun
+
+
+@pytest.mark.parametrize("id", ["functions.get_weather:0", "call_weather_1", "get_weather"])
+def test_an_id_that_each_conversation_has_leads_nowhere(recorded: Recorded, id: str) -> None:
+    """Another user asks the same server, and the beginning of that conversation is not recorded."""
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of(id)]))
+    result = {"role": "tool", "tool_call_id": id, "content": "rain"}
+    assert recorded.session_of(recorded.asks([user("I am Bob"), result], "Rain.")) != first
 
 
 def test_probes_are_one_session_a_day(recorded: Recorded) -> None:
@@ -464,7 +472,9 @@ def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:
     reference = {"type": "item_reference", "id": "rs_0123456789"}
     plain, with_it = (of("openai-responses", {"input": given}) for given in (said, [said[0], reference, *said[1:]]))
     assert plain == with_it
-    assert of("openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123"}]}).links == ("msg_0123",)
+    assert of("openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123456789"}]}).links == (
+        "msg_0123456789",
+    )
 
 
 def test_only_the_last_ids_are_links_and_none_that_another_conversation_may_have() -> None:

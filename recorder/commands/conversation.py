@@ -40,6 +40,7 @@ _CHOICES = frozenset(("openai-chat", "gemini"))  # dialects with several answers
 _CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of a conversation
 _PURPOSES = {"subagent": "sub-agent"}  # how it is written, if otherwise than in the column
 _MARGIN = "  "  # of a thread that another one began
+_DEEPEST = 8  # margins: clients say whose thread began theirs, and a line needs room
 _RETURN = re.compile(r"\r+(?=\n|\Z)")
 _MARK = {
     "user": "› ",
@@ -217,7 +218,7 @@ class _Threads:
         self._has_several = len(first - {None}) > 1
 
     def depth(self, taken: Taken) -> int:
-        """0 of a thread that none began; a circle ends where it began."""
+        """0 of a thread that none began; a circle ends where it began, and there is a deepest."""
         above = self._above(taken.told.parent_thread_id)
         return len(above) or int(self._is_below(taken))
 
@@ -231,7 +232,7 @@ class _Threads:
 
     def _above(self, thread_id: str | None) -> list[str]:
         found: list[str] = []
-        while thread_id is not None and thread_id not in found:
+        while thread_id is not None and thread_id not in found and len(found) < _DEEPEST:
             found.append(thread_id)
             thread_id = self._parents.get(thread_id)
         return found

@@ -48,6 +48,7 @@ from recorder.transports.recording import new_id
 HOST = "127.0.0.1"
 MISMATCH = 5
 DRAIN_S = 60.0  # for the database to have all of it: the command has ended, nothing waits but the cassette
+GRACE_S = 2.0  # for clients that the command has started, which end with it, but a moment later
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
@@ -187,7 +188,7 @@ async def _listening(proxy: Proxy) -> AsyncIterator[str]:
     try:
         yield f"http://{HOST}:{front.port}"
     finally:
-        await front.stop(grace_s=0)  # whoever asked has ended
+        await front.stop(GRACE_S)
 
 
 async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descriptors: int) -> int:

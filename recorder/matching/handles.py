@@ -54,10 +54,13 @@ def finding(handles: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def pairs(recorded: Mapping[str, int], asked: Mapping[str, int]) -> Mapping[str, str]:
-    """The recorded handles, and those that the client has in their place. None, if one side has more than the other."""
-    if len(recorded) != len(asked):
+    """The recorded handles, and those that the client has in their place. None, if one side has more than the other.
+
+    One that both have is there too: another one may be a part of it.
+    """
+    if len(recorded) != len(asked) or list(recorded) == list(asked):
         return {}
-    return {theirs: mine for theirs, mine in zip(recorded, asked, strict=True) if theirs != mine}
+    return dict(zip(recorded, asked, strict=True))
 
 
 def handed_back(recorded: Recorded, handles: Mapping[str, str]) -> Recorded:
@@ -107,7 +110,8 @@ def _edits(body: bytes, pattern: re.Pattern[str], handles: Mapping[str, str]) ->
     for parts in texts.values():
         starts = list(accumulate((len(part.text) for part in parts), initial=0))
         for match in pattern.finditer("".join(part.text for part in parts)):
-            yield from _in_parts(raw, parts, starts, match.span(), handles[match[0]])
+            if (mine := handles[match[0]]) != match[0]:
+                yield from _in_parts(raw, parts, starts, match.span(), mine)
 
 
 def _payloads(body: bytes) -> Iterator[tuple[int, int]]:

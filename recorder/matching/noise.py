@@ -29,6 +29,9 @@ TEXTS_LIMIT = 100_000
 ID_LIMIT = 200
 """Characters of an id."""
 
+DIRECTORY_CHARACTERS = range(4, 4097)
+"""The length of a directory's path: the longest that Linux takes, and no `/` nor `.`."""
+
 NAMES_LIMIT = 64
 """Directories of one request, and handles: each is looked for in every text."""
 
@@ -186,7 +189,7 @@ def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], s
 def _directory(said: str) -> str | None:
     """The path of a directory, if it can be told from other texts: not `/`, nor `.`."""
     name = said.strip().rstrip("/\\")
-    return name if len(name) >= 4 and ("/" in name or "\\" in name) else None
+    return name if len(name) in DIRECTORY_CHARACTERS and ("/" in name or "\\" in name) else None
 
 
 def _handle(said: str) -> str | None:

@@ -93,7 +93,7 @@ DEFAULT: tuple[Rule, ...] = (
         *("the Gemini CLI tells the numbers of processes", "ID"),
     ),
     Rule(
-        *("texts", "gemini-files", r"\*\*Directory Structure:\*\*\n\n[^\n]*\n\n[^\n]*\n(?:[^\n]*[├└│][^\n]*\n)*"),
+        *("texts", "gemini-files", r"\*\*Directory Structure:\*\*\n\n[^\n]*\n\n[^\n]*\n(?:[^\n├└│]*+[├└│][^\n]*+\n)*+"),
         *("the Gemini CLI lists the working directory, and what a recording left there", "**Directory Structure:**"),
     ),
     Rule(
@@ -165,7 +165,7 @@ DEFAULT: tuple[Rule, ...] = (
         *("Codex draws a number for a command that goes on, to write to and to read from", "session ID "),
     ),
     Rule(
-        *("handles", "claude-agent", r"\bagentId: ([0-9a-z]{8,40})\b"),
+        *("handles", "claude-agent", r"\bagentId: ((?=[a-z]{0,39}\d)[0-9a-z]{8,40})\b"),
         *("Claude Code makes ids for its agents, to send messages to", "agentId: "),
     ),
     Rule(

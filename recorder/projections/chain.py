@@ -39,6 +39,9 @@ LINKS = 8
 _LINK_CHARACTERS = range(8, 201)
 """The length of an id that no other conversation has by chance. Some servers number their calls: `call_0`."""
 
+_NUMBERED = re.compile(r"functions\..*:\d+|\D*\d{0,4}", re.DOTALL)
+"""Ids that each conversation has: `functions.get_weather:0` of Kimi, `call_weather_1`, the name of the tool."""
+
 
 class Answer(msgspec.Struct):
     """What a model said, as far as clients repeat it."""
@@ -141,8 +144,12 @@ def _chained(api: str, about: Sequence[Any], turns: Iterable[Turn]) -> Chain | N
 
 def _links(ids: Sequence[Any]) -> tuple[str, ...]:
     """The last ids, each once."""
-    found = (storable(each) for each in reversed(ids) if isinstance(each, str) and len(each) in _LINK_CHARACTERS)
+    found = (storable(each) for each in reversed(ids) if isinstance(each, str) and _is_link(each))
     return tuple(dict.fromkeys(found))[:LINKS]
+
+
+def _is_link(id: str) -> bool:
+    return len(id) in _LINK_CHARACTERS and _NUMBERED.fullmatch(id) is None
 
 
 def _next(digest: str, turn: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 from tests.real_clients import installing, programs
@@ -15,11 +16,11 @@ from tests.real_clients.programs import PROGRAMS
 _FOLDER = "programs"  # beside the packages: Node finds them from there, and nowhere else
 
 
-def read(stdout: str, stderr: str) -> Said:
-    """The answer of a program, and its last line: the tokens as JSON, or null."""
+def read(stdout: str, stderr: str, where: str = "1") -> Said:
+    """Read the answer of a program, and its last line: the tokens as JSON, or null."""
     text, _, last = stdout.strip().rpartition("\n")
     counts = json.loads(last) or {}
-    return Said(text, counts.get("input_tokens"), counts.get("output_tokens"))
+    return Said(text, counts.get("input_tokens"), counts.get("output_tokens"), where)
 
 
 def copy_programs(client: Client) -> None:
@@ -30,17 +31,17 @@ def copy_programs(client: Client) -> None:
 
 def _client(program: Program) -> Client:
     command = (program.language, str(installing.folder(program.packages) / _FOLDER / program.file))
-    language = {"python": "Python", "node": "Node"}[program.language]
+    language = {"python": " (Python)", "node": " (Node)"}[program.language] if program.packages else ""
     return Client(
-        f"{program.name} ({language})",
+        f"{program.name}{language}",
         program.version,
         program.packages,
         loop=(*command, LOOP),
         slow=(*command, SLOW),
-        read=read,
+        read=partial(read, where=program.where),
         prompt=program.prompt,
         shows=program.shows,
-        wiring=program.apis,
+        wiring=program.wiring or program.apis,
         note=program.note,
     )
 

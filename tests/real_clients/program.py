@@ -35,3 +35,5 @@ class Program:
     note: str = ""  # stands under the table, in one sentence
     prompt: str = PROMPT  # what `loop` asks: another one where the tools are the library's own
     shows: tuple[str, ...] = ("rain",)  # of the results of its tools, in what `recorder show` prints
+    wiring: tuple[str, ...] = ()  # of `recorder env`; else that of its APIs
+    where: str = "1"  # SQL, on `exchange_summary`: the exchanges whose tokens it reports

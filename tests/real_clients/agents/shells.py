@@ -49,7 +49,10 @@ def _aider(name: str, model: str, wiring: str) -> Client:
         shows=(),
         read=read_aider,
         wiring=(wiring,),
-        waived={"tokens": "it prints them rounded"},
+        waived={
+            "grouped": "each message is a session: it sends its history rewritten (`--session` groups it)",
+            "tokens": "it prints them rounded",
+        },
     )
 
 

@@ -48,8 +48,11 @@ PROGRAMS = (
     Program("openai-agents", "0.24.0", "python", ("openai-agents==0.24.0", _OPENAI), "openai_agents.py", ("openai",)),
     Program("litellm, OpenAI", "1.106.2", "python", _LITELLM, "litellm_openai.py", ("openai",)),
     Program("litellm, Anthropic", "1.106.2", "python", _LITELLM, "litellm_anthropic.py", ("anthropic",)),
-    Program("litellm, Gemini", "1.106.2", "python", _LITELLM, "litellm_gemini.py", ("gemini",)),
-    Program("claude-agent-sdk", "0.2.187", "python", _CLAUDE, "claude_agent.py", ("anthropic",), *_OWN_TOOL),
+    Program("litellm, Gemini", "1.106.2", "python", _LITELLM, "litellm_gemini.py", ("gemini",), wiring=("litellm",)),
+    Program(
+        *("claude-agent-sdk", "0.2.187", "python", _CLAUDE, "claude_agent.py", ("anthropic",), *_OWN_TOOL),
+        where="purpose = 'turn'",  # it reports no tokens of the request for a title
+    ),
     Program("@openai/codex-sdk", "0.163.0", "node", _CODEX, "codex_thread.mjs", ("openai",), *_OWN_TOOL),
     Program("curl, OpenAI Responses", "", "python", (), "curl_responses.py", ("openai",), *_ONE_REQUEST),
     Program("curl, OpenAI Chat", "", "python", (), "curl_chat.py", ("openai",), *_ONE_REQUEST),
