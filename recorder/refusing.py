@@ -97,8 +97,8 @@ class RefusingProxy:
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
         """What has clients come here in place of other proxies. Exceptions that an environment makes hold on."""
         found = {form: self.url for name in _VARIABLES for form in (name, name.lower())}
-        had = given.get("NO_PROXY") or given.get("no_proxy")
-        return {**found, **dict.fromkeys(_EXCEPTIONS, ",".join([*([had] if had else []), *LOOPBACK])), _OF_NODE: "1"}
+        had = dict.fromkeys(value for name in _EXCEPTIONS if (value := given.get(name)))
+        return {**found, **dict.fromkeys(_EXCEPTIONS, ",".join([*had, *LOOPBACK])), _OF_NODE: "1"}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients.add(writer)

@@ -128,6 +128,8 @@ def test_the_provider_is_the_one_that_codex_takes(words: str, files: Files, expe
         ("", {CONFIG: 'model_provider = "mine"\n[model_providers.mine]\naws = {}'}, "signs its requests"),
         ("", {"/etc/codex/managed_config.toml": 'model_provider = "x"'}, "says which provider Codex asks"),
         ("", {"cloud-config-bundle-cache.json": '{"toml": "openai_base_url = 1"}'}, "says which provider Codex asks"),
+        ("", {CONFIG: 'profile = "x"\n[profiles.x]\nmodel_provider = "mine"\n' + MINE}, "move it to x.config.toml"),
+        ("-p x", {CONFIG: '[profiles.x]\nmodel_provider = "mine"\n' + MINE}, "move it to x.config.toml"),
         ("--oss", {}, "add --local-provider"),
         ("--remote ws://h:1", {}, "another process"),
     ],

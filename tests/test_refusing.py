@@ -153,7 +153,7 @@ async def test_a_name_below_localhost_is_this_machine_without_being_looked_up() 
 
 
 def test_other_proxies_are_replaced_and_their_exceptions_kept() -> None:
-    given = {"HTTPS_PROXY": "http://corporate:3128", "no_proxy": "internal"}
+    given = {"HTTPS_PROXY": "http://corporate:3128", "NO_PROXY": "other", "no_proxy": "internal"}
     found = {**given, **RefusingProxy().variables(given)}
     assert "corporate" not in json.dumps(found)
-    assert found["NO_PROXY"] == found["no_proxy"] == "internal,127.0.0.1,localhost,::1"
+    assert found["NO_PROXY"] == found["no_proxy"] == "other,internal,127.0.0.1,localhost,::1"

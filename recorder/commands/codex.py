@@ -261,7 +261,19 @@ def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) ->
     for layer in layers:
         _merge(config, layer)
     _merge(config, _settings(words))
+    _refuse_old_profile(words, config)
     return config
+
+
+def _refuse_old_profile(words: Sequence[str], config: Mapping[str, Any]) -> None:
+    """Profiles within config.toml, which older versions read above `-c`; newer ones say themselves that they do not."""
+    profile, profiles = _value(words, "-p", "--profile") or config.get("profile"), config.get("profiles")
+    settings = profiles.get(profile) if isinstance(profiles, dict) and isinstance(profile, str) else None
+    if isinstance(settings, dict) and not settings.keys().isdisjoint(_DECIDING):
+        raise UsageError(
+            f"Codex's profile {profile!r} in config.toml says which provider is asked, and no argument overrules it: "
+            f"move it to {profile}.config.toml."
+        )
 
 
 def codex_home(environment: Mapping[str, str]) -> Path:

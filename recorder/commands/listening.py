@@ -81,8 +81,8 @@ upstream_option = click.option(
     metavar="NAME=URL",
     multiple=True,
     callback=_upstreams,
-    help="Where an API is: openai=, anthropic= and gemini= replace the public ones; another NAME is reachable as "
-    "/NAME/…. Can be given many times.",
+    help="Where an API is: openai=, anthropic=, gemini= and chatgpt= replace the public ones; another NAME is "
+    "reachable as /NAME/…. Can be given many times.",
 )
 """`--upstream`, for a command that listens where nobody needs to know."""
 
