@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import resource
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from recorder.descriptors import LEAST, room
 from tests.loops import on_uvloop
 from tests.proxied import get
-from tests.serving import everywhere, run_apart, serving
+from tests.serving import PROGRAM, environment, everywhere, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, RawResponse, ScriptedUpstream, Send, Wait, chunked
 
 LIMIT = 160
@@ -55,13 +56,10 @@ for _ in range(1000):
 
 @linux
 def test_a_command_that_is_run_keeps_the_limit_that_it_had(tmp_path: Path) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
-    try:
-        done = run_apart(tmp_path / "recorder.db", "run", "--", sys.executable, "-c", HAS_ITS_LIMIT)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert done.code == 7, done
+    limited = ["sh", "-c", 'ulimit -Sn 100; exec "$@"', "sh", *PROGRAM]
+    words = ["run", "--db", str(tmp_path / "recorder.db"), "--", sys.executable, "-c", HAS_ITS_LIMIT]
+    done = subprocess.run([*limited, *words], env=environment(tmp_path), capture_output=True, timeout=120, check=False)
+    assert done.returncode == 7, done
 
 
 @linux
