@@ -64,6 +64,7 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "tests" / "cassettes").mkdir(parents=True)
     (folder / "tests" / "cassettes" / "test_turn.yaml").write_bytes(run(db, "export", "latest", "--format", "vcr").out)
     shutil.copy(folder / "run.sse.jsonl", folder / "tests" / "cassettes" / "weather.sse.jsonl")
+    (folder / "recordings.manifest").write_bytes(run(db, "verify", "--manifest").out)
     (folder / "report.sql").write_text("select * from usage_by_day")
     payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
     (folder / "chunks.jsonl").write_bytes(payloads)
