@@ -42,6 +42,7 @@ def place(api: str, body: Any, headers: Sequence[Header] = (), method: str = "PO
 
 
 def agent_message(kind: str, *parts: dict[str, str]) -> dict[str, Any]:
+    # An agent of Codex has a path of its own, below the one that it calls /root: it is none of a machine.
     said = f"Message Type: {kind}\nTask name: /root/finder\nSender: /root\nPayload:\n"
     return {"type": "agent_message", "content": [{"type": "input_text", "text": said}, *parts]}
 
