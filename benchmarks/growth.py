@@ -4,9 +4,9 @@
     python -m benchmarks.growth --engine sqlite --events 10000000
 
 Each engine has one log, which grows from one size to the next. Rows are made as the recorder makes them
-(`recorder.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At the
-end of each size `recorder verify` looks at some sessions. A command is run in this process: what an interpreter takes
-to start is not in its time.
+(`recorder.ingest.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At
+the end of each size `recorder verify` looks at some sessions. A command is run in this process: what an interpreter
+takes to start is not in its time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from click.testing import CliRunner
 from sqlalchemy import URL
 
 from benchmarks import log, machine, projections, servers, traffic
-from recorder.capture import Capture
 from recorder.commands import recorder
-from recorder.dialects import by_name
-from recorder.events import Event, Exchange, Session, row_root, uuid7
-from recorder.ingest import Ingester
-from recorder.location import database_path, database_url, is_file
-from recorder.postgres_schema import SCHEMA
-from recorder.store import Store
+from recorder.ingest.capture import Capture
+from recorder.ingest.ingester import Ingester
+from recorder.model.chain import row_root
+from recorder.model.events import Event, Exchange, Session
+from recorder.model.ids import uuid7
+from recorder.store.location import database_path, database_url, is_file
+from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.writer import Store
+from recorder.wire.dialects import by_name
 from tests.postgres import conninfo
 
 API = "openai-responses"

@@ -18,15 +18,15 @@ from sqlalchemy import URL
 from benchmarks import machine, traffic
 from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
-from recorder.events import Event, Exchange, Session
-from recorder.heads import RequestEnd
-from recorder.ingest import Ingester
-from recorder.journal import Journal
-from recorder.records import Mark
-from recorder.shared_rows import Ask, whole_events
-from recorder.sqlite import WRITER, apply
-from recorder.sqlite_writer import WAL_BYTES
-from recorder.store import Store
+from recorder.ingest.ingester import Ingester
+from recorder.journal.format import Mark
+from recorder.journal.writer import Journal
+from recorder.model.events import Event, Exchange, Session
+from recorder.model.payloads import RequestEnd
+from recorder.store.bodies.rows import Ask, whole_events
+from recorder.store.sqlite.connection import WRITER, apply
+from recorder.store.sqlite.writer import WAL_BYTES
+from recorder.store.writer import Store
 
 EXCHANGES = 100
 ROWS_PER_COMMIT = 500

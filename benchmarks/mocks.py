@@ -27,8 +27,8 @@ from benchmarks.figures import Column, Round, Row, percentile
 from benchmarks.replay import record
 from benchmarks.settings import Settings
 from benchmarks.traffic import BODY
-from recorder import server
-from recorder.commands.recordings import recordings
+from recorder.commands.ui.recordings import recordings
+from recorder.proxy.http import server
 
 EVENTS_S = 50  # of each stream, on average
 STAGGER_S = 0.5  # in which all of them begin

@@ -11,12 +11,12 @@ import sys
 from collections.abc import AsyncIterator
 
 from benchmarks.relay import until_stdin_ends
-from recorder.commands.recording import recording
-from recorder.location import database_url
-from recorder.proxy import Proxy
-from recorder.routing import Routes, Upstream
-from recorder.server import Server, run, settle
-from recorder.transports.upstream import UpstreamTransport
+from recorder.commands.serving.recording import recording
+from recorder.proxy.app import Proxy
+from recorder.proxy.http.server import Server, run, settle
+from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.upstream import UpstreamTransport
+from recorder.store.location import database_url
 
 
 @contextlib.asynccontextmanager

@@ -17,10 +17,10 @@ from sqlalchemy import URL
 from benchmarks import log, servers
 from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
-from recorder.events import Event, Exchange
-from recorder.log import Log
-from recorder.postgres_schema import SCHEMA
-from recorder.store import Store
+from recorder.model.events import Event, Exchange
+from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.reader import Log
+from recorder.store.writer import Store
 from tests.postgres import Server, conninfo
 
 APPEND_COLUMNS = (

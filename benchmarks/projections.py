@@ -17,18 +17,18 @@ import msgspec
 from benchmarks import machine, traffic
 from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
-from recorder.capture import Capture
-from recorder.dialects import by_path
-from recorder.events import Event, Exchange
-from recorder.folding import Folding
-from recorder.heads import RequestEnd, RequestHead
-from recorder.ingest import Ingester
-from recorder.journal import Journal
-from recorder.log import Log
-from recorder.rebuild import rebuild
-from recorder.records import Mark
-from recorder.store import Store
-from recorder.tally import By
+from recorder.ingest.capture import Capture
+from recorder.ingest.ingester import Ingester
+from recorder.journal.format import Mark
+from recorder.journal.writer import Journal
+from recorder.model.events import Event, Exchange
+from recorder.model.payloads import RequestEnd, RequestHead
+from recorder.projections.fold import Folding
+from recorder.store.reader import Log
+from recorder.store.rebuild import rebuild
+from recorder.store.usage import By
+from recorder.store.writer import Store
+from recorder.wire.dialects import by_path
 
 FOLD_COLUMNS = (
     Column("fold µs/event", "fold_us"),

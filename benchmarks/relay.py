@@ -9,7 +9,7 @@ import asyncio
 import sys
 from typing import cast
 
-from recorder.server import run
+from recorder.proxy.http.server import run
 
 
 class _Side(asyncio.Protocol):

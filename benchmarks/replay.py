@@ -12,11 +12,11 @@ from benchmarks.figures import Column, Round, Row, percentile
 from benchmarks.log import prepare_journal
 from benchmarks.settings import Settings
 from benchmarks.traffic import TICK_NS
-from recorder.events import BODY_KINDS
-from recorder.ingest import Ingester
-from recorder.log import Log
-from recorder.playback import Clock, paced
-from recorder.store import Store
+from recorder.ingest.ingester import Ingester
+from recorder.model.events import BODY_KINDS
+from recorder.replay.playback import Clock, paced
+from recorder.store.reader import Log
+from recorder.store.writer import Store
 
 EVENTS_S = 100  # of the stream that is played, on average; its pauses are of 0 to 20 ms
 

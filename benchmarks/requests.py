@@ -16,11 +16,11 @@ import msgspec
 from benchmarks import traffic
 from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
-from recorder.heads import ExchangeEnd, RequestEnd
-from recorder.ingest import Ingester
-from recorder.journal import Journal
-from recorder.records import Mark
-from recorder.store import Store
+from recorder.ingest.ingester import Ingester
+from recorder.journal.format import Mark
+from recorder.journal.writer import Journal
+from recorder.model.payloads import ExchangeEnd, RequestEnd
+from recorder.store.writer import Store
 
 COLUMNS = (
     Column("µs/request", "request_us"),

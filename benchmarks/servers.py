@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
-from recorder.location import database_url
+from recorder.store.location import database_url
 from tests import postgres
 
 DURABLE = {"fsync": "on", "full_page_writes": "on"}

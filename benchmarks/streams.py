@@ -19,7 +19,7 @@ from benchmarks.load import Load, Pace, Run
 from benchmarks.paces import Closed, Flat, Paced
 from benchmarks.settings import Settings
 from benchmarks.subjects import Subject, names, running
-from recorder import server
+from recorder.proxy.http import server
 
 _CPU = (
     Column("CPU µs/event", "cpu_us"),

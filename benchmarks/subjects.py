@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import machine
-from recorder.segments import segment_name, segment_numbers
+from recorder.journal.reader import segment_name, segment_numbers
 
 START_S, SETTLE_S, STOP_S = 15.0, 60.0, 15.0
 POLL_S = 0.02

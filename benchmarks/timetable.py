@@ -14,9 +14,9 @@ from typing import cast
 
 from benchmarks.relay import until_stdin_ends
 from benchmarks.traffic import BODY
-from recorder.commands.recordings import recordings
-from recorder.recorded import Piece, Recorded
-from recorder.server import run
+from recorder.commands.ui.recordings import recordings
+from recorder.proxy.http.server import run
+from recorder.wire.recording import Piece, Recorded
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
 

@@ -1,4 +1,4 @@
-"""How Alembic reaches the database: on the connection that `recorder.migrate` hands it, or by a URL of its own.
+"""How Alembic reaches the database: on the connection that `recorder.store.migrate` hands it, or by a URL of its own.
 
 On the command line the URL is `-x db=URL-OR-PATH`, else `RECORDER_DB`, else the default database.
 """
@@ -8,8 +8,8 @@ import os
 from alembic import context
 from sqlalchemy import Connection
 
-from recorder import migrate, schema
-from recorder.location import database_url, default_url
+from recorder.store import migrate, schema
+from recorder.store.location import database_url, default_url
 
 
 def _is_ours(name: str | None, kind: str, parents: object) -> bool:

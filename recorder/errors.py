@@ -50,8 +50,8 @@ class StoreConflictError(StoreError):
 class UpstreamError(RecorderError):
     """The upstream could not be reached, or broke off in mid-response.
 
-    `outcome` is how the exchange ended, in the words of `recorder.events.Outcome`; `status` what a client is answered
-    that has no response yet (502, or 503 where it may try again).
+    `outcome` is how the exchange ended, in the words of `recorder.model.events.Outcome`; `status` what a client is
+    answered that has no response yet (502, or 503 where it may try again).
     """
 
     def __init__(self, message: str, outcome: str, *, status: int = 502) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.location import database_path, database_url, is_file
-from recorder.postgres_schema import SCHEMA
-from recorder.schema import SEARCH
+from recorder.store.location import database_path, database_url, is_file
+from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.schema import SEARCH
 from tests.postgres import conninfo
 
 
@@ -30,7 +30,7 @@ def connected(database: Path | URL) -> Iterator[Any]:
         return
     import psycopg
 
-    from recorder.postgres import adapt
+    from recorder.store.postgres.connection import adapt
 
     with psycopg.connect(conninfo(url), options=f"-c search_path={SCHEMA}") as server:
         adapt(server)

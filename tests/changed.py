@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from recorder.sse import Splitter, parse
+from recorder.wire.sse import Splitter, parse
 
 Path = tuple[str | int, ...]
 How = Literal["gone", "null", "another kind", "another name"]

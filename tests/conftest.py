@@ -15,8 +15,8 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import URL
 
-from recorder.location import database_url
-from recorder.store import Store
+from recorder.store.location import database_url
+from recorder.store.writer import Store
 from tests import postgres
 from tests.corpus import is_of_the_big_corpus
 from tests.serving import run

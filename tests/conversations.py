@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from sqlalchemy import URL
 
-from recorder.capture import Capture
-from recorder.dialects import by_name
-from recorder.events import Event, Exchange, Outcome, Session
-from recorder.heads import ExchangeEnd, Header, RequestHead, ResponseHead
-from recorder.location import database_path, database_url
-from recorder.store import Store
+from recorder.ingest.capture import Capture
+from recorder.model.events import Event, Exchange, Outcome, Session
+from recorder.model.payloads import ExchangeEnd, Header, RequestHead, ResponseHead
+from recorder.store.location import database_path, database_url
+from recorder.store.writer import Store
+from recorder.wire.dialects import by_name
 from tests.log_rows import START_NS, make_id
 
 MS = 1_000_000

@@ -13,10 +13,10 @@ import msgspec
 
 from recorder.commands.demo import ANTHROPIC, CHAT, GEMINI, QUESTION, TOOLS
 from recorder.demo.server import start
-from recorder.diffing import Level, Report, Terms, diff
-from recorder.events import Event, Exchange
-from recorder.heads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.records import Mark
+from recorder.diff import Level, Report, Terms, diff
+from recorder.journal.format import Mark
+from recorder.model.events import Event, Exchange
+from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from tests.linted import Json, Reply, assembled, crlf, named, recorded, unnamed
 
 Episode = tuple[Exchange, list[Event]]

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from recorder.capture import Capture
-from recorder.dialects import by_name
-from recorder.events import BODY_KINDS, Event, Exchange, Kind
-from recorder.events import Outcome as Ending
-from recorder.facts import Fact
-from recorder.folding import Folding, Rows
-from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.ingest.capture import Capture
+from recorder.model.events import BODY_KINDS, Event, Exchange, Kind
+from recorder.model.events import Outcome as Ending
+from recorder.model.facts import Fact
+from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import Anomalies, AnomalyRow
+from recorder.projections.fold import Folding, Rows
 from recorder.projections.projection import Projection, Witness
 from recorder.projections.timing import Timing
+from recorder.wire.dialects import by_name
 
 EXCHANGE = Exchange("s-1", "e-1", 1_000, "r-1", "openai", "openai-responses", "POST", "/v1/responses")
 

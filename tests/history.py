@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import URL
 
-from recorder.events import BODY_KINDS
+from recorder.model.events import BODY_KINDS
 from tests.outside import Ask, asking
 from tests.scripted import Received, id_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recorder.linting import PLACES_LIMIT, PROFILES, RULES, Rule
-from recorder.linting.report import rule_row
-from recorder.linting.sse import CODEX_SILENCE_NS, PROXY_SILENCE_NS
+from recorder.lint import PLACES_LIMIT, PROFILES, RULES, Rule
+from recorder.lint.report import rule_row
+from recorder.lint.sse import CODEX_SILENCE_NS, PROXY_SILENCE_NS
 from tests.corpus import ROOT
 
 PAGE = ROOT / "docs" / "lint.md"

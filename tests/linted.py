@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from recorder.assembly import Assembler
-from recorder.events import Event, Exchange, Outcome
-from recorder.heads import ExchangeEnd, Header, RequestEnd, RequestHead, ResponseHead
-from recorder.linting import PROFILES, RULES, Finding, Profile, Rule, lint, profile_of
-from recorder.records import START, Mark, Record
+from recorder.ingest.assembler import Assembler
+from recorder.journal.format import START, Mark, Record
+from recorder.lint import PROFILES, RULES, Finding, Profile, Rule, lint, profile_of
+from recorder.model.events import Event, Exchange, Outcome
+from recorder.model.payloads import ExchangeEnd, Header, RequestEnd, RequestHead, ResponseHead
 
 Json = dict[str, Any]
 Encoding = Callable[[Json], bytes]

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import URL
 
-from recorder.events import Event, Exchange, Kind, Session, link, root, uuid7
+from recorder.model.chain import link, root
+from recorder.model.events import Event, Exchange, Kind, Session
+from recorder.model.ids import uuid7
 from recorder.projections import PROJECTIONS
-from recorder.store import Store
+from recorder.store.writer import Store
 from tests.behind import connected
 
 START_NS = 1_790_000_000_000_000_000

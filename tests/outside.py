@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.location import database_path, is_file
+from recorder.store.location import database_path, is_file
 from tests.postgres import conninfo
 
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -37,7 +37,7 @@ def asking(db: Path | URL) -> Iterator[Ask]:
 def _on_a_server(url: URL) -> Iterator[Ask]:
     import psycopg
 
-    from recorder.postgres import adapt
+    from recorder.store.postgres.connection import adapt
 
     with psycopg.connect(conninfo(url), options="-c search_path=recorder") as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -16,7 +16,7 @@ import msgspec
 import openai
 from google import genai
 
-from recorder.recorded import Recorded, recorded
+from recorder.wire.recording import Recorded, recorded
 from tests.folds import captured
 
 BASE = "http://127.0.0.1:9"  # where nobody listens

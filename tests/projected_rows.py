@@ -12,7 +12,7 @@ from typing import Any, get_args
 import msgspec
 from sqlalchemy import URL
 
-from recorder.events import Event, Exchange, Session
+from recorder.model.events import Event, Exchange, Session
 from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
@@ -21,8 +21,8 @@ from recorder.projections.phases import PhaseRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.projector import _REINDEX
-from recorder.store import Store
+from recorder.store.projector import _REINDEX
+from recorder.store.writer import Store
 from tests.behind import connected, execute
 from tests.log_rows import make_events, make_exchange, make_session
 

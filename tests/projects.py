@@ -16,8 +16,8 @@ import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.cassettes.writing import cassette, save
-from recorder.events import Session
-from recorder.recorded import Recorded
+from recorder.model.events import Session
+from recorder.wire.recording import Recorded
 from tests.folds import captured
 
 PLUGIN = "recorder.pytest_plugin"
@@ -26,7 +26,7 @@ LOADED = [] if _IS_INSTALLED else ["-p", PLUGIN]
 UNLOADED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "unraisableexception")  # the last: a second each
 
 # What is loaded late is loaded now: pytester forgets what a run was the first to load, and two of one kind do not mix.
-for _module in ("recorder.testing.pytesting", "recorder.log"):
+for _module in ("recorder.testing.pytesting", "recorder.store.reader"):
     importlib.import_module(_module)
 for _client in (httpx.Client(), httpx2.Client(), openai.OpenAI(api_key="none")):
     hasattr(_client, "responses")

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from recorder.journal import LIMIT_BYTES, Journal
-from recorder.proxy import BODY_LIMIT_BYTES, Proxy
-from recorder.records import Mark
-from recorder.routing import Routes, Upstream
-from recorder.segments import JournalReader
-from recorder.server import Server
-from recorder.transports.durable import DurableTransport
-from recorder.transports.recording import RecordingTransport
-from recorder.transports.upstream import UpstreamTransport
+from recorder.journal.format import Mark
+from recorder.journal.reader import JournalReader
+from recorder.journal.writer import LIMIT_BYTES, Journal
+from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
+from recorder.proxy.durable import DurableTransport
+from recorder.proxy.http.server import Server
+from recorder.proxy.recording import RecordingTransport
+from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.upstream import UpstreamTransport
 from tests.sockets import RawClient, RawResponse
 
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from recorder.events import Exchange
-from recorder.heads import Header, RequestRecord, ResponseHead
-from recorder.matching import Request
-from recorder.recorded import Piece, Recorded
+from recorder.model.events import Exchange
+from recorder.model.payloads import Header, RequestRecord, ResponseHead
+from recorder.replay.matching import Request
+from recorder.wire.recording import Piece, Recorded
 
 SSE = "text/event-stream"
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from recorder.dialects.openai_responses import DIALECT
-from recorder.facts import Asked, Fact
+from recorder.model.facts import Asked, Fact
+from recorder.wire.dialects.openai_responses import DIALECT
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
 Json = dict[str, Any]

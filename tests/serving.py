@@ -28,7 +28,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands import main
-from recorder.location import database_path, is_file
+from recorder.store.location import database_path, is_file
 from tests import forked
 from tests.postgres import conninfo
 

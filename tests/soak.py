@@ -33,7 +33,7 @@ import click
 import msgspec
 import uvloop
 
-from recorder.segments import SUFFIX
+from recorder.journal.reader import SUFFIX
 from tests import history
 from tests.scripted import (
     Action,

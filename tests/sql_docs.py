@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from recorder.commands.query import HELD_BYTES, TABLE_ROWS
-from recorder.glossary import meaning
-from recorder.projections.projection import STORABLE_LIMIT
-from recorder.views import VIEWS, View, written
-from recorder.views.view import Either, Expression
+from recorder.model.text import STORABLE_LIMIT
+from recorder.projections.views import VIEWS, View, written
+from recorder.projections.views.columns import meaning
+from recorder.projections.views.view import Either, Expression
 from tests.corpus import ROOT
 
 PAGE = ROOT / "docs" / "sql.md"

@@ -17,14 +17,14 @@ from typing import Any, get_args
 import click
 import pytest
 
-from recorder import schema
 from recorder.commands import recorder
-from recorder.commands.settings import defaults
+from recorder.commands.ui.settings import defaults
 from recorder.commands.verbs import VERBS
 from recorder.demo.server import DemoServer, start
-from recorder.events import Kind, Status
-from recorder.location import database_url
-from recorder.store import Store
+from recorder.model.events import Kind, Status
+from recorder.store import schema
+from recorder.store.location import database_url
+from recorder.store.writer import Store
 from tests.corpus import ROOT
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
 from tests.serving import run

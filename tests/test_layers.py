@@ -13,35 +13,24 @@ from tests.corpus import ROOT
 
 PACKAGE = ROOT / "recorder"
 
-# Top to bottom: a module imports only from those above its own.
-PURE = (
-    *("errors", "messages", "sse", "events", "heads", "records", "facts", "dialects", "decoding", "conclusion"),
-    *("capture", "probes", "rules", "purposes", "reading", "projections", "folding", "recorded", "recipes", "sharing"),
-    *("exported", "restored", "late", "unread", "grouping", "secrets", "plain", "redaction", "redactor", "routing"),
-    *("bodies", "batch", "underway", "assembly"),
-    *("matching", "linting", "diffing", "verifying", "manifest"),
+# From bottom to top: a folder imports from rows above its own. The folders of one row do not know each other.
+ORDER = (
+    ("errors",),
+    ("model",),
+    ("wire",),
+    ("journal", "projections"),
+    ("replay.matching",),
+    ("lint", "diff", "cassettes"),
+    ("store", "proxy.http"),
+    ("ingest", "proxy", "demo"),
+    ("replay",),
+    ("testing",),
+    ("commands",),
+    ("pytest_plugin", "__main__"),
 )
-ADAPTERS = {
-    "journal": ("segments", "carried", "unreadable", "blanking", "overwriting", "tape", "journal"),
-    "store": (
-        *("location", "sqlite", "glossary", "views", "guards", "postgres_schema", "schema", "statements", "postgres"),
-        *("migrate", "engines", "shared_rows", "resumed", "tombstones", "holdings", "projector"),
-        *("sqlite_writer", "postgres_writer"),
-        *("store", "patience", "heartbeat", "rebuild", "histories", "membership", "purging", "unfinished"),
-        *("backup", "progress"),
-        *("listing", "tally", "log"),
-        *("sqlite_reader", "postgres_reader", "readers", "sweeping"),
-        *("folded", "query", "postgres_query", "refolding", "standing", "checkup"),
-        *("sides", "copied", "copying"),
-    ),
-    "transports": ("playback", "transports"),
-    "proxy": ("descriptors", "admission", "incoming", "forwarding", "proxy", "clients", "server", "refusing"),
-    "cassettes": ("cassettes",),
-}
-WIRING = ("rereading", "ingest", "demo", "commands", "testing", "pytest_plugin", "__main__")
-
-LAYERS = (*PURE, *(name for group in ADAPTERS.values() for name in group), *WIRING)
-GROUP = {name: group for group, names in ADAPTERS.items() for name in names}
+ROW = {folder: number for number, row in enumerate(ORDER) for folder in row}
+UPWARD = {("testing", "commands")}  # what a test judges is loaded by the commands
+PURE = {"errors", "model", "wire", "projections", "replay.matching", "lint", "diff"}
 
 IMPURE = {
     *("asyncio", "datetime", "fcntl", "http", "logging.config", "multiprocessing", "os", "pathlib", "random"),
@@ -54,8 +43,15 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def layer(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def folder(name: str) -> str:
+    """The entry of `ORDER` that a module, named without `recorder.`, belongs to."""
+    first, _, rest = name.partition(".")
+    inner = f"{first}.{rest.partition('.')[0]}"
+    return inner if inner in ROW else first
 
 
 def imports(path: Path) -> set[str]:
@@ -66,26 +62,34 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             found.add(node.module or "")
-            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "recorder"}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module and _is_folder(node.module)}
     return found
 
 
+def _is_folder(module: str) -> bool:
+    """Whether a name that is imported from there may be a module."""
+    return (ROOT / module.replace(".", "/")).is_dir()
+
+
+def test_every_folder_has_its_place_and_says_what_it_is() -> None:
+    tops = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert tops == {name.partition(".")[0] for name in ROW} | {"__init__"}
+    for path in PACKAGE.rglob("__init__.py"):
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path}: say what the folder is"
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_module_imports_only_from_above(path: Path) -> None:
-    own = layer(path)
-    if own == "__init__":
+def test_a_folder_imports_only_from_those_above_it(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
         return
-    assert own in LAYERS, f"give {own} its place in LAYERS"
+    own = folder(name_of(path))
     for name in imports(path):
-        top = name.split(".")[1] if name.startswith("recorder.") else own
-        if name == "recorder" or top.startswith("__") or top == own:
-            continue
-        assert LAYERS.index(top) < LAYERS.index(own), f"{own} imports {top}, which stands below it"
-        if own in GROUP and top in GROUP:
-            assert GROUP[own] == GROUP[top], f"adapters do not import each other: {own} imports {top}"
+        top = folder(name.removeprefix("recorder.")) if name.startswith("recorder.") else own
+        if top not in (own, "__version__") and (own, top) not in UPWARD:
+            assert ROW[top] < ROW[own], f"{own} imports {name}, which is not above it"
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if layer(p) in PURE], ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) in PURE], ids=name_of)
 def test_the_core_is_pure(path: Path) -> None:
     for name in imports(path):
         top = name.split(".")[0]

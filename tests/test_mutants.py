@@ -69,5 +69,7 @@ def test_what_is_not_broken_passes_the_same_tests(copy: Copy) -> None:
 def test_a_mutant_that_is_not_seen_or_does_not_run_is_told_from_one_that_is(
     copy: Copy, old: str, new: str, why: str
 ) -> None:
-    mutant = Mutant("none", "recorder/admission.py", old, new, "tests/test_admission.py", "a sentence of no test")
+    mutant = Mutant(
+        "none", "recorder/proxy/admission.py", old, new, "tests/proxy/test_admission.py", "a sentence of no test"
+    )
     assert why in (survived(copy, mutant) or "")

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.query import opened
-from recorder.events import Kind
-from recorder.glossary import MEANINGS
-from recorder.query import Asking, Row
-from recorder.schema import SEARCH, dead_letters, rebuilds
-from recorder.store import Store
-from recorder.views import VIEWS
+from recorder.model.events import Kind
+from recorder.projections.views import VIEWS
+from recorder.projections.views.columns import MEANINGS
+from recorder.store.schema import SEARCH, dead_letters, rebuilds
+from recorder.store.sqlite.query import Asking, Row
+from recorder.store.writer import Store
 from tests.behind import connected, engine
 from tests.log_rows import add, begin, make_end, make_events
 from tests.postgres import conninfo

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.events import Session
-from recorder.records import Mark
+from recorder.journal.format import Mark
+from recorder.model.events import Session
 
 SIZE_LIMIT = 2**30
 """Bytes of a file: a thousand times the largest stream we have seen. What is larger is no cassette but a mistake."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import AnyStr
 
-from recorder.heads import RequestRecord
-from recorder.routing import UPSTREAMS, join
+from recorder.model.payloads import RequestRecord
+from recorder.wire.upstreams import UPSTREAMS, join
 
 _PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
 _CODING = "content-encoding"

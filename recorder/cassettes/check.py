@@ -19,9 +19,9 @@ from recorder.cassettes.lines import LINE_LIMIT, value
 from recorder.cassettes.reading import Reader
 from recorder.cassettes.steps import Sums, clean_headers
 from recorder.errors import RecorderError
-from recorder.events import BODY_KINDS, Event, Exchange
-from recorder.heads import EndRecord
-from recorder.secrets import find
+from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.payloads import EndRecord
+from recorder.wire.redaction.shapes import find
 
 FINDINGS_LIMIT = 100  # of one cassette: who sees a hundred looks at the file
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from recorder.sse import BOM, Splitter, parse
+from recorder.wire.sse import BOM, Splitter, parse
 
 Format = Literal["sse", "payloads", "json", "jsonl", "cassette", "har", "vcr"]
 

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from recorder import redaction
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import true_headers, upstream_of
 from recorder.cassettes.content import (
@@ -25,12 +24,13 @@ from recorder.cassettes.content import (
     payloads_of,
     value,
 )
-from recorder.dialects import by_path
 from recorder.errors import RecorderError
-from recorder.events import Session
-from recorder.heads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
-from recorder.records import Mark
-from recorder.sse import Splitter
+from recorder.journal.format import Mark
+from recorder.model.events import Session
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.wire.dialects import by_path
+from recorder.wire.redaction import headers as redaction
+from recorder.wire.sse import Splitter
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from recorder.cassettes.lines import CONTENT_LIMIT, PAYLOAD_DEPTH, content, content_bytes, value
-from recorder.events import BODY_KINDS, Kind
-from recorder.sse import parse
+from recorder.model.events import BODY_KINDS, Kind
+from recorder.wire.sse import parse
 
 PAD_LIMIT = 1024  # spaces: Anthropic pads with up to 20; more could make much of a short line
 SAMPLES = 20  # frames that a framing is chosen by: one encoder writes a whole stream

@@ -15,17 +15,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from recorder import redaction
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import true_headers, upstream_of
 from recorder.cassettes.header import nanoseconds
 from recorder.cassettes.lines import SECONDS_LIMIT
-from recorder.dialects import by_path
 from recorder.errors import RecorderError
-from recorder.events import Outcome, Session
-from recorder.heads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
-from recorder.records import Mark
-from recorder.sse import Splitter, parse
+from recorder.journal.format import Mark
+from recorder.model.events import Outcome, Session
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.wire.dialects import by_path
+from recorder.wire.redaction import headers as redaction
+from recorder.wire.sse import Splitter, parse
 
 HAR_LIMIT = 256 * 2**20  # held in memory several times over: hours of a browser, with images
 BLOCK_BYTES = 256 * 1024  # of a body without frames, told at a time

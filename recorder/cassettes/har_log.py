@@ -16,10 +16,10 @@ import msgspec
 from recorder import __version__
 from recorder.cassettes.calls import url
 from recorder.cassettes.header import instant
-from recorder.events import WHOLE
-from recorder.heads import Header
-from recorder.recorded import Recorded
-from recorder.sse import Fields, parse
+from recorder.model.events import WHOLE
+from recorder.model.payloads import Header
+from recorder.wire.recording import Recorded
+from recorder.wire.sse import Fields, parse
 
 _ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
 _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n' % __version__.encode()

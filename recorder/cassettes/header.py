@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from recorder.cassettes.lines import line, object_, storable, value
-from recorder.events import Session, uuid7
+from recorder.model.events import Session
+from recorder.model.ids import uuid7
 
 VERSION = 1
 

@@ -1,4 +1,4 @@
-"""Our own export, read back: `recorder.exported` says what stands in a line, this file what may follow what.
+"""Our own export, read back: `recorder.model.jsonl` says what stands in a line, this file what may follow what.
 
 Nothing in it is taken on trust: positions without a hole, and a chain of hashes that holds, or it is no export.
 """
@@ -12,11 +12,11 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.errors import RecorderError
-from recorder.events import BODY_KINDS, Event, Exchange, Session, root, row_root
-from recorder.exported import Counts, read_line, read_opening
-from recorder.heads import ExchangeEnd, Imported, RequestHead
-from recorder.records import Mark
-from recorder.restored import hash_after
+from recorder.journal.format import Mark
+from recorder.model.chain import hash_after, root, row_root
+from recorder.model.events import BODY_KINDS, Event, Exchange, Session
+from recorder.model.jsonl import Counts, read_line, read_opening
+from recorder.model.payloads import ExchangeEnd, Imported, RequestHead
 
 LINE_LIMIT = 8 * 2**20  # rows of the log have at most 1 MiB, of which each byte may be six characters of JSON
 

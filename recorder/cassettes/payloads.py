@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from recorder.cassettes.content import is_payload
-from recorder.events import Event
-from recorder.sse import BOM, parse
+from recorder.model.events import Event
+from recorder.wire.sse import BOM, parse
 
 _BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
 

@@ -16,13 +16,14 @@ from recorder.cassettes.header import nanoseconds, read_header
 from recorder.cassettes.lines import LINE_LIMIT, SECONDS_LIMIT, content_bytes, microseconds, storable, value
 from recorder.cassettes.steps import Sums, read, usual_request
 from recorder.cassettes.writing import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
-from recorder.dialects import DIALECTS, Keys, by_name
 from recorder.errors import RecorderError
-from recorder.events import Event, Exchange, Kind, Session, root, uuid7
-from recorder.heads import RequestRecord
-from recorder.redaction import target
-from recorder.restored import hash_after
-from recorder.sse import BOM, FRAME_LIMIT
+from recorder.model.chain import hash_after, root
+from recorder.model.events import Event, Exchange, Kind, Session
+from recorder.model.ids import uuid7
+from recorder.model.payloads import RequestRecord
+from recorder.wire.dialects import DIALECTS, Keys, by_name
+from recorder.wire.redaction.headers import target
+from recorder.wire.sse import BOM, FRAME_LIMIT
 
 PIECE_LINE_LIMIT = 8 * 2**20  # a row has at most 1 MiB, of which each byte may be six characters of JSON
 REASON_LIMIT = 200  # characters of why: it may quote the line

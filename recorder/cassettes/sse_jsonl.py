@@ -26,10 +26,10 @@ from recorder.cassettes.jsonl import CUT_OFF, restored_head
 from recorder.cassettes.reading import Reader
 from recorder.cassettes.writing import cassette
 from recorder.errors import RecorderError
-from recorder.events import BODY_KINDS, Event, Exchange, Session
-from recorder.exported import event_line
-from recorder.recorded import Recorded, recorded
-from recorder.records import Mark
+from recorder.journal.format import Mark
+from recorder.model.events import BODY_KINDS, Event, Exchange, Session
+from recorder.model.jsonl import event_line
+from recorder.wire.recording import Recorded, recorded
 
 CASSETTE_LIMIT = 256 * 2**20  # of a file that a test holds in memory: more than any git host takes
 TOO_LARGE = RecorderError(f"it is over {CASSETTE_LIMIT >> 20} MiB, far more than a test needs: split it")

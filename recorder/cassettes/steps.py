@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from recorder import redaction
 from recorder.cassettes.lines import (
     PAYLOAD_DEPTH,
     Literal,
@@ -27,9 +26,10 @@ from recorder.cassettes.lines import (
     text,
     value,
 )
-from recorder.decoding import Decoder
-from recorder.events import BODY_KINDS, Event, Kind
-from recorder.heads import EndRecord, GapRecord, RequestRecord, ResponseHead
+from recorder.model.events import BODY_KINDS, Event, Kind
+from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
+from recorder.wire.content_coding import Decoder
+from recorder.wire.redaction import headers as redaction
 
 _RAW = "raw"
 

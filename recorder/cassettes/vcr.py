@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from recorder import redaction
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import true_headers, upstream_of
 from recorder.cassettes.content import looks_like_stream
@@ -26,14 +25,15 @@ from recorder.cassettes.foreign import BLOCK_BYTES, STEP_NS
 from recorder.cassettes.header import nanoseconds
 from recorder.cassettes.vcr_document import Body, Headers, Interaction, interactions
 from recorder.cassettes.vcr_yaml import YAML_LIMIT, as_bytes
-from recorder.decoding import Decoder, UndecodableError
-from recorder.dialects import by_path, framing
 from recorder.errors import RecorderError
-from recorder.events import Session
-from recorder.heads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
-from recorder.records import Mark
-from recorder.redaction import Header
-from recorder.sse import BOM, Splitter
+from recorder.journal.format import Mark
+from recorder.model.events import Session
+from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.wire.content_coding import Decoder, UndecodableError
+from recorder.wire.dialects import by_path, framing
+from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import Header
+from recorder.wire.sse import BOM, Splitter
 
 BODIES_LIMIT = 256 * 2**20  # of all bodies, decoded, in memory: four times what the file may have
 

@@ -12,9 +12,9 @@ from base64 import encodebytes
 from collections.abc import Iterable
 
 from recorder.cassettes.calls import url
-from recorder.events import WHOLE
-from recorder.heads import Header
-from recorder.recorded import Recorded
+from recorder.model.events import WHOLE
+from recorder.model.payloads import Header
+from recorder.wire.recording import Recorded
 
 OPENING = b"interactions:\n"
 CLOSING = b"version: 1\n"

@@ -19,10 +19,10 @@ from recorder.cassettes.frames import STYLES, Framing, Style, cells, framing_of,
 from recorder.cassettes.header import header_line, instant
 from recorder.cassettes.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
 from recorder.cassettes.steps import Sums, told, usual_request, usual_response
-from recorder.dialects import Dialect, Keys, by_name
 from recorder.errors import RecorderError
-from recorder.events import BODY_KINDS, Event, Exchange, Session
-from recorder.heads import RequestRecord
+from recorder.model.events import BODY_KINDS, Event, Exchange, Session
+from recorder.model.payloads import RequestRecord
+from recorder.wire.dialects import Dialect, Keys, by_name
 
 NO_KEYS = Keys()
 LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", "api"})

@@ -17,10 +17,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from recorder import __version__
-from recorder.commands.output import open_closed_stdout, safe_text, stdout_refusal
-from recorder.commands.settings import defaults
+from recorder.commands.ui.output import open_closed_stdout, stdout_refusal
+from recorder.commands.ui.settings import defaults
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
+from recorder.model.text import safe_text
 
 
 class Verbs(click.Group):

@@ -13,8 +13,9 @@ import click
 from recorder.cassettes.check import findings
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE, formatted
 from recorder.cassettes.writing import save
-from recorder.commands.files import Passing, opening
-from recorder.commands.output import echo, safe_text, write_line
+from recorder.commands.ui.files import Passing, opening
+from recorder.commands.ui.output import echo, write_line
+from recorder.model.text import safe_text
 
 FOUND = 4  # exit code: a finding
 

@@ -6,18 +6,18 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from recorder import engines
-from recorder.commands.backup import backup
-from recorder.commands.database import chosen_url, database_option
-from recorder.commands.dbcopy import command as copy_command
-from recorder.commands.output import can_redraw, echo, write_line
-from recorder.commands.purge import purge_command
-from recorder.commands.recover import recover_command
+from recorder.commands.ops.backup import backup
+from recorder.commands.ops.copy import command as copy_command
+from recorder.commands.ops.purge import purge_command
+from recorder.commands.ops.recover import recover_command
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import can_redraw, echo, write_line
 from recorder.errors import UsageError
-from recorder.location import database_name, is_file
-from recorder.postgres_schema import GRANTS, READER, WRITER
-from recorder.rebuild import rebuild
-from recorder.store import Store
+from recorder.store import engine as engines
+from recorder.store.location import chosen_url, database_name, is_file
+from recorder.store.postgres.ddl import GRANTS, READER, WRITER
+from recorder.store.rebuild import rebuild
+from recorder.store.writer import Store
 
 
 @click.group()

@@ -14,20 +14,20 @@ import msgspec
 from click.core import ParameterSource
 from sqlalchemy import URL
 
-from recorder import server
 from recorder.commands import recorder
-from recorder.commands.database import chosen_url, database_option
 from recorder.commands.env import DEFAULT_URL
-from recorder.commands.output import echo, write_line
-from recorder.commands.recording import Ending, recording
-from recorder.commands.recover import recover_left
+from recorder.commands.ops.recover import recover_left
+from recorder.commands.serving.recording import Ending, recording
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, write_line
 from recorder.demo.__main__ import serve as serve_until_stopped
 from recorder.demo.server import start
 from recorder.errors import UsageError
-from recorder.events import BODY_KINDS
-from recorder.location import database_name
-from recorder.log import Log
-from recorder.routing import Upstream
+from recorder.model.events import BODY_KINDS
+from recorder.proxy.http import server
+from recorder.proxy.routing import Upstream
+from recorder.store.location import chosen_url, database_name
+from recorder.store.reader import Log
 
 PORT = 8900  # of the upstream that stays up
 ASKED = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'

@@ -17,15 +17,16 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from recorder.commands.behind import wait_option
-from recorder.commands.conversation import as_written
-from recorder.commands.database import database_option
-from recorder.commands.output import echo, is_plain, safe_text, write_document, write_line
-from recorder.commands.settings import match_rules
-from recorder.commands.subjects import Subject, subject
-from recorder.diffing import ALL, TOLERANCE, Level, Report, Terms, diff
-from recorder.diffing.rendering import SHOWN, Line, Rendering, stat_lines
+from recorder.commands.ui.catch_up import wait_option
+from recorder.commands.ui.conversation import as_written
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, is_plain, write_document, write_line
+from recorder.commands.ui.settings import match_rules
+from recorder.commands.ui.subjects import Subject, subject
+from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
+from recorder.diff.rendering import SHOWN, Line, Rendering, stat_lines
 from recorder.errors import NotFoundError, UsageError
+from recorder.model.text import safe_text
 
 DIFFERENT = 4  # exit code
 

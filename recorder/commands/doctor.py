@@ -12,16 +12,17 @@ import click
 import platformdirs
 from sqlalchemy import URL
 
-from recorder.commands import health
-from recorder.commands.database import chosen_url, database_option
-from recorder.commands.health import Line
-from recorder.commands.healthlog import log
-from recorder.commands.healthserver import server
-from recorder.commands.output import safe_text, with_json, write_json, write_line
-from recorder.commands.settings import FILE_NAME, defaults, match_rules
+from recorder.commands.ops import health
+from recorder.commands.ops.health import Line
+from recorder.commands.ops.health_log import log
+from recorder.commands.ops.health_server import server
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import with_json, write_json, write_line
+from recorder.commands.ui.settings import FILE_NAME, defaults, match_rules
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
-from recorder.location import database_path, database_url, is_file, journal_root
+from recorder.model.text import safe_text
+from recorder.store.location import chosen_url, database_path, database_url, is_file, journal_root
 
 BAD = 4  # the exit code, as of a finding
 

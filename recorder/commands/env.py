@@ -10,12 +10,13 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from recorder.commands.clients import CODEX, VARIABLES
-from recorder.commands.codex import CHATGPT, PUBLIC, Provider, effective, override, own_name, upstream
-from recorder.commands.output import echo, safe_text, write_line
-from recorder.commands.selection import new_name
-from recorder.commands.shim import read
+from recorder.commands.clients.codex import CHATGPT, PUBLIC, Provider, effective, override, own_name, upstream
+from recorder.commands.clients.presets import CODEX, VARIABLES
+from recorder.commands.clients.shim import read
+from recorder.commands.ui.output import echo, write_line
+from recorder.commands.ui.selection import new_name
 from recorder.errors import UsageError
+from recorder.model.text import safe_text
 
 DEFAULT_URL = "http://127.0.0.1:8787"
 

@@ -9,16 +9,16 @@ from typing import Any
 import click
 import msgspec
 
-from recorder.commands.behind import current_url, wait_option
-from recorder.commands.completion import session_names
-from recorder.commands.database import database_option
-from recorder.commands.output import JsonRows, with_json, write_bytes
-from recorder.commands.preview import PREVIEW, Previews
-from recorder.commands.selection import EXCHANGE_HELP, select
-from recorder.commands.table import SIZED_ROWS, Column, Table, say_hidden
+from recorder.commands.ui.catch_up import current_url, wait_option
+from recorder.commands.ui.completion import session_names
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import JsonRows, with_json, write_bytes
+from recorder.commands.ui.preview import PREVIEW, Previews
+from recorder.commands.ui.selection import EXCHANGE_HELP, select
+from recorder.commands.ui.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
-from recorder.events import BODY_KINDS, Event, Exchange
-from recorder.log import Log
+from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.store.reader import Log
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
 HIDDEN = "--json has every column, --raw the bytes"

@@ -12,16 +12,16 @@ from recorder.cassettes.header import header_line
 from recorder.cassettes.payloads import payload_lines
 from recorder.cassettes.writing import exchange_lines
 from recorder.commands import replay
-from recorder.commands.behind import current_url, wait_option
-from recorder.commands.completion import session_names
-from recorder.commands.database import database_option
-from recorder.commands.output import echo, write_bytes
-from recorder.commands.selection import EXCHANGE_HELP, select
+from recorder.commands.ui.catch_up import current_url, wait_option
+from recorder.commands.ui.completion import session_names
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, write_bytes
+from recorder.commands.ui.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.events import BODY_KINDS
-from recorder.exported import closing_line, event_line, exchange_line, opening_line
-from recorder.log import Log
-from recorder.recorded import recorded
+from recorder.model.events import BODY_KINDS
+from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
+from recorder.store.reader import Log
+from recorder.wire.recording import recorded
 
 
 @click.command()

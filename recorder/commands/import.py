@@ -13,15 +13,17 @@ from sqlalchemy import URL
 
 from recorder.cassettes import Cassette
 from recorder.cassettes.foreign import Request, read_request
-from recorder.commands.database import chosen_url, database_option, journal_root
-from recorder.commands.files import NAMES, Passing, cassette_in, opened, opening, own_name, reason, shown
-from recorder.commands.intake import Intake
-from recorder.commands.output import can_redraw, echo, safe_text, with_json, write_json
-from recorder.commands.selection import NEVER_FOUND, new_name
-from recorder.dialects import DIALECTS
+from recorder.commands.serving.intake import Intake
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.files import NAMES, Passing, cassette_in, opened, opening, own_name, reason, shown
+from recorder.commands.ui.output import can_redraw, echo, with_json, write_json
+from recorder.commands.ui.selection import NEVER_FOUND, new_name
 from recorder.errors import UsageError
-from recorder.events import LATEST, Session
-from recorder.store import Store
+from recorder.model.events import LATEST, Session
+from recorder.model.text import safe_text
+from recorder.store.location import chosen_url, journal_root
+from recorder.store.writer import Store
+from recorder.wire.dialects import DIALECTS
 
 LISTED = 20  # sessions that are named: what fits a terminal
 BUSY_S = 2.0  # a locked database is tried again for as long as it takes, and Ctrl-C waits for one try at most

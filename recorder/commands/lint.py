@@ -9,14 +9,15 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from recorder.commands.behind import wait_option
-from recorder.commands.database import database_option
-from recorder.commands.output import echo, is_plain, one_format, safe_text, write_json, write_line
-from recorder.commands.subjects import subject
-from recorder.commands.table import Column, write_table
+from recorder.commands.ui.catch_up import wait_option
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, is_plain, one_format, write_json, write_line
+from recorder.commands.ui.subjects import subject
+from recorder.commands.ui.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
-from recorder.linting import PROFILES, RULES, Profile
-from recorder.linting.report import WIDTH, Judged, is_faulty, judged, lines, rows, rule_row, summary, unjudged
+from recorder.lint import PROFILES, RULES, Profile
+from recorder.lint.report import WIDTH, Judged, is_faulty, judged, lines, rows, rule_row, summary, unjudged
+from recorder.model.text import safe_text
 
 FOUND = 4  # exit code: an error or a warning
 

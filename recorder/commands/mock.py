@@ -11,14 +11,10 @@ from typing import Any
 import click
 import msgspec
 
-from recorder import server
-from recorder.admission import refusal
-from recorder.commands.answering import Answering
-from recorder.commands.behind import wait_option
-from recorder.commands.completion import session_names
-from recorder.commands.database import database_option
 from recorder.commands.env import DEFAULT_URL
-from recorder.commands.listening import (
+from recorder.commands.replay import Speed
+from recorder.commands.serving.answering import Answering
+from recorder.commands.serving.listening import (
     Token,
     address,
     entrance,
@@ -29,21 +25,25 @@ from recorder.commands.listening import (
     refuse_itself,
     token_option,
 )
-from recorder.commands.output import echo, log_to_stderr
-from recorder.commands.readyfile import announced, ready_file_option
-from recorder.commands.recordings import recordings
-from recorder.commands.replay import Speed
-from recorder.commands.settings import match_rules
+from recorder.commands.serving.ready_file import announced, ready_file_option
+from recorder.commands.ui.catch_up import wait_option
+from recorder.commands.ui.completion import session_names
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, log_to_stderr
+from recorder.commands.ui.recordings import recordings
+from recorder.commands.ui.settings import match_rules
 from recorder.errors import UsageError
-from recorder.forwarding import path_of
-from recorder.incoming import Incoming
-from recorder.proxy import BODY_LIMIT_BYTES
-from recorder.recorded import Recorded
-from recorder.routing import Routes, Upstream
-from recorder.transports.fault_forms import FORMS, RANGES, parse_fault
-from recorder.transports.faults import Fault
-from recorder.transports.replay import MISS_STATUS
-from recorder.transports.upstream import UpstreamTransport
+from recorder.proxy.admission import refusal
+from recorder.proxy.app import BODY_LIMIT_BYTES
+from recorder.proxy.forwarding import path_of
+from recorder.proxy.http import server
+from recorder.proxy.http.server_exchange import Incoming
+from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.upstream import UpstreamTransport
+from recorder.replay.faults.forms import FORMS, RANGES, parse_fault
+from recorder.replay.faults.transport import Fault
+from recorder.replay.transport import MISS_STATUS
+from recorder.wire.recording import Recorded
 
 REQUESTS = "/_recorder/requests"
 

@@ -15,16 +15,17 @@ import click
 from rich.cells import cell_len
 from sqlalchemy import URL
 
-from recorder.commands.behind import current_url, wait_option
-from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import echo, is_plain, safe_text, with_json, write_csv, write_json, write_line
-from recorder.commands.table import Column, write_table
+from recorder.commands.ui.catch_up import current_url, wait_option
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, is_plain, with_json, write_csv, write_json, write_line
+from recorder.commands.ui.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
-from recorder.glossary import meaning
-from recorder.location import is_file
-from recorder.query import TIMEOUT_S, Answer, Asking, Query, Row, Value
-from recorder.schema import STALE
-from recorder.views import VIEWS, View, written
+from recorder.model.text import safe_text
+from recorder.projections.views import VIEWS, View, written
+from recorder.projections.views.columns import meaning
+from recorder.store.location import chosen_url, is_file
+from recorder.store.schema import STALE
+from recorder.store.sqlite.query import TIMEOUT_S, Answer, Asking, Query, Row, Value
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
 HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much, and no machine minds
@@ -90,7 +91,7 @@ def opened(url: URL) -> AbstractContextManager[Asking]:
     """A database of either engine, open for questions."""
     if is_file(url):
         return Query.open(url)
-    from recorder.postgres_query import PostgresQuery
+    from recorder.store.postgres.query import PostgresQuery
 
     return PostgresQuery.open(url)
 

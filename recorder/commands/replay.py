@@ -8,20 +8,20 @@ from typing import get_args
 import click
 import msgspec
 
-from recorder.commands.behind import current_url, wait_option
-from recorder.commands.completion import session_names
-from recorder.commands.database import database_option
-from recorder.commands.output import echo, write_bytes, write_json, write_line
-from recorder.commands.selection import EXCHANGE_HELP, select
-from recorder.conclusion import concluded
-from recorder.dialects import by_name
+from recorder.commands.ui.catch_up import current_url, wait_option
+from recorder.commands.ui.completion import session_names
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, write_bytes, write_json, write_line
+from recorder.commands.ui.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
-from recorder.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
-from recorder.log import Log
-from recorder.playback import Clock, paced
-from recorder.projections.storable import storable
-from recorder.reading import Reading
+from recorder.model.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
+from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
+from recorder.model.text import storable
+from recorder.projections.fact_reader import Reading
+from recorder.replay.playback import Clock, paced
+from recorder.store.reader import Log
+from recorder.wire.conclusion import concluded
+from recorder.wire.dialects import by_name
 
 
 class Speed(click.ParamType[float | None]):

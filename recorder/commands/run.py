@@ -15,35 +15,38 @@ import click
 from click.core import ParameterSource
 from sqlalchemy import URL
 
-from recorder import server
 from recorder.cassettes import SUFFIX
 from recorder.cassettes.writing import cassette, save
-from recorder.commands import child, gemini
-from recorder.commands.answering import Answering
-from recorder.commands.clients import BASES, CODEX, KEYS, assigned, codex_place, environment, program
-from recorder.commands.codex import Doors, named, pointed
-from recorder.commands.database import chosen_url, database_option
-from recorder.commands.listening import upstream_option
-from recorder.commands.output import echo, log_to_stderr, safe_text
-from recorder.commands.recording import Durability, Ending, durability_option, recording
-from recorder.commands.recordings import recordings
+from recorder.commands.clients import child, gemini
+from recorder.commands.clients.codex import Doors, named, pointed
+from recorder.commands.clients.presets import BASES, CODEX, KEYS, assigned, codex_place, environment, program
+from recorder.commands.clients.shim import codex_asked, codex_providers, read, shim
 from recorder.commands.replay import Speed
-from recorder.commands.selection import new_name
-from recorder.commands.settings import match_rules
-from recorder.commands.shim import codex_asked, codex_providers, read, shim
-from recorder.commands.subjects import is_file
-from recorder.conclusion import concluded
-from recorder.descriptors import raise_limit
+from recorder.commands.serving.answering import Answering
+from recorder.commands.serving.listening import upstream_option
+from recorder.commands.serving.recording import Durability, Ending, durability_option, recording
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, log_to_stderr
+from recorder.commands.ui.recordings import recordings
+from recorder.commands.ui.selection import new_name
+from recorder.commands.ui.settings import match_rules
+from recorder.commands.ui.subjects import is_file
 from recorder.errors import NotFoundError, UsageError
-from recorder.events import WHOLE, Exchange, Session
-from recorder.log import Log
-from recorder.proxy import Proxy
-from recorder.recorded import Recorded
-from recorder.refusing import Refused, RefusingProxy
-from recorder.routing import UPSTREAMS, Upstream, parse_upstream, recorded_upstreams
-from recorder.rules import cleaned
-from recorder.tally import Tally
-from recorder.transports.recording import new_id
+from recorder.model.events import WHOLE, Exchange, Session
+from recorder.model.text import safe_text
+from recorder.proxy.app import Proxy
+from recorder.proxy.http import server
+from recorder.proxy.http.descriptors import raise_limit
+from recorder.proxy.recording import new_id
+from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
+from recorder.replay.egress_guard import Refused, RefusingProxy
+from recorder.store.location import chosen_url
+from recorder.store.reader import Log
+from recorder.store.usage import Tally
+from recorder.wire.conclusion import concluded
+from recorder.wire.grouping.rules import cleaned
+from recorder.wire.recording import Recorded
+from recorder.wire.upstreams import UPSTREAMS
 
 HOST = "127.0.0.1"
 MISMATCH = 5

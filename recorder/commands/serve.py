@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import click
 from sqlalchemy import URL
 
-from recorder import server
-from recorder.commands.admin import admin_port_option, administered
-from recorder.commands.database import chosen_url, database_option
 from recorder.commands.env import DEFAULT_URL
-from recorder.commands.listening import (
+from recorder.commands.serving.admin import admin_port_option, administered
+from recorder.commands.serving.listening import (
     Token,
     address,
     entrance,
@@ -26,11 +24,14 @@ from recorder.commands.listening import (
     refuse_itself,
     token_option,
 )
-from recorder.commands.meter import Meter
-from recorder.commands.output import echo, log_to_stderr
-from recorder.commands.readyfile import announced, ready_file_option
-from recorder.commands.recording import Durability, Ending, describe, durability_option, recording
-from recorder.routing import Routes, Upstream
+from recorder.commands.serving.meter import Meter
+from recorder.commands.serving.ready_file import announced, ready_file_option
+from recorder.commands.serving.recording import Durability, Ending, describe, durability_option, recording
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, log_to_stderr
+from recorder.proxy.http import server
+from recorder.proxy.routing import Routes, Upstream
+from recorder.store.location import chosen_url
 
 
 class _Door(NamedTuple):

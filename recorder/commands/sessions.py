@@ -11,16 +11,16 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from recorder.commands.behind import current_url, nothing_yet, wait_option
-from recorder.commands.database import database_option
-from recorder.commands.output import FORMATS, echo, seconds, with_json, write_csv, write_json
-from recorder.commands.selection import say_if_stale
-from recorder.commands.table import Column, short_ids, write_table
-from recorder.commands.times import between, check_order
+from recorder.commands.ui.catch_up import current_url, nothing_yet, wait_option
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import FORMATS, echo, seconds, with_json, write_csv, write_json
+from recorder.commands.ui.selection import say_if_stale
+from recorder.commands.ui.table import Column, short_ids, write_table
+from recorder.commands.ui.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
-from recorder.events import Status
-from recorder.listing import OPEN, UNKNOWN, SessionRow, Wanted
-from recorder.log import Log
+from recorder.model.events import Status
+from recorder.store.reader import Log
+from recorder.store.session_list import OPEN, UNKNOWN, SessionRow, Wanted
 
 _COLUMNS = (
     Column("session", goes=1),

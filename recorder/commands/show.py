@@ -8,17 +8,17 @@ import sys
 
 import click
 
-from recorder.commands.behind import current_url, wait_option
-from recorder.commands.completion import session_names
-from recorder.commands.conversation import as_written, conversation
-from recorder.commands.database import database_option
-from recorder.commands.document import document
-from recorder.commands.output import echo, write_document, write_line
-from recorder.commands.selection import select
-from recorder.commands.snapshot import Snapshot, moment, take
-from recorder.commands.times import At, Moment
+from recorder.commands.ui.catch_up import current_url, wait_option
+from recorder.commands.ui.completion import session_names
+from recorder.commands.ui.conversation import as_written, conversation
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.document import document
+from recorder.commands.ui.output import echo, write_document, write_line
+from recorder.commands.ui.selection import select
+from recorder.commands.ui.snapshot import Snapshot, moment, take
+from recorder.commands.ui.times import At, Moment
 from recorder.errors import RecorderError, UsageError
-from recorder.log import Log
+from recorder.store.reader import Log
 
 
 @click.command()

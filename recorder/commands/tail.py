@@ -10,14 +10,16 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from recorder.commands.completion import session_names
-from recorder.commands.database import chosen_url, database_option
-from recorder.commands.output import echo, write_json
-from recorder.commands.preview import PREVIEW, Previews
-from recorder.commands.table import Column, Table
-from recorder.events import BODY_KINDS, Event, uuid7
-from recorder.log import Log
-from recorder.progress import Progress
+from recorder.commands.ui.completion import session_names
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, write_json
+from recorder.commands.ui.preview import PREVIEW, Previews
+from recorder.commands.ui.table import Column, Table
+from recorder.model.events import BODY_KINDS, Event
+from recorder.model.ids import uuid7
+from recorder.store.location import chosen_url
+from recorder.store.progress import Progress
+from recorder.store.reader import Log
 
 POLL_S = 0.1  # how often the log is looked at: a person does not see less
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours

@@ -9,15 +9,15 @@ from typing import Any, get_args
 
 import click
 
-from recorder.commands.behind import current_url, wait_option
-from recorder.commands.database import database_option
-from recorder.commands.output import echo, with_json, write_csv, write_json
-from recorder.commands.table import Column, short_ids, write_table
-from recorder.commands.times import between, check_order
+from recorder.commands.ui.catch_up import current_url, wait_option
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo, with_json, write_csv, write_json
+from recorder.commands.ui.table import Column, short_ids, write_table
+from recorder.commands.ui.times import between, check_order
 from recorder.errors import NotFoundError
-from recorder.log import Log
-from recorder.schema import STALE
-from recorder.tally import By, Tally, keys, numbers, together
+from recorder.store.reader import Log
+from recorder.store.schema import STALE
+from recorder.store.usage import By, Tally, keys, numbers, together
 
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
 _COLUMNS = {

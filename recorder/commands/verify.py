@@ -16,17 +16,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from recorder.cassettes import refused
-from recorder.checkup import Checkup, Place, Verified
-from recorder.commands.behind import current_url, nothing_yet, other_killed, wait_option
-from recorder.commands.completion import session_names
-from recorder.commands.database import database_option
-from recorder.commands.lastverify import LastVerify, keep
-from recorder.commands.output import can_redraw, echo, safe_text, with_json, write_json, write_line
-from recorder.commands.writers import writer_at
+from recorder.commands.ops.last_verify import LastVerify, keep
+from recorder.commands.ops.writers import writer_at
+from recorder.commands.ui.catch_up import current_url, nothing_yet, other_killed, wait_option
+from recorder.commands.ui.completion import session_names
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
-from recorder.events import ID_LENGTH, ids_beginning
-from recorder.log import Log
-from recorder.manifest import FIRST_LINE, Mark, difference, line, read
+from recorder.model.ids import ID_LENGTH, ids_beginning
+from recorder.model.text import safe_text
+from recorder.store.reader import Log
+from recorder.store.verify.log import Checkup, Place, Verified
+from recorder.store.verify.manifest import FIRST_LINE, Mark, difference, line, read
 
 FOUND = 4  # the exit code of findings
 STALE = "The projections are to be made anew, and so were not compared: run `recorder db rebuild`."

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.dialects import by_name
-from recorder.dialects.payload import DONE
-from recorder.events import ENDED_HERE, Event, Exchange
-from recorder.facts import Ended, Fact, Finished, Lost, Malformed, Started, TooLarge, Unknown, Unterminated
+from recorder.model.events import ENDED_HERE, Event, Exchange
+from recorder.model.facts import Ended, Fact, Finished, Lost, Malformed, Started, TooLarge, Unknown, Unterminated
+from recorder.model.text import storable
 from recorder.projections.projection import Anomaly, Handler, Projection
-from recorder.projections.storable import storable
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.payload import DONE
 
 ANOMALIES_LIMIT = 1_000  # rows of one exchange: further ones only count in a last one
 DETAIL_LIMIT = 500  # characters

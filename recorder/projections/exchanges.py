@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.events import Event, Exchange
-from recorder.facts import Asked, Ended, Fact, Failed, Finished, Placed, Purpose, Responded, Started
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Asked, Ended, Fact, Failed, Finished, Placed, Purpose, Responded, Started
+from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
-from recorder.projections.storable import storable
 
 WORDS_LIMIT = 200  # characters of what a person asked: a title
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.dialects import by_name
-from recorder.events import Event, Exchange
-from recorder.facts import Ended, Fact, Requested
-from recorder.projections.chain import Answer, Chain, broken_off, chain, unanswered
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Ended, Fact, Requested
 from recorder.projections.projection import Handler, Projection, Witness
+from recorder.wire.dialects import by_name
+from recorder.wire.grouping.history import Answer, Chain, broken_off, chain, unanswered
 
 _CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "custom_tool_call"})
 

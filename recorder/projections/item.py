@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.dialects.telling import as_json, decoded
-from recorder.facts import Field, ItemKind, Stated
-from recorder.projections.projection import STORABLE_LIMIT
-from recorder.projections.storable import storable, storable_json
+from recorder.model.facts import Field, ItemKind, Stated
+from recorder.model.text import STORABLE_LIMIT, storable, storable_json
+from recorder.wire.dialects.telling import as_json, decoded
 
 
 class Text:

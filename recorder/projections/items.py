@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from recorder.events import Event, Exchange
-from recorder.facts import (
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import (
     AnnotationAdded,
     Ended,
     Fact,

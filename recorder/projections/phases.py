@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.events import Event, Exchange
-from recorder.facts import Fact, Progressed
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Fact, Progressed
+from recorder.model.text import storable, storable_json
 from recorder.projections.projection import Handler, Projection, Witness
-from recorder.projections.storable import storable, storable_json
 
 PHASES_LIMIT = 10_000  # of one response: what comes after is counted as an anomaly only
 

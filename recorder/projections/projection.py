@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from recorder.events import Event, Exchange
-from recorder.facts import Fact, Field
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Fact, Field
 
 Anomaly = Literal[
     "sequence_gap",  # numbers are missing
@@ -89,6 +89,3 @@ class Projection(msgspec.Struct, frozen=True):
     @property
     def table(self) -> str:
         return f"p_{self.name}_v{self.version}"
-
-
-STORABLE_LIMIT = 2**20  # characters of a text in a projection: far above any answer, and a row stays a row

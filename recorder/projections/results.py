@@ -12,10 +12,10 @@ from hashlib import sha256
 
 import msgspec
 
-from recorder.events import Event, Exchange
-from recorder.facts import Asked, Fact, Returned
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Asked, Fact, Returned
+from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
-from recorder.projections.storable import storable
 
 RESULTS_LIMIT = 10_000  # of one request: a longer history than any context holds
 

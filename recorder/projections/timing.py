@@ -9,8 +9,8 @@ from operator import sub
 
 import msgspec
 
-from recorder.events import Event, Exchange
-from recorder.facts import Ended, Fact, Field, FirstByte, Responded
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Ended, Fact, Field, FirstByte, Responded
 from recorder.projections.projection import Handler, Projection
 
 STALL_NS = 2_000_000_000  # a silence in which a person wonders whether it still runs

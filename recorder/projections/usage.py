@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.dialects import by_name, other
-from recorder.events import Event, Exchange
-from recorder.facts import Ended, Fact, Finished, Usage, UsageReported
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Ended, Fact, Finished, Usage, UsageReported
+from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
-from recorder.projections.storable import storable
+from recorder.wire.dialects import by_name, other
 
 TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
 _WHOLE = frozenset({"completed", "incomplete", "failed"})
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """The token counts of one exchange, `NULL` where not reported. See `recorder.facts.Usage`."""
+    """The token counts of one exchange, `NULL` where not reported. See `recorder.model.facts.Usage`."""
 
     session_id: str
     exchange_id: str

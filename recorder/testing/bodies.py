@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
-from recorder.redaction import REDACTED
+from recorder.wire.redaction.headers import REDACTED
 
 Path = Sequence[str]  # names from the outside in, `*` for any
 Taken = list[tuple[int, Any]]  # which path led there, and what stood there

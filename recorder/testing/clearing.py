@@ -19,16 +19,16 @@ import msgspec
 from recorder.cassettes.header import header_line
 from recorder.cassettes.steps import Sums, read, told
 from recorder.cassettes.writing import exchange_lines, usual_keys
-from recorder.dialects import by_name
 from recorder.errors import RecorderError
-from recorder.events import BODY_KINDS, Event, Exchange, Session
-from recorder.heads import EndRecord, RequestRecord, ResponseHead
-from recorder.matching import Request
-from recorder.sse import FRAME_LIMIT
+from recorder.model.events import BODY_KINDS, Event, Exchange, Session
+from recorder.model.payloads import EndRecord, RequestRecord, ResponseHead
+from recorder.replay.matching import Request
 from recorder.testing.bodies import UnreadableError
 from recorder.testing.contents import Contents, Episode
 from recorder.testing.private import Private, Span, replaced
 from recorder.testing.redacting import Redactions
+from recorder.wire.dialects import by_name
+from recorder.wire.sse import FRAME_LIMIT
 
 Reads = list[tuple[int, int]]
 

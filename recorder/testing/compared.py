@@ -7,10 +7,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from recorder.diffing import ALL, TOLERANCE, Level, Report, Terms, diff
-from recorder.diffing.rendering import Rendering, stat_lines
+from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
+from recorder.diff.rendering import Rendering, stat_lines
 from recorder.errors import UsageError
-from recorder.matching.noise import DEFAULT_RULES, Rules
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.testing.subjects import episodes
 
 
@@ -49,7 +49,7 @@ def called(said: Any) -> str:
 
 def failure(report: Report, a: str, b: str) -> str:
     """What differs, to be read under the name of a test."""
-    from recorder.commands.output import safe_text
+    from recorder.model.text import safe_text
 
     lines = chain(stat_lines(report), Rendering().lines(report))
     return "\n".join([safe_text(f"{b} (B) differs from {a} (A):"), *(safe_text(line.plain) for line in lines)])

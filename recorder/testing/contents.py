@@ -11,13 +11,13 @@ from pathlib import Path
 from recorder.cassettes.reading import Reader
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE
 from recorder.errors import RecorderError
-from recorder.events import Event, Exchange, Session
-from recorder.facts import Usage
-from recorder.folding import Folding, Rows
+from recorder.model.events import Event, Exchange, Session
+from recorder.model.facts import Usage
+from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow
-from recorder.recorded import Recorded
+from recorder.proxy.recording import new_id
 from recorder.testing.stored import all_whole, apart, whole
-from recorder.transports.recording import new_id
+from recorder.wire.recording import Recorded
 
 Episode = tuple[Exchange, list[Event]]
 
@@ -112,8 +112,8 @@ def in_database(session: str) -> Contents:
 
 
 async def _read(name: str) -> Contents:
-    from recorder.commands.database import chosen_url
-    from recorder.log import Log
+    from recorder.store.location import chosen_url
+    from recorder.store.reader import Log
 
     async with await Log.open(chosen_url(os.environ.get("RECORDER_DB"))) as log:
         session = await log.session(name)

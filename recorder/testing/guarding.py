@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from threading import Thread
 
-from recorder.refusing import Refused, RefusingProxy
+from recorder.replay.egress_guard import Refused, RefusingProxy
 
 
 def guard() -> Guard | None:

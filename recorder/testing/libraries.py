@@ -5,7 +5,7 @@
 A face gives a core the library's shape: its stream classes, and its own exceptions where the core raises an
 `UpstreamError`. A back does the reverse for a transport of the library that the core wraps.
 
-The core is asynchronous, and what it awaits without an event loop never suspends (`recorder.transports.pace`): the sync
+The core is asynchronous, and what it awaits without an event loop never suspends (`recorder.replay.pace`): the sync
 faces run it as it is. The library is an argument, and imported by nobody but the caller and `library_for`.
 """
 

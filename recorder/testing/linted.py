@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from recorder.errors import UsageError
-from recorder.linting import PROFILES, RULES, Profile
-from recorder.linting.report import Judged, is_faulty, judged, lines, summary, unjudged
+from recorder.lint import PROFILES, RULES, Profile
+from recorder.lint.report import Judged, is_faulty, judged, lines, summary, unjudged
 from recorder.testing.compared import called
 from recorder.testing.subjects import episodes
 
@@ -34,7 +34,7 @@ def assert_lints(subject: Any, profile: Profile | None = None, *, ignore: Collec
 
 def failure(found: Sequence[Judged]) -> str:
     """What is wrong, to be read under the name of a test."""
-    from recorder.commands.output import safe_text
+    from recorder.model.text import safe_text
 
     told = [line for each in found if each.findings for line in lines(each)]
     return "\n".join([f"{summary(found)}:", *map(safe_text, told)]).rstrip()

@@ -10,10 +10,10 @@ from threading import Thread
 from typing import Any
 
 from recorder.errors import RecorderError, UpstreamError
-from recorder.incoming import Incoming
-from recorder.proxy import Proxy
-from recorder.routing import Routes
-from recorder.server import Server, run
+from recorder.proxy.app import Proxy
+from recorder.proxy.http.server import Server, run
+from recorder.proxy.http.server_exchange import Incoming
+from recorder.proxy.routing import Routes
 
 HOST = "127.0.0.1"
 SENT_S = 0.05  # for what was sent to be read: a reset takes away what a client has not taken yet

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from recorder.errors import UsageError
-from recorder.matching.noise import Rules
-from recorder.routing import Upstream, parse_upstream
-from recorder.testing.alike import rules, shown
+from recorder.proxy.routing import Upstream, parse_upstream
+from recorder.replay.faults.forms import parse_fault
+from recorder.replay.faults.transport import Fault
+from recorder.replay.matching.noise import Rules
+from recorder.testing.match_config import rules, shown
 from recorder.testing.redacting import Redactions
-from recorder.transports.fault_forms import parse_fault
-from recorder.transports.faults import Fault
 
 SUFFIX = ".sse.jsonl"
 NAME_LIMIT = 120  # characters of a file's name: some file systems take 143 bytes

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recorder.matching import Matcher, Seen
-from recorder.matching.noise import DEFAULT_RULES, Rules
-from recorder.playback import Clock
-from recorder.recorded import Recorded
+from recorder.replay.faults.forms import parse_fault
+from recorder.replay.faults.transport import FaultTransport
+from recorder.replay.matching import Matcher, Seen
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
+from recorder.replay.pace import LOOP, THREAD
+from recorder.replay.playback import Clock
+from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
 from recorder.testing.stored import all_whole
-from recorder.transports.fault_forms import parse_fault
-from recorder.transports.faults import FaultTransport
-from recorder.transports.pace import LOOP, THREAD
-from recorder.transports.replay import MISS_STATUS, ReplayTransport
+from recorder.wire.recording import Recorded
 
 NAMED = 10  # of the unused recordings, in the message that says so
 
@@ -78,7 +78,7 @@ def replay_transport(
     `speed` is a factor on the recorded times, or `None` for no pauses; with `reads` a body comes in the pieces that
     were read, else event by event. `strict` gives each recording once, else equal ones again in the same order.
     `otherwise` is what answers a miss: an error of that status, a transport of the library, or `None` to raise.
-    `faults` are forms of `recorder.transports.fault_forms`. A `clock` of your own must not suspend in `sleep_until`.
+    `faults` are forms of `recorder.replay.faults.forms`. A `clock` of your own must not suspend in `sleep_until`.
     Raises `RecorderError` if bytes are missing in a recording.
     """
     library, matcher = library_for(library), Matcher(all_whole(recordings), rules, strict=strict)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote_plus
 
-from recorder.redaction import REDACTED
+from recorder.wire.redaction.headers import REDACTED
 
 LETTERS = 4
 DIGITS = 6

@@ -17,11 +17,14 @@ import msgspec
 import pytest
 
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.matching import Elsewhere, Match, Matcher, Miss, Request, Seen
-from recorder.matching.noise import Rules
-from recorder.playback import Clock
-from recorder.recorded import Recorded
-from recorder.routing import HOSTS, Routes, recorded_upstreams
+from recorder.proxy.routing import Routes, recorded_upstreams
+from recorder.proxy.upstream import UpstreamTransport
+from recorder.replay.faults.transport import Fault, FaultTransport
+from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request, Seen
+from recorder.replay.matching.noise import Rules
+from recorder.replay.pace import LOOP, THREAD
+from recorder.replay.playback import Clock
+from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.testing.contents import Contents, in_cassette, in_database, nothing
 from recorder.testing.guarding import guard
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
@@ -31,10 +34,8 @@ from recorder.testing.playing import AsyncReplay, SyncReplay
 from recorder.testing.redacting import Redactions
 from recorder.testing.saving import is_of_this_run, is_only_of, is_shared, keep
 from recorder.testing.taping import Taping
-from recorder.transports.faults import Fault, FaultTransport
-from recorder.transports.pace import LOOP, THREAD
-from recorder.transports.replay import MISS_STATUS, ReplayTransport
-from recorder.transports.upstream import UpstreamTransport
+from recorder.wire.recording import Recorded
+from recorder.wire.upstreams import HOSTS
 
 LISTED = 10  # of what was asked, or was there, in a message
 GRACE_S = 1.0  # for the last response to be recorded whole after its client has it

@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 
 from recorder.errors import StoreBusyError
-from recorder.journal import Journal, JournalExchange
-from recorder.records import Mark
+from recorder.journal.format import Mark
+from recorder.journal.writer import Journal, JournalExchange
+from recorder.proxy.recording import RecordingTransport, new_id
+from recorder.replay.transport import origin_of
 from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
-from recorder.transports.recording import RecordingTransport, new_id
-from recorder.transports.replay import origin_of
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +80,8 @@ class _Ingestion:
     """A journal that threads share, and the process that brings it into the database."""
 
     def __init__(self, database: str | Path) -> None:
-        from recorder.commands.database import journal_root
-        from recorder.location import database_url
-        from recorder.store import Store
+        from recorder.store.location import database_url, journal_root
+        from recorder.store.writer import Store
 
         url = database_url(database)
         try:
@@ -94,7 +93,7 @@ class _Ingestion:
         self._closed = False
         arguments = (url.render_as_string(hide_password=False), str(self._journal.directory))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "recorder.commands.ingester", *arguments],
+            [sys.executable, "-m", "recorder.commands.serving.ingester", *arguments],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

@@ -23,11 +23,11 @@ from urllib.parse import unquote, unquote_plus
 import msgspec
 
 from recorder.errors import UsageError
-from recorder.heads import Header
-from recorder.matching import Request, request_of
-from recorder.recorded import Recorded
-from recorder.redaction import REDACTED
+from recorder.model.payloads import Header
+from recorder.replay.matching import Request, request_of
 from recorder.testing.bodies import UnreadableError, seems_json, without
+from recorder.wire.recording import Recorded
+from recorder.wire.redaction.headers import REDACTED
 
 KINDS = ("fields", "headers", "parameters")  # as in the `[match]` table
 

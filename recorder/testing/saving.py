@@ -23,13 +23,13 @@ import msgspec
 
 from recorder.cassettes.writing import cassette, save
 from recorder.errors import RecorderError
-from recorder.events import Session
-from recorder.matching import Match, Matcher, request_of
-from recorder.matching.noise import Rules
-from recorder.recorded import recorded
+from recorder.model.events import Session
+from recorder.replay.matching import Match, Matcher, request_of
+from recorder.replay.matching.noise import Rules
 from recorder.testing.clearing import cleared
 from recorder.testing.contents import SOURCE, Contents, Episode, in_cassette
 from recorder.testing.marked import Settings
+from recorder.wire.recording import recorded
 
 LABEL = "tests"  # of the session in a shared cassette: each test with the numbers of the exchanges it asked for
 ANEW = ("all", "rewrite")  # the modes that replace what there was

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recorder.errors import RecorderError
-from recorder.events import Event, Exchange
-from recorder.recorded import Recorded, recorded
+from recorder.model.events import Event, Exchange
+from recorder.wire.recording import Recorded, recorded
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def apart(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _read(database: str | Path, session: str) -> list[Recorded]:
-    from recorder.log import Log
+    from recorder.store.reader import Log
 
     async with await Log.open(database) as log:
         found = await log.session(session)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recorder.errors import UsageError
-from recorder.events import Event, Exchange
+from recorder.model.events import Event, Exchange
 from recorder.testing.stored import apart
 
 Numbered = tuple[int, Exchange, list[Event]]
@@ -29,7 +29,7 @@ def episodes(said: Any) -> list[Numbered]:
 
 
 def _read(said: str) -> Any:
-    from recorder.commands.subjects import subject
+    from recorder.commands.ui.subjects import subject
 
     __tracebackhide__ = True
     return apart(lambda: subject(os.environ.get("RECORDER_DB"), said)).episodes

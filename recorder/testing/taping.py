@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from recorder.assembly import Assembler
-from recorder.heads import ExchangeEnd
-from recorder.records import START, Mark, Record
+from recorder.ingest.assembler import Assembler
+from recorder.journal.format import START, Mark, Record
+from recorder.model.payloads import ExchangeEnd
+from recorder.proxy.recording import RecordingTransport, new_id
+from recorder.replay.transport import origin_of
 from recorder.testing.contents import Episode
-from recorder.transports.recording import RecordingTransport, new_id
-from recorder.transports.replay import origin_of
 
 _LEFT = msgspec.json.encode(ExchangeEnd("client_disconnect", "the test ended before the response did"))
 

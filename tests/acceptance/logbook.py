@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy import URL
 
-from recorder.events import BODY_KINDS, Event, Exchange
+from recorder.model.events import BODY_KINDS, Event, Exchange
 from tests.outside import asking
 
 _ENTRIES = """

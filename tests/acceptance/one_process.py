@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from recorder.ingest import recover
-from recorder.journal import LIMIT_BYTES
-from recorder.store import Store
+from recorder.ingest.ingester import recover
+from recorder.journal.writer import LIMIT_BYTES
+from recorder.store.writer import Store
 from tests import history
+from tests.ingest.test_ingester import never
 from tests.proxied import proxied
 from tests.scripted import Behaviour, Received, Script, Upstream, ask, body_of
-from tests.test_ingest import never
 
 
 async def judged(

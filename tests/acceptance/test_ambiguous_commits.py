@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from recorder.errors import StoreBusyError
-from recorder.ingest import Ingester
-from recorder.journal import Journal
-from recorder.store import Store
+from recorder.ingest.ingester import Ingester
+from recorder.journal.writer import Journal
+from recorder.store.writer import Store
 from tests.acceptance.logbook import assert_chained, entries
-from tests.test_ingest import Exchange, never, stream
+from tests.ingest.test_ingester import Exchange, never, stream
 
 
 class Cut(BaseException):

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recorder.heads import EndRecord
+from recorder.model.payloads import EndRecord
 from tests.acceptance.logbook import Entry, assert_chained, entries
 from tests.acceptance.upstreams import Answer, Upstream, asked, request
 from tests.corpus import CORPUS, corpus_index, needs_corpus

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from recorder import migrate
 from recorder.commands.verbs import VERBS
+from recorder.store import migrate
 from tests import forked
 from tests.acceptance.test_help import COMMANDS, blocks
 from tests.corpus import ROOT

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recorder.ingest import recover
-from recorder.store import Store
+from recorder.ingest.ingester import recover
+from recorder.store.writer import Store
 from tests import history
+from tests.ingest.test_ingester import never
 from tests.loops import on_uvloop
 from tests.scripted import (
     Action,
@@ -40,7 +41,6 @@ from tests.scripted import (
     body_of,
 )
 from tests.serving import Serving, everywhere, serving
-from tests.test_ingest import never
 
 STREAMS = 4
 PATIENCE_S = 4.0

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from recorder import sqlite_writer
-from recorder.events import Exchange as Row
-from recorder.ingest import Ingester
-from recorder.journal import Journal
-from recorder.sqlite_writer import WAL_BYTES
-from recorder.store import Store
+from recorder.ingest.ingester import Ingester
+from recorder.journal.writer import Journal
+from recorder.model.events import Exchange as Row
+from recorder.store.sqlite import writer as sqlite_writer
+from recorder.store.sqlite.writer import WAL_BYTES
+from recorder.store.writer import Store
+from tests.ingest.test_ingester import Exchange, body
 from tests.log_rows import begin, make_events
-from tests.test_ingest import Exchange, body
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

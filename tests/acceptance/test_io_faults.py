@@ -23,22 +23,22 @@ import httpx
 import msgspec
 import pytest
 
-from recorder import sqlite_writer
 from recorder.errors import RecorderError, StoreError
-from recorder.events import BODY_KINDS
-from recorder.heads import GapRecord
-from recorder.ingest import Ingester, recover
-from recorder.journal import Journal, JournalExchange
-from recorder.messages import Request, Whole
-from recorder.records import DATA_MARKS, Mark
-from recorder.store import Store
-from recorder.transports.recording import RecordingTransport, new_id
-from recorder.transports.upstream import UpstreamTransport
+from recorder.ingest.ingester import Ingester, recover
+from recorder.journal.format import DATA_MARKS, Mark
+from recorder.journal.writer import Journal, JournalExchange
+from recorder.model.events import BODY_KINDS
+from recorder.model.payloads import GapRecord
+from recorder.proxy.http.messages import Request, Whole
+from recorder.proxy.recording import RecordingTransport, new_id
+from recorder.proxy.upstream import UpstreamTransport
+from recorder.store.sqlite import writer as sqlite_writer
+from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
+from tests.ingest.test_ingester import COMPLETED
 from tests.iofaults import SHORT, Faults, on_disk
+from tests.proxy.test_recording import Echo
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
-from tests.test_ingest import COMPLETED
-from tests.test_recording import Echo
 
 pytestmark = pytest.mark.timeout(1200)
 

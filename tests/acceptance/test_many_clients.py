@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recorder.ingest import recover
-from recorder.store import Store
+from recorder.ingest.ingester import recover
+from recorder.store.writer import Store
 from tests import history
+from tests.ingest.test_ingester import never
 from tests.loops import on_uvloop
 from tests.scripted import (
     Action,
@@ -29,7 +30,6 @@ from tests.scripted import (
     body_of,
 )
 from tests.serving import Serving, everywhere, serving
-from tests.test_ingest import never
 
 AT_ONCE = 100
 SPARE = 5  # descriptors that may come and go: the journal's next segment, a look at the ingester

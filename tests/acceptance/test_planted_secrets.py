@@ -29,8 +29,8 @@ from tests.loops import eventually
 from tests.secret_shapes import SECRETS, secrets_of
 from tests.serving import Serving, everywhere, run_here, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, ScriptedUpstream, Send, Stall, answer, chunked, head
-from tests.test_redaction import PLACES as TARGETS
-from tests.test_secrets_in_bodies import PLACES as BODIES
+from tests.wire.redaction.test_bodies import PLACES as BODIES
+from tests.wire.redaction.test_headers import PLACES as TARGETS
 
 MARKER = b"this is no secret"
 IN_LOG_S = 120.0  # for all that was sent: other tests may run beside this one

@@ -16,9 +16,9 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
-from recorder.location import database_url
-from recorder.store import Store
-from recorder.verifying import Verifier
+from recorder.store.location import database_url
+from recorder.store.verify.chain import Verifier
+from recorder.store.writer import Store
 from tests import history
 from tests.acceptance.logbook import assert_chained, entries
 from tests.loops import on_uvloop
@@ -26,7 +26,7 @@ from tests.outside import asking
 from tests.postgres import MISSING, Cluster, conninfo, programs
 from tests.scripted import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
 from tests.serving import Serving, everywhere, run, serving
-from tests.test_postgres import end_connections
+from tests.store.test_postgres import end_connections
 
 RECORDERS, STREAMS = 4, 200
 FRAMES, EVERY_S = 80, 0.15  # of a stream: twelve seconds

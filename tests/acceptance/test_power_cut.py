@@ -26,23 +26,26 @@ import httpx
 import msgspec
 import pytest
 
-from recorder import migrate, overwriting, sqlite, sqlite_writer
-from recorder.batch import Batch
-from recorder.events import BODY_KINDS
-from recorder.heads import RequestRecord
-from recorder.ingest import Ingester, recover
-from recorder.journal import Journal
-from recorder.records import Position
-from recorder.shared_rows import Appender
-from recorder.sqlite_writer import SqliteWriter
-from recorder.store import Store
-from recorder.transports.durable import DurableTransport
-from recorder.transports.recording import RecordingTransport, new_id
+from recorder.ingest.batch import Batch
+from recorder.ingest.ingester import Ingester, recover
+from recorder.journal import overwrite as overwriting
+from recorder.journal.format import Position
+from recorder.journal.writer import Journal
+from recorder.model.events import BODY_KINDS
+from recorder.model.payloads import RequestRecord
+from recorder.proxy.durable import DurableTransport
+from recorder.proxy.recording import RecordingTransport, new_id
+from recorder.store import migrate
+from recorder.store.bodies.rows import Appender
+from recorder.store.sqlite import connection as sqlite
+from recorder.store.sqlite import writer as sqlite_writer
+from recorder.store.sqlite.writer import SqliteWriter
+from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
+from tests.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.iofaults import on_disk
 from tests.powercut import Drive, Image, crashes
-from tests.test_ingest import COMPLETED, Exchange, never
-from tests.test_recording import Echo
+from tests.proxy.test_recording import Echo
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from recorder.ingest import Ingester, recover
-from recorder.journal import Journal
-from recorder.store import Store
+from recorder.ingest.ingester import Ingester, recover
+from recorder.journal.writer import Journal
+from recorder.store.writer import Store
 from tests.acceptance.logbook import assert_chained, entries
 from tests.corpus import ROOT
+from tests.ingest.test_ingester import Exchange, never, rows, stream
 from tests.iofaults import Disk, on_disk
 from tests.log_rows import projections
 from tests.serving import environment
-from tests.test_ingest import Exchange, never, rows, stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

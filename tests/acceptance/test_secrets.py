@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recorder import redaction
-from recorder.routing import Upstream
+from recorder.proxy.routing import Upstream
+from recorder.wire.redaction import headers as redaction
 from tests.acceptance.logbook import entries
 from tests.loops import eventually, on_uvloop
 from tests.proxied import get, proxied

@@ -8,21 +8,24 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from recorder import admission, redaction
-from recorder.assembly import Assembler
-from recorder.capture import Capture
 from recorder.cassettes import Entry, Names
-from recorder.commands.files import cassette_in
-from recorder.dialects import DIALECTS
+from recorder.commands.ui.files import cassette_in
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.events import BODY_KINDS, Event, Exchange, row_root
-from recorder.folding import Folding
-from recorder.heads import ExchangeEnd, RequestHead, ResponseHead
-from recorder.records import MAGIC, START, Mark, Record, encode
-from recorder.routing import Routes, parse_upstream
-from recorder.segments import JournalReader, segment_name
-from recorder.sse import FRAME_LIMIT, Piece, Splitter, parse
-from recorder.verifying import Verifier
+from recorder.ingest.assembler import Assembler
+from recorder.ingest.capture import Capture
+from recorder.journal.format import MAGIC, START, Mark, Record, encode
+from recorder.journal.reader import JournalReader, segment_name
+from recorder.model.chain import row_root
+from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.projections.fold import Folding
+from recorder.proxy import admission
+from recorder.proxy.http import framing
+from recorder.proxy.routing import Routes, parse_upstream
+from recorder.store.verify.chain import Verifier
+from recorder.wire.dialects import DIALECTS
+from recorder.wire.redaction import headers as redaction
+from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
 from tests.log_rows import START_NS, make_id
 
 IDS = Names(lambda: make_id(1), lambda: START_NS)
@@ -132,7 +135,7 @@ def heads(data: bytes) -> None:
     hosts = sum(name == b"host" for name, _ in headers)
     admission.refusal(method.decode("latin-1"), by_name, hosts, {"name.example"}, 2**20)
     admission.without_token(b"token", target, headers)
-    admission.is_framed(headers, "1.1")
+    framing.is_framed(headers, "1.1")
     redaction.target(target.decode("latin-1"))
     with suppress(UsageError, NotFoundError):
         route = Routes().route(target.decode("latin-1"), headers)

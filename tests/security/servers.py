@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from recorder.commands.answering import Answering
 from recorder.commands.mock import Mock
-from recorder.matching.noise import DEFAULT_RULES
-from recorder.routing import Routes, Upstream
-from recorder.server import Server
+from recorder.commands.serving.answering import Answering
+from recorder.proxy.http.server import Server
+from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.upstream import UpstreamTransport
+from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.testing.loopback import Loopback
-from recorder.transports.upstream import UpstreamTransport
 from tests.proxied import proxied
 
 Serve = Callable[[Path, str], AbstractAsyncContextManager[int]]

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from recorder.capture import Capture
 from recorder.commands import main
-from recorder.dialects import by_name
-from recorder.events import Exchange, Session, uuid7
-from recorder.heads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
-from recorder.store import Store
+from recorder.ingest.capture import Capture
+from recorder.model.events import Exchange, Session
+from recorder.model.ids import uuid7
+from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
+from recorder.store.writer import Store
+from recorder.wire.dialects import by_name
 
 _CODES = (*range(1, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 CONTROLS = frozenset(map(chr, _CODES)) - {"\n", "\t"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recorder.commands.listening import refuse_itself
+from recorder.commands.serving.listening import refuse_itself
 from recorder.errors import UsageError
-from recorder.routing import Upstream
+from recorder.proxy.routing import Upstream
 from tests.loops import on_uvloop
 from tests.proxied import proxied
 from tests.security.servers import SERVERS

@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 
 from recorder.cassettes.content import HEAD_BYTES
-from recorder.commands import files, main
+from recorder.commands import main
+from recorder.commands.ui import files
+from tests.commands.test_commands import FRAMES, Recorded
 from tests.serving import environment, run_here
-from tests.test_commands import FRAMES, Recorded
 
 Do = Callable[..., tuple[int, str]]
 

@@ -11,9 +11,9 @@ import pytest
 
 from recorder.cassettes.writing import save
 from recorder.commands import main
-from recorder.commands.listening import Token, entrance
-from recorder.commands.readyfile import write as write_ready_file
-from tests.test_commands import FRAMES, Recorded
+from recorder.commands.serving.listening import Token, entrance
+from recorder.commands.serving.ready_file import write as write_ready_file
+from tests.commands.test_commands import FRAMES, Recorded
 
 Run = Callable[..., int]
 

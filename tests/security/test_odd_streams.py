@@ -14,21 +14,21 @@ from pathlib import Path
 import pytest
 
 from recorder.commands import main
-from recorder.events import BODY_KINDS
-from recorder.journal import Journal
-from recorder.location import database_url
-from recorder.query import Query
-from recorder.records import Mark
-from recorder.segments import JournalReader
-from recorder.transports.recording import RecordingTransport
-from recorder.views import VIEWS
+from recorder.journal.format import Mark
+from recorder.journal.reader import JournalReader
+from recorder.journal.writer import Journal
+from recorder.model.events import BODY_KINDS
+from recorder.projections.views import VIEWS
+from recorder.proxy.recording import RecordingTransport
+from recorder.store.location import database_url
+from recorder.store.sqlite.query import Query
+from tests.commands.test_commands import Recorded
 from tests.loops import eventually, on_uvloop
 from tests.proxied import get, proxied
+from tests.proxy.test_recording import Chunks, Echo, pass_through
 from tests.serving import everywhere, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Sleep, chunked, head
-from tests.test_commands import Recorded
-from tests.test_decoding import CODERS, raw_deflate
-from tests.test_recording import Chunks, Echo, pass_through
+from tests.wire.test_content_coding import CODERS, raw_deflate
 
 START_NS = 1_800_000_000 * 10**9
 

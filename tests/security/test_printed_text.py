@@ -15,12 +15,12 @@ import httpx
 import pytest
 
 from recorder.commands.verbs import VERBS
-from recorder.rebuild import rebuild
-from recorder.store import Store
-from recorder.views import VIEWS
+from recorder.projections.views import VIEWS
+from recorder.store.rebuild import rebuild
+from recorder.store.writer import Store
+from tests.commands.test_mock import mocking
 from tests.security.terminal import CONTROLS, FILE_NAME, HOSTILE, NAME, SENT, body, on_terminal, record
 from tests.serving import run, run_here
-from tests.test_mock import mocking
 
 NOBODY = HOSTILE + "!"
 FORMATS = ("jsonl", "cassette", "payloads", "har", "vcr", "sse")
@@ -129,7 +129,7 @@ def test_no_command_prints_what_a_terminal_would_obey(
 
 
 def test_the_search_finds_what_is_there(monkeypatch: pytest.MonkeyPatch, db: Path) -> None:
-    monkeypatch.setattr("recorder.commands.output.safe_text", str)
+    monkeypatch.setattr("recorder.commands.ui.output.safe_text", str)
     assert CONTROLS & set(on_terminal(monkeypatch, "events", "latest", "--raw", "--db", db))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder import clients
+from recorder.proxy.http import server_connection
 from tests.loops import on_uvloop
 from tests.proxied import Proxied, get, proxied
 from tests.sockets import (
@@ -133,7 +133,7 @@ async def test_what_follows_a_request_is_no_part_of_it(tmp_path: Path) -> None:
 async def test_a_head_up_to_the_limits_passes(tmp_path: Path) -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
         many = get("/v1/x", *(b"X-%d: y" % number for number in range(99)))
-        long = get("/v1/x", b"X: " + b"y" * (clients.HEAD_BYTES - 200))
+        long = get("/v1/x", b"X: " + b"y" * (server_connection.HEAD_BYTES - 200))
         assert [(await proxy.ask(request)).status for request in (many, long)] == [b"200 OK"] * 2
 
 
@@ -158,7 +158,7 @@ async def test_no_hop_by_hop_or_nominated_header_crosses(tmp_path: Path) -> None
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "HEAD_S", 0.2)
+    monkeypatch.setattr(server_connection, "HEAD_S", 0.2)
 
 
 HALF = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nX-A: "
@@ -206,7 +206,7 @@ async def test_the_time_is_that_of_the_head_alone(tmp_path: Path) -> None:
 
 @on_uvloop
 async def test_a_connection_that_asks_nothing_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "KEEP_ALIVE_S", 0.1)
+    monkeypatch.setattr(server_connection, "KEEP_ALIVE_S", 0.1)
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
         async with await proxy.connect() as client:
             assert await client.read() == b""
@@ -224,4 +224,4 @@ async def test_a_malformed_request_behind_a_stream_puts_no_byte_into_it(tmp_path
 
 
 def test_the_limits_are_those_that_are_promised() -> None:
-    assert (clients.HEAD_BYTES, clients.HEADERS, clients.HEAD_S) == (65536, 100, 10.0)
+    assert (server_connection.HEAD_BYTES, server_connection.HEADERS, server_connection.HEAD_S) == (65536, 100, 10.0)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from recorder.errors import RecorderError
-from recorder.location import database_url
-from recorder.query import Query
-from recorder.schema import SEARCH
+from recorder.store.location import database_url
+from recorder.store.schema import SEARCH
+from recorder.store.sqlite.query import Query
+from tests.commands.test_query import ENDLESS, WRITES
 from tests.projected_rows import a_conversation, written
 from tests.serving import run_here
-from tests.test_query import ENDLESS, WRITES
 
 MORE = [
     *f"""

@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 import pytest
 
-from recorder.admission import ANY_HOST, Refusal, Shown, without_token
 from recorder.commands import recorder
-from recorder.commands.listening import Token, entrance, guarded, names
-from recorder.journal import Journal
-from recorder.proxy import Proxy
-from recorder.routing import Routes, Upstream
-from recorder.server import Server
-from recorder.transports.recording import RecordingTransport
-from recorder.transports.upstream import UpstreamTransport
+from recorder.commands.serving.listening import Token, entrance, guarded, names
+from recorder.journal.writer import Journal
+from recorder.proxy.admission import ANY_HOST, Refusal, Shown, without_token
+from recorder.proxy.app import Proxy
+from recorder.proxy.http.server import Server
+from recorder.proxy.recording import RecordingTransport
+from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.upstream import UpstreamTransport
 from tests.loops import on_uvloop
 from tests.proxied import Proxied, get
 from tests.serving import everywhere, serving

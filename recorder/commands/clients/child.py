@@ -1,0 +1,80 @@
+"""A command that runs within ours: it has the terminal, the signals are its own, and its exit code becomes ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from recorder.commands.ui.output import echo
+from recorder.model.text import safe_text
+from recorder.proxy.http.descriptors import lower_limit
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells, env and timeout say it
+KILLED = 128  # plus the number of the signal
+
+# What a terminal sends goes to all of its foreground: the command has it already.
+_OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+_SIGNALS = (*_OF_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def refusal(command: Sequence[str], environment: Mapping[str, str]) -> int | None:
+    """The exit code of a command that cannot be started, which is said then; `None` if it can."""
+    name = command[0]
+    path = environment.get("PATH", os.defpath)
+    if shutil.which(name, path=path):
+        return None
+    there = shutil.which(name, mode=os.F_OK, path=path)
+    what = "cannot be executed: give it the right to, or name what runs it" if there else "is not on the PATH"
+    echo(f"Error: {safe_text(name)} {what}.")
+    return NOT_EXECUTABLE if there else NOT_FOUND
+
+
+async def run(command: Sequence[str], environment: Mapping[str, str], *, descriptors: int) -> int:
+    """Run a command to its end; returns its exit code, as a shell gives it. Its limit of open files is `descriptors`.
+
+    Signals are the command's from here on, and nobody's once it has ended: what it was asked for is then put in order.
+    """
+    process = _started(command, environment)
+    if process is None:
+        return NOT_EXECUTABLE
+    lower_limit(process.pid, descriptors)
+
+    def pass_on(number: int) -> None:
+        if number in _OF_TERMINAL and _in_foreground():
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, pass_on, number)
+    code = await asyncio.to_thread(process.wait)
+    return code if code >= 0 else KILLED - code
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+    """Not by the event loop: uvloop gives a child that was started with nohup its SIGHUP back."""
+    try:
+        return subprocess.Popen(command, env=environment)
+    except OSError as error:  # the wrong kind of file: a script without its first line
+        echo(f"Error: {safe_text(command[0])} cannot be executed: {error.strerror}.")
+        return None
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal's Ctrl-C comes to us, and so to the command."""
+    try:
+        terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

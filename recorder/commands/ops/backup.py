@@ -1,0 +1,74 @@
+"""`recorder db backup`: a copy of the database, verified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from sqlalchemy import URL
+
+from recorder.commands.ops.journals import journals
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import can_redraw, echo
+from recorder.errors import NotFoundError, UsageError
+from recorder.journal.format import MAGIC
+from recorder.journal.reader import segment_name, segment_numbers, size_bytes
+from recorder.model.text import safe_text
+from recorder.store.backup import back_up
+from recorder.store.location import chosen_url, database_name, database_path, is_file, journal_root
+
+
+@click.command("backup")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@database_option
+def backup(db: str | None, file: Path, force: bool) -> None:
+    """Copy the database to FILE as it is now, while recorders go on.
+
+    The copy is checked and on the disk before it gets its name. It is a database like any other: `--db FILE` reads it.
+
+    \b
+    recorder db backup recordings-2026-11-20.db
+    """
+    url = chosen_url(db)
+    if not is_file(url):
+        raise UsageError(f"{database_name(url)} is on a server: copy it with `pg_dump --schema recorder`.")
+    path = database_path(url)
+    if not path.exists():
+        raise NotFoundError(f"There is no database {path} yet: nothing has been recorded there.")
+    file = file.expanduser().absolute()
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
+        task = progress.add_task("Copying")
+        made = back_up(path, file, lambda done, total: progress.update(task, completed=done, total=total), force=force)
+    ended = f"{made.exchanges:,} exchange{'s' if made.exchanges != 1 else ''} that {_have(made.exchanges)} ended"
+    echo(safe_text(f"{file} has {ended} ({file.stat().st_size:,} bytes)."))
+    say_waiting(url, made.offsets)
+
+
+def say_waiting(url: URL, offsets: Mapping[str, tuple[int, int]]) -> None:
+    """What of the journals of a database is not in a copy of it."""
+    waiting = waiting_bytes(journal_root(url), offsets)
+    if waiting:
+        echo(
+            f"Up to {waiting:,} bytes stood in journals and are not in it: what is being recorded just now, and what "
+            "killed recorders left (`recorder db recover` brings that in)."
+        )
+
+
+def _have(count: int) -> str:
+    return "have" if count != 1 else "has"
+
+
+def waiting_bytes(root: Path, offsets: Mapping[str, tuple[int, int]]) -> int:
+    """How much stands in journals behind the places up to which they are in the log."""
+    total = 0
+    for directory in journals(root):
+        segment, offset = offsets.get(directory.name, (0, 0))
+        for number in segment_numbers(directory):
+            if number >= segment:
+                done = offset if number == segment else 0
+                total += max(0, size_bytes(directory / segment_name(number)) - max(done, len(MAGIC)))
+    return total

@@ -1,0 +1,144 @@
+"""`recorder db copy`: a log moves to another database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+from sqlalchemy import URL
+
+from recorder.commands.ops.backup import say_waiting
+from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
+from recorder.commands.ui.selection import say_if_stale
+from recorder.errors import RecorderError, StoreBusyError
+from recorder.model.text import safe_text
+from recorder.store.copy.copy import copy, same
+from recorder.store.copy.source import Side
+from recorder.store.copy.target import Copied
+from recorder.store.location import database_name, database_path, database_url, is_file
+from recorder.store.writer import Store
+
+FOUND = 4  # the exit code of findings
+AGAIN = "What was copied stays: run the same again to go on."
+
+
+class _Outcome(NamedTuple):
+    """What became of the sessions, and how far the journals of the source are in it."""
+
+    copied: list[Copied]
+    offsets: Mapping[str, tuple[int, int]]
+
+
+@click.command("copy")
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--session", metavar="SESSION", multiple=True, help="Only this session. May be repeated.")
+@with_json
+@click.pass_context
+def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], json: bool, jsonl: bool) -> None:
+    """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
+
+    SRC is only read, and recorders may go on. DST is made if it is not there, and keeps what it has. The chain of every
+    exchange is verified on the way and read back from DST; projections are made anew. What is there already is not
+    copied again, so a copy that was interrupted goes on when it is called again, and so does one of exchanges that had
+    not ended. Journals stay where they are. Exit code 4 if something of SRC is damaged, or DST has something else in
+    its place: it is named, and all the rest is copied.
+
+    \b
+    recorder db copy recordings.db postgresql://me@db.example/recordings
+    recorder db copy postgresql://me@db.example/recordings recordings.db --session latest
+    """
+    urls = database_url(source), database_url(target)
+    _check_apart(*urls)
+    try:
+        with asyncio.Runner() as runner:  # `run` of it would let Ctrl-C wait for as long as a locked database does
+            copied, offsets = runner.get_loop().run_until_complete(_copy(*urls, session))
+    except StoreBusyError as error:
+        raise RecorderError(f"{error} {AGAIN}") from error
+    except KeyboardInterrupt:
+        echo(AGAIN)
+        raise
+    if json or jsonl:
+        write_json((_row(each) for each in copied), lines=jsonl)
+    else:
+        for line in (line for each in copied for line in _lines(each)):
+            write_line(safe_text(line))
+    findings = _sum_up(database_name(urls[1]), copied)
+    if not session:
+        say_waiting(urls[0], offsets)
+    ctx.exit(FOUND if findings else 0)
+
+
+def _check_apart(source: URL, target: URL) -> None:
+    """Of files; servers are asked who they are."""
+    if is_file(source) and is_file(target):
+        paths = database_path(source), database_path(target)
+        if paths[0] == paths[1] or (all(path.exists() for path in paths) and paths[0].samefile(paths[1])):
+            raise same(*map(database_name, (source, target)))
+
+
+async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
+    async with await Side.open(source) as here:
+        ids = [(await here.session(ref)).session_id for ref in refs] if refs else None
+        offsets = await here.offsets()  # before its events
+        with Store(target) as store, Progress(**_bar()) as progress:
+            task = progress.add_task("Copying", total=None)
+            async with await Side.open(target) as there:
+
+                def advance(done: int, total: int) -> None:
+                    progress.update(task, completed=done, total=max(done, total))
+
+                copied = await copy(here, there, store, advance, ids)
+                progress.stop()
+                await say_if_stale(there)
+    return _Outcome(copied, offsets)
+
+
+def _bar() -> dict[str, Any]:
+    return {"console": Console(stderr=True), "disable": not can_redraw(), "transient": True}
+
+
+def _lines(copied: Copied) -> Iterator[str]:
+    place = copied.session_id
+    for found in copied.findings:
+        exchange = f"/{found.exchange_id}" if found.exchange_id else ""
+        pos = f" @{found.pos}" if found.pos is not None else ""
+        yield f"bad     {place}{exchange}{pos}: {found.message}"
+    for exchange_id in copied.open:
+        yield f"open    {place}/{exchange_id}: it has not ended"
+    if copied.purged:
+        yield f"purged  {place}: its tombstone takes nothing of it"
+
+
+def _sum_up(target: str, copied: Sequence[Copied]) -> int:
+    """Returns the number of findings."""
+    exchanges, events, size_bytes, standing = (
+        sum(getattr(each, name) for each in copied) for name in ("exchanges", "events", "bytes", "standing")
+    )
+    sessions = sum(each.exchanges > 0 for each in copied)
+    open_, findings = (sum(len(getattr(each, name)) for each in copied) for name in ("open", "findings"))
+    of = f"{_count(events, 'event')} ({_count(size_bytes, 'byte')}) of {_count(exchanges, 'exchange')}"
+    told = f"{of} in {_count(sessions, 'session')} copied to {target}, and read back from it"
+    there = f"; {_count(standing, 'exchange')} stood there already" if standing else ""
+    echo(safe_text(f"{told if exchanges else f'Nothing new to be copied to {target}'}{there}."))
+    if open_:
+        echo(f"{_count(open_, 'exchange')} had not ended: run the same again when they have.")
+    if findings:
+        echo(f"{_count(findings, 'finding')}: what is named was not copied, or not as it should be.")
+    return findings
+
+
+def _row(copied: Copied) -> dict[str, Any]:
+    state = "bad" if copied.findings else "purged" if copied.purged else "open" if copied.open else "ok"
+    row = msgspec.to_builtins(copied)
+    del row["purged"]
+    return {"session_id": row.pop("session_id"), "name": row.pop("name"), "state": state, **row}
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,199 @@
+"""What `recorder doctor` asks the database itself: whose it is, its schema, what is to be done for it.
+
+It is opened for reading only; without a WAL not even side files are made. All questions together take `LIMIT_S` at
+most: a table that is too long for that is not counted, and that is said.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recorder.commands.ops.health import Line
+from recorder.commands.ops.last_verify import last_verify
+from recorder.commands.ops.writers import writer_of
+from recorder.errors import StoreError
+from recorder.store import migrate
+from recorder.store.location import database_url, journal_root
+from recorder.store.schema import REBUILD_IS_DUE
+from recorder.store.sqlite.connection import READER, application_id, apply, file_uri, meaning, translated
+from recorder.store.verify.log import Writer
+
+LIMIT_S = 2.0
+STEPS = 100_000  # of SQLite's machine between two looks at the time
+OLD_NS = 30 * 86_400 * 10**9  # a month
+AHEAD_NS = 300 * 10**9  # clocks of machines differ, but not by five minutes
+NOT_WHOLE = "select session_name, exchange_id, status from exchange_summary where lossless = 0"
+
+Ask = Callable[[str], Any]
+"""The first value of the first row."""
+
+
+def log(database: Path) -> Iterator[Line]:
+    """All there is to say of the database, down to the first thing that keeps from asking more."""
+    if database.is_dir():
+        yield Line("bad", "database", f"{database} is a directory: give the path of a file with --db.")
+    elif not database.exists():
+        yield Line("ok", "database", f"There is no database {database} yet: the first recording makes it.")
+    elif Path(f"{database}-journal").exists():
+        message = "An upgrade of the database was interrupted: run `recorder db upgrade`, which undoes and repeats it."
+        yield Line("warn", "database", message)
+    elif database.stat().st_size == 0:
+        yield Line("ok", "database", f"The database {database} is empty: the first recording fills it.")
+    else:
+        try:
+            yield from _opened(database)
+        except StoreError as error:
+            yield Line("bad", "database", str(error))
+
+
+def _opened(database: Path) -> Iterator[Line]:
+    if application_id(database) != migrate.APPLICATION_ID:
+        yield Line("bad", "database", f"{database} belongs to another program: give another path with --db.")
+        return
+    with _asking(database) as ask:
+        revision = ask(migrate.READ_REVISION)
+        if wrong := of_schema(database, revision):
+            yield wrong
+            return
+        size = database.stat().st_size
+        yield Line("ok", "database", f"{database} has {size / 2**20:.1f} MiB and schema {revision}.")
+        for name, check in CHECKS.items():
+            try:
+                yield from check(ask)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                    raise meaning(error, database) from error
+                yield too_long(name)
+        yield from _open(ask, writer_of(journal_root(database_url(database))))
+        yield from _verified(database, ask("SELECT EXISTS (SELECT 1 FROM exchanges)"))
+
+
+@contextmanager
+def _asking(database: Path) -> Iterator[Ask]:
+    """A connection that writes nothing: a file without a WAL is all there is, and read as one that does not change."""
+    wal = Path(f"{database}-wal")
+    options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+    with translated(database):
+        with closing(sqlite3.connect(f"{file_uri(database)}?{options}", uri=True, timeout=LIMIT_S)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            apply(connection, READER)
+            deadline = time.monotonic() + LIMIT_S
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+            yield lambda sql: (connection.execute(sql).fetchone() or (None,))[0]
+
+
+def _projections(ask: Ask) -> Iterator[Line]:
+    if ask(REBUILD_IS_DUE):
+        yield Line("warn", "projections", "The projections are not up to date: run `recorder db rebuild`.")
+    else:
+        yield Line("ok", "projections", "Messages, usage and all else that is computed are up to date.")
+
+
+def _dead_letters(ask: Ask) -> Iterator[Line]:
+    count = ask("SELECT count(*) FROM dead_letters")
+    if count:
+        what = "one exchange" if count == 1 else f"{count:,} exchanges"
+        message = f"Of {what} recorder can make no sense: run `recorder db rebuild`, and report what it says."
+        yield Line("bad", "projections", message)
+
+
+def _gaps(ask: Ask) -> Iterator[Line]:
+    count = ask("SELECT count(*) FROM p_exchanges_v1 WHERE lossless = 0")
+    if count:
+        what = "1 exchange is" if count == 1 else f"{count:,} exchanges are"
+        message = f'{what} not whole, which was noted when it happened: `recorder query "{NOT_WHOLE}"` lists them.'
+        yield Line("warn", "gaps", message)
+    else:
+        yield Line("ok", "gaps", "Every exchange that has ended is whole.")
+
+
+def _newest(ask: Ask) -> Iterator[Line]:
+    newest = ask(
+        "SELECT CAST(exchange_id AS TEXT) FROM exchanges WHERE substr(CAST(exchange_id AS TEXT), 15, 1) = '7' "
+        "ORDER BY exchange_id DESC LIMIT 1"
+    )
+    if newest is not None and int(newest[:13].replace("-", ""), 16) * 10**6 > time.time_ns() + AHEAD_NS:
+        yield Line(
+            "warn", "clock", "The newest exchange is from the future: the clock was set back, here or where it was."
+        )
+
+
+def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[Line]:
+    """What `recorder verify` lists of exchanges without an end, counted."""
+    counts: Counter[Writer] = Counter()
+    try:
+        for recorder_id, exchanges in msgspec.json.decode(ask(_UNENDED), type=list[tuple[str, int]]):
+            counts[writer(recorder_id)] += exchanges
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        yield too_long("open")
+        return
+    for state, remedy in _REMEDIES.items():
+        if count := counts[state]:
+            yield Line("warn", "open", f"{count:,} exchange{'' if count == 1 else 's'} without an end: {remedy}.")
+    if count := counts["alive"]:
+        yield Line("ok", "open", f"{count:,} exchange{' is' if count == 1 else 's are'} being recorded.")
+    if not counts:
+        yield Line("ok", "open", "No exchange is open.")
+
+
+_UNENDED = """SELECT json_group_array(json_array(CAST(recorder_id AS TEXT), exchanges)) FROM (
+    SELECT recorder_id, count(*) AS exchanges FROM exchanges AS x WHERE NOT EXISTS (SELECT 1 FROM events AS e
+    WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND e.kind = 'end') GROUP BY recorder_id)"""
+_REMEDIES: Mapping[Writer, str] = {
+    "left": "their recorder is gone, run `recorder db recover`",
+    "gone": "nobody records them, and no journal has the rest; `recorder verify` names them",
+}
+
+# On both engines.
+CHECKS: Mapping[str, Callable[[Ask], Iterator[Line]]] = {
+    "projections": _projections,
+    "dead_letters": _dead_letters,
+    "gaps": _gaps,
+    "newest": _newest,
+}
+
+
+def too_long(check: str) -> Line:
+    return Line("ok", check, "The log is too long for a quick look; `recorder verify` looks.")
+
+
+def of_schema(name: object, revision: str | None) -> Line | None:
+    """What is wrong with the schema, if anything is."""
+    try:
+        migrate.require_head(name, revision)
+    except StoreError as error:
+        is_older = revision is None or str(revision) < migrate.HEAD
+        return Line("warn" if is_older else "bad", "schema", str(error))
+    return None
+
+
+def _verified(database: Path, has_exchanges: bool) -> Iterator[Line]:
+    try:
+        last = last_verify(database)
+    except (OSError, ValueError):
+        yield Line("warn", "verify", "When the log was last verified cannot be read: run `recorder verify`.")
+        return
+    if last is None:
+        if has_exchanges:
+            yield Line("warn", "verify", "The log was never verified: run `recorder verify`.")
+    elif last.findings:
+        message = f"The last `recorder verify`, on {_day(last.ended_ns)}, had findings: run it again, and see."
+        yield Line("bad", "verify", message)
+    elif time.time_ns() - last.ended_ns > OLD_NS:
+        yield Line("warn", "verify", f"The log was last verified on {_day(last.ended_ns)}: run `recorder verify`.")
+    else:
+        yield Line("ok", "verify", f"The log was last verified on {_day(last.ended_ns)}: all was as recorded.")
+
+
+def _day(ns: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(ns / 1e9))

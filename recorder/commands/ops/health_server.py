@@ -1,0 +1,156 @@
+"""What `recorder doctor` asks a server: whether it can be reached, who asks, what is to be done for the log.
+
+One connection that only reads, each question over in `LIMIT_S`. That the server keeps what it has committed is its own
+affair but for two settings; of `synchronous_commit` nothing is said, because recorders set it for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from sqlalchemy import URL
+
+from recorder.commands.ops.health import Line
+from recorder.commands.ops.health_log import CHECKS, Ask, of_schema, too_long
+from recorder.commands.ops.journals import GONE_NS
+from recorder.commands.ops.recover import of_recorders
+from recorder.commands.ui.times import span_text
+from recorder.errors import RecorderError
+from recorder.ingest.recovery import UNFINISHED, Unfinished, has_journal
+from recorder.store import migrate
+from recorder.store.location import database_name, journal_root
+from recorder.store.postgres.ddl import APPENDED, PARTITIONED, WRITER
+
+LIMIT_S = 2.0
+FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
+CANCELED = "57014"
+
+_CHANGES = "UPDATE, DELETE, TRUNCATE"
+_TABLES = ", ".join(f"('{name}')" for name in APPENDED)
+_MAY_CHANGE = f"SELECT bool_or(has_table_privilege(name, '{_CHANGES}')) FROM (VALUES {_TABLES}) AS t (name)"
+_MAY_ADD = "SELECT has_table_privilege('events', 'INSERT')"
+_FREE = """SELECT CAST(current_setting('max_connections') AS int)
+    - CAST(current_setting('superuser_reserved_connections') AS int) - count(*)
+    FROM pg_stat_activity WHERE backend_type = 'client backend'"""
+_MONTHS = f"""SELECT count(*) FROM (VALUES {", ".join(f"('{name}')" for name in PARTITIONED)}) AS t (name) WHERE
+    to_regclass(name || to_char(now() AT TIME ZONE 'UTC' + make_interval(months => {{ahead}}), '_YYYY_MM')) IS NULL"""
+_ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
+    WHERE session_id >= first_id(date_trunc('month', now() AT TIME ZONE 'UTC')) LIMIT 1000) AS s"""
+
+
+def server(url: URL) -> Iterator[Line]:
+    """All there is to say of it, down to the first thing that keeps from asking more."""
+    try:
+        from recorder.store.postgres import connection as postgres
+
+        limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
+        with postgres.translated(url), closing(postgres.reading(url, limit)) as connection:
+
+            def rows(sql: str) -> list[Any]:
+                return connection.execute(sql.encode()).fetchall()
+
+            yield from _asked(url, rows)
+    except RecorderError as error:
+        yield Line("bad", "database", str(error))
+
+
+Rows = Callable[[str], list[Any]]
+
+
+def _asked(url: URL, rows: Rows) -> Iterator[Line]:
+    def ask(sql: str) -> Any:
+        return (rows(sql) or [(None,)])[0][0]
+
+    name, version = database_name(url), str(ask("SHOW server_version")).split()[0]
+    if migrate.VERSION_TABLE not in {row[0] for row in rows(migrate.TABLES_ON_SERVER)}:
+        message = f"There is no log in {name} (PostgreSQL {version}) yet: the first recording makes it."
+        yield Line("ok", "database", message)
+        return
+    revision = ask(migrate.READ_REVISION)
+    if wrong := of_schema(name, revision):
+        yield wrong
+        return
+    size = ask("SELECT pg_database_size(current_database())")
+    yield Line("ok", "database", f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}.")
+    checks: dict[str, Callable[[], Iterator[Line]]] = {
+        "rights": partial(_rights, ask),
+        "partitions": partial(_partitions, ask),
+        **{check: partial(lines, ask) for check, lines in CHECKS.items()},
+        "recorders": partial(_recorders, url, rows),
+        "server": partial(_settings, ask),
+        "connections": partial(_connections, ask),
+    }
+    for check, lines in checks.items():
+        try:
+            yield from lines()
+        except Exception as error:
+            if getattr(error, "sqlstate", None) != CANCELED:
+                raise
+            yield too_long(check)
+
+
+def _rights(ask: Ask) -> Iterator[Line]:
+    user = ask("SELECT current_user")
+    remedy = f"run `recorder db upgrade --roles`, and record as a login that was granted {WRITER}"
+    if ask("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
+        yield Line("warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}.")
+    elif ask(_MAY_CHANGE):
+        yield Line("warn", "rights", f"{user} may change what was recorded: {remedy}.")
+    elif ask(_MAY_ADD):
+        yield Line("ok", "rights", f"{user} may add to the log, and not change it.")
+    else:
+        yield Line("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER}.")
+
+
+def _partitions(ask: Ask) -> Iterator[Line]:
+    astray = ask(_ASTRAY)
+    missing = [
+        month for ahead, month in enumerate(("this month", "the next month")) if ask(_MONTHS.format(ahead=ahead))
+    ]
+    if astray:
+        message = f"{astray:,} sessions from this month on are in the default partition: no month gets its own before "
+        yield Line("warn", "partitions", f"{message}they are moved out of it, and all works without.")
+    elif missing:
+        message = f"There are no partitions for {' and '.join(missing)}: a recorder that runs makes them."
+        yield Line("warn", "partitions", message)
+    else:
+        rows = "has sessions of other months" if ask("SELECT EXISTS (SELECT FROM sessions_other)") else "is empty"
+        yield Line("ok", "partitions", f"This month and the next have their partitions; the default one {rows}.")
+
+
+def _recorders(url: URL, rows: Rows) -> Iterator[Line]:
+    root = journal_root(url)
+    found = [each for row in rows(UNFINISHED) if not has_journal(root, each := Unfinished(*row))]
+    silent = [each for each in found if each.silent_ns > GONE_NS]
+    if silent:
+        last = span_text(min(each.silent_ns for each in silent))
+        yield Line(
+            "warn", "recorders", f"{of_recorders(silent)} not heard of for {last} or more: run `recorder db recover`."
+        )
+    elif found:
+        yield Line("ok", "recorders", f"{of_recorders(found)} open, and heard of within the last hour.")
+    else:
+        yield Line("ok", "recorders", "No recorder elsewhere has anything open.")
+
+
+def _settings(ask: Ask) -> Iterator[Line]:
+    off = [name for name in ("fsync", "full_page_writes") if ask(f"SHOW {name}") == "off"]
+    if ask("SELECT pg_is_in_recovery()"):
+        yield Line("bad", "server", "This server is a standby: it can be read, and nothing can be recorded there.")
+    elif off:
+        message = f"{' and '.join(off)} off: a power cut may destroy the database. Set it to on in postgresql.conf."
+        yield Line("warn", "server", f"The server has {message}")
+    else:
+        since = span_text(int(ask("SELECT extract(epoch FROM now() - pg_postmaster_start_time())") * 10**9))
+        yield Line("ok", "server", f"The server has been up for {since}, and keeps what it has committed.")
+
+
+def _connections(ask: Ask) -> Iterator[Line]:
+    free = ask(_FREE)
+    if free < FEW:
+        yield Line("warn", "connections", f"{max(0, free)} connections are free: raise max_connections on the server.")
+    else:
+        yield Line("ok", "connections", f"{free:,} connections are free.")

@@ -1,0 +1,57 @@
+"""When the whole database was last verified: a small file beside it, `<database>.verified`; of one on a server, beside
+its journals on this machine.
+
+Not in the database: who only proves something does not write to what he proves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import URL
+
+from recorder.commands.ui.output import echo
+from recorder.store.location import database_path, database_url, is_file, journal_root
+
+
+class LastVerify(msgspec.Struct, frozen=True):
+    """A `recorder verify` of everything."""
+
+    began_ns: int
+    ended_ns: int
+    sessions: int
+    exchanges: int
+    events: int
+    findings: int
+
+
+def verified_path(database: Path | URL) -> Path:
+    url = database_url(database)
+    return Path(f"{database_path(url) if is_file(url) else journal_root(url)}.verified")
+
+
+def keep(database: Path | URL, last: LastVerify) -> None:
+    """Put it in the place of what was there. Beside a database that is for reading only there is no room for it."""
+    path = verified_path(database)
+    partial = Path(f"{path}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(msgspec.json.encode(last) + b"\n")
+        os.replace(partial, path)
+    except OSError as error:
+        echo(f"When this was cannot be noted for `recorder doctor`: {path}: {error.strerror}.")
+
+
+def last_verify(database: Path | URL) -> LastVerify | None:
+    """Raises `ValueError` or `OSError` if the file cannot be read."""
+    try:
+        return msgspec.json.decode(verified_path(database).read_bytes(), type=LastVerify)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,273 @@
+"""`recorder db purge`: sessions go for good, and nothing of them stays in any file."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import re
+import sys
+import time
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+from sqlalchemy import URL
+
+from recorder.commands.ops.journals import journals
+from recorder.commands.ops.late_journals import Late
+from recorder.commands.ops.recover import recover_left
+from recorder.commands.ops.writers import writer_at
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import can_redraw, echo, write_json
+from recorder.commands.ui.selection import select
+from recorder.commands.ui.table import Column, short_ids, write_table
+from recorder.commands.ui.times import Instant
+from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
+from recorder.journal.unreadable import folder, forget
+from recorder.model.text import safe_text
+from recorder.store import engine as engines
+from recorder.store.location import chosen_url, database_name, is_file, journal_root
+from recorder.store.purge.delete import being_recorded, purge
+from recorder.store.purge.tombstone import Counts, Tombstone
+from recorder.store.purge.vacuum import sweep
+from recorder.store.reader import Log
+from recorder.store.retention import Holding, Limits, chosen
+from recorder.store.writer import Store
+
+_COLUMNS = (
+    Column("session"),
+    Column("name", least=20),
+    Column("last"),
+    Column("exchanges", right=True),
+    Column("events", right=True, goes=1),
+    Column("bytes", right=True),
+)
+ON_A_SERVER = (
+    "Nobody reads it any more. Its bytes go when the server uses their room again; its WAL and backups have them."
+)
+VACUUM = "Write the file anew: smaller, and no piece stays in it. On PostgreSQL, VACUUM the tables."
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes, as `1G` or `500M`."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = _SIZE.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no size: give 500M, 1G or a number of bytes.", param, ctx)
+        return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
+
+
+class Chosen(NamedTuple):
+    """What is to go, and what went before and is to be swept up once more."""
+
+    holdings: list[Holding]
+    purged: list[Tombstone]
+
+
+@click.command("purge")
+@click.argument("sessions", metavar="[SESSION]…", nargs=-1)
+@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All that were last used before that.")
+@click.option("--larger-than", type=Size(), metavar="SIZE", help="All that take more: 500M, 1G.")
+@click.option(
+    "--keep", type=Size(), metavar="SIZE", help="The longest unused, until all others take no more than that."
+)
+@click.option("--reason", metavar="TEXT", help="What the tombstone says; it stays. [default: by what it was chosen]")
+@click.option("--dry-run", is_flag=True, help="Only list what would go.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option(
+    "--vacuum/--no-vacuum",
+    default=True,
+    help="Write the file anew: smaller, and no piece stays in it. On PostgreSQL, VACUUM the tables.",
+)
+@click.option("--json", is_flag=True, help="What goes, as a JSON array.")
+@database_option
+def purge_command(
+    db: str | None,
+    sessions: tuple[str, ...],
+    older_than: int | None,
+    larger_than: int | None,
+    keep: int | None,
+    reason: str | None,
+    dry_run: bool,
+    yes: bool,
+    vacuum: bool,
+    json: bool,
+) -> None:
+    """Delete sessions for good: each SESSION, or all that are old or large. Of several conditions all must hold.
+
+    Nothing of them stays in the database, its WAL or its journals; a tombstone says when and why, and how much it was.
+    Recorders may go on: while the database is written anew, their journals keep what passes. Backups, exports and
+    cassettes are yours to delete. What a purge could not finish, another one of the same id does.
+
+    On PostgreSQL the owner of the schema purges. Nobody can read it then; but its bytes stay until the server uses
+    their room again, and in its WAL. Journals on other machines are deleted by their recorders.
+
+    \b
+    recorder db purge latest --reason "a password in it"
+    recorder db purge --older-than 30d --yes
+    recorder db purge --keep 20G --dry-run
+    """
+    limits = Limits(older_than, larger_than, keep)
+    if bool(sessions) == (limits != Limits()):
+        raise UsageError("Say what is to go: either sessions, or some of --older-than, --larger-than and --keep.")
+    url = chosen_url(db)
+    engines.require(url)
+    if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
+        raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what would go.")
+    if not dry_run:
+        recover_left(url)  # it would come once the session is gone
+    found = asyncio.run(_chosen(url, sessions, limits))
+    if not (found.holdings or found.purged):
+        echo("There is nothing to purge.")
+    elif (dry_run or not yes) and not json:
+        _show(found.holdings)
+    if not dry_run and (found.holdings or found.purged):
+        if not yes and found.holdings:
+            click.confirm("Delete them? They cannot be brought back", abort=True, err=True)
+        _purge(url, found, reason or _by(sessions, limits), vacuum)
+    if json:
+        write_json(msgspec.structs.asdict(each) for each in found.holdings)
+
+
+def _by(sessions: Sequence[str], limits: Limits) -> str:
+    given = {
+        "by name": sessions,
+        "by age": limits.before_ns,
+        "by size": limits.over_bytes,
+        "for room": limits.keep_bytes,
+    }
+    return ", ".join(word for word, value in given.items() if value not in ((), None))
+
+
+async def _chosen(url: URL, sessions: Sequence[str], limits: Limits) -> Chosen:
+    async with await Log.open(url) as log:
+        writer = writer_at(url)
+        recording = {
+            session_id
+            for session_id, recorders in (await log.recorders_of_open()).items()
+            if any(writer(each) == "alive" for each in recorders)
+        }
+        if sessions:
+            return await _named(log, sessions, recording)
+        held = await log.holdings()
+        spared = sum(each.session_id in recording for each in chosen(held, limits))
+        if spared:
+            echo(
+                f"{_count(spared, 'session')} of these {'are' if spared != 1 else 'is'} being recorded, and left alone."
+            )
+        return Chosen(chosen(held, limits, recording), [])
+
+
+async def _named(log: Log, refs: Sequence[str], recording: Collection[str]) -> Chosen:
+    """Sessions by name; of one that is gone, its tombstone."""
+    ids, purged = [], []
+    for ref in refs:
+        try:
+            session, _ = await select(log, ref, None)
+        except NotFoundError:
+            tombstone = await log.tombstone(ref)
+            if tombstone is None:
+                raise
+            purged.append(tombstone)
+            continue
+        if session.session_id in recording:
+            raise being_recorded(safe_text(session.name))
+        ids.append(session.session_id)
+    return Chosen(await log.holdings(ids) if ids else [], purged)
+
+
+def _show(held: Sequence[Holding]) -> None:
+    ids = short_ids([each.session_id for each in held])
+    write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, held, strict=True)])
+    echo(f"{_count(len(held), 'session')}, {_sums(held)}.")
+
+
+def _cells(row: Holding) -> tuple[object, ...]:
+    used = datetime.datetime.fromtimestamp(row.used_ns / 1e9)
+    return row.name, f"{used:%Y-%m-%d %H:%M}", row.exchanges, row.events, row.bytes
+
+
+def _sums(held: Iterable[Holding | Counts]) -> str:
+    held = list(held)
+    counts = (_count(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
+    return ", ".join(counts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
+    """Delete, then sweep up. Raises `RecorderError` if something stays that a later purge can take away."""
+    root, late = journal_root(url), Late()
+    again = (found.purged or found.holdings)[0].session_id
+    for tombstone in found.purged:
+        late.add(tombstone.late)
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
+        with Store(url) as store:
+            done = _delete(store, found.holdings, reason, progress, late)
+            is_blank = late.blank(store, root)
+        unknown = _forget(
+            root, [*(each.session_id for each in found.purged), *(each.session_id for each in found.holdings)]
+        )
+        progress.add_task("Sweeping up", total=None)
+        try:
+            is_swept = sweep(url, vacuum=vacuum)
+        except StoreError as error:
+            raise RecorderError(
+                f"{error} Then run `recorder db purge {again}`: pieces are still in the {_kept_in(url)}."
+            ) from error
+    echo(f"{_count(len(done), 'session')} purged: {_sums(done)}." if done else "Swept up once more.")
+    if unknown:
+        echo(f"{_count(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
+    if not is_file(url):
+        echo(ON_A_SERVER)
+        late.tell_elsewhere(root)
+    if not is_swept:
+        raise RecorderError(
+            f"A program that reads {database_name(url)} keeps what was deleted in the {_kept_in(url)}: when it is "
+            f"done, run `recorder db purge {again}`."
+        )
+    if not is_blank:
+        raise RecorderError(
+            "A journal still holds what was deleted, as it does while a stream is open that began before: when all "
+            f"have ended, run `recorder db purge {again}`."
+        )
+
+
+def _forget(root: Path, session_ids: Collection[str]) -> int:
+    """What could not be read of journals goes too. Returns how much of it may have been of others."""
+    try:
+        return forget(root, session_ids)
+    except OSError as error:
+        message = f"{folder(root)} cannot be emptied: {error.strerror}. Delete it, then purge again."
+        raise RecorderError(message) from error
+
+
+def _kept_in(url: URL) -> str:
+    return "file or its WAL" if is_file(url) else "tables"
+
+
+def _delete(store: Store, held: Sequence[Holding], reason: str, progress: Progress, late: Late) -> list[Counts]:
+    writer, there = writer_at(store.url), {directory.name for directory in journals(journal_root(store.url))}
+    done: list[Counts] = []
+    try:
+        for each in progress.track(held, description="Purging"):
+            counts = purge(store, each.session_id, reason, time.time_ns(), there, lambda name: writer(name) == "alive")
+            if counts is not None:
+                done.append(counts)
+                late.add(counts.late)
+    except BaseException:
+        if done:
+            echo(f"{_count(len(done), 'session')} purged so far: the next purge sweeps up what is left of them.")
+        raise
+    return done

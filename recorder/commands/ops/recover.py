@@ -1,0 +1,99 @@
+"""`recorder db recover`: end what recorders that are gone have left open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import click
+from sqlalchemy import URL
+
+from recorder.commands.ops.journals import GONE_NS, journals
+from recorder.commands.ui.database import database_option
+from recorder.commands.ui.output import echo
+from recorder.commands.ui.settings import redactor
+from recorder.commands.ui.times import Span, span_text
+from recorder.errors import UsageError
+from recorder.ingest.ingester import recover
+from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
+from recorder.model.text import safe_text
+from recorder.store import engine as engines
+from recorder.store.location import chosen_url, is_file, journal_root
+from recorder.store.writer import Store
+
+NAMED = 5  # machines that a line names
+
+
+@click.command("recover")
+@click.option(
+    "--gone-after",
+    type=Span(),
+    metavar="1h",
+    help="On PostgreSQL: how long a recorder without a journal on this machine must not have been heard of until it "
+    "counts as gone. Time in which the server was away does not count. [default: 1h]",
+)
+@database_option
+def recover_command(db: str | None, gone_after: int | None) -> None:
+    """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself.
+
+    On PostgreSQL, the exchanges of recorders on other machines that have not been heard of for long are ended, too,
+    where the log has them: with a gap, and as `recorder_crash`. Those of recorders that live are not touched.
+
+    \b
+    recorder db recover
+    recorder db recover --gone-after 10m
+    """
+    url = chosen_url(db)
+    if gone_after is not None and is_file(url):
+        raise UsageError("--gone-after is for PostgreSQL: of a file, locks tell whose recorder lives.")
+    if not journal_root(url).exists():
+        engines.require(url)
+    with Store(url) as store:
+        found = _recover(store, url)
+        lines = [f"{_count(found, 'journal')} recovered."] if found else []
+        if not is_file(url):
+            lines += _others(store, url, GONE_NS if gone_after is None else gone_after)
+    for line in lines or ["There is nothing to recover."]:
+        echo(line)
+
+
+def recover_left(url: URL) -> None:
+    """Ingest what recorders that are gone left in their journals here, in this process, if there is anything."""
+    if any(journals(journal_root(url))):
+        with Store(url) as store:
+            _recover(store, url)
+
+
+def _recover(store: Store, url: URL) -> int:
+    return recover(store, journal_root(url), _wait, redactor())
+
+
+def _others(store: Store, url: URL, after_ns: int) -> list[str]:
+    """What is said of the recorders that have no journal here."""
+    root = journal_root(url)
+    ended = end_silent(store, root, after_ns)
+    left = [each for each in unfinished(store) if not has_journal(root, each)]
+    lines = []
+    if ended:
+        lines.append(f"{of_recorders(ended)} ended: nothing was heard of them for {span_text(after_ns)}.")
+    if left:
+        last = span_text(min(each.silent_ns for each in left))
+        lines.append(f"{of_recorders(left)} left open: the last was heard of {last} ago.")
+    return lines
+
+
+def of_recorders(found: Sequence[Unfinished]) -> str:
+    """What is open, and where."""
+    hosts = sorted({each.host or "a machine unknown" for each in found})
+    named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
+    exchanges = _count(sum(each.exchanges for each in found), "exchange")
+    return safe_text(f"{exchanges} of {_count(len(found), 'recorder')} elsewhere ({named})")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False

@@ -1,0 +1,39 @@
+"""Whether the recorder that wrote something still writes: asked of its journal, and of a server what it heard of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from recorder.commands.ops.journals import GONE_NS, state
+from recorder.ingest.recovery import SILENT
+from recorder.store.location import is_file, journal_root
+from recorder.store.sql import SERVER_NS, Statement
+from recorder.store.verify import connection as readers
+from recorder.store.verify.log import Writer
+
+_SILENCE = Statement(
+    f"SELECT {SILENT.format(now=SERVER_NS, heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+    "WHERE recorder_id = :recorder_id"
+)
+
+
+def writer_of(root: Path) -> Callable[[str], Writer]:
+    """What says of a recorder whether it still writes, or somebody ingests what it left. Each is looked at once."""
+    return cache(lambda name: state(root / name) if name and Path(name).name == name else "gone")
+
+
+def writer_at(url: URL) -> Callable[[str], Writer]:
+    """The same of a database: of one on a server also recorders of other machines, by when it last heard of them."""
+    here = writer_of(journal_root(url))
+    return here if is_file(url) else cache(lambda name: _elsewhere(url, name) if here(name) == "gone" else here(name))
+
+
+def _elsewhere(url: URL, recorder_id: str) -> Writer:
+    with readers.opened(url) as reader:
+        for (silent_ns,) in reader.ask(_SILENCE, {"recorder_id": recorder_id}):
+            return "alive" if silent_ns <= GONE_NS else "left"
+    return "gone"

@@ -1,0 +1,102 @@
+"""The admin port: `/metrics` and `/healthz` of a recorder, for programs on this machine.
+
+Who may ask is decided as for the proxy (`recorder.proxy.admission`), and nothing that is asked here goes to an
+upstream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from recorder.commands.serving.health_snapshot import Vitals, reasons
+from recorder.commands.serving.listening import address
+from recorder.commands.serving.meter import Meter
+from recorder.commands.serving.metrics import CONTENT_TYPE, exposition
+from recorder.errors import RecorderError
+from recorder.proxy.admission import ANY_HOST, Refusal, refusal
+from recorder.proxy.forwarding import path_of
+from recorder.proxy.http import server
+from recorder.proxy.http.server_exchange import Incoming
+
+HOST = "127.0.0.1"  # wherever the proxy listens: who sees these pages knows who talks to whom, and how much
+METRICS, HEALTH = "/metrics", "/healthz"
+METHODS = ("GET", "HEAD")
+JSON = b"application/json"
+
+admin_port_option = click.option(
+    "--admin-port",
+    type=click.IntRange(0, 65535),
+    help=f"Serve {METRICS} and {HEALTH} on this port of 127.0.0.1; 0 takes a free one. [default: do not]",
+)
+
+
+class Answer(NamedTuple):
+    """A page."""
+
+    status: int
+    content_type: bytes
+    body: bytes
+
+
+class Admin:
+    """The app."""
+
+    def __init__(self, vitals: Callable[[], Awaitable[Vitals]], hosts: Collection[str] = ()) -> None:
+        """`hosts` are further names of this machine, as for the proxy."""
+        self._vitals = vitals
+        self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
+
+    async def __call__(self, incoming: Incoming) -> None:
+        refused = self._refusal(incoming)
+        answer = _refused(refused) if refused else PAGES[path_of(incoming)](await self._vitals())
+        headers = [(b"content-type", answer.content_type), (b"cache-control", b"no-store")]
+        if refused:
+            headers.append((b"connection", b"close"))  # the rest of the request is not read
+        incoming.respond(answer.status, headers, answer.body)
+
+    def _refusal(self, incoming: Incoming) -> Refusal | None:
+        hosts = [name for name, _ in incoming.headers].count(b"host")
+        refused = refusal(incoming.method, dict(incoming.headers), hosts, self._hosts, body_limit_bytes=0)
+        if refused is None and path_of(incoming) not in PAGES:
+            return Refusal(404, "not_found", f"There is {METRICS} and {HEALTH} here, and nothing else.")
+        if refused is None and incoming.method not in METHODS:
+            return Refusal(405, "method_not_allowed", "This page is for reading: use GET or HEAD.")
+        return refused
+
+
+def _metrics(vitals: Vitals) -> Answer:
+    return Answer(200, CONTENT_TYPE, exposition(vitals))
+
+
+def _health(vitals: Vitals) -> Answer:
+    found = reasons(vitals)
+    if not found:
+        return Answer(200, JSON, b'{"status":"ok"}')
+    return Answer(503, JSON, msgspec.json.encode({"status": "unwell", "reasons": found}))
+
+
+PAGES: dict[str, Callable[[Vitals], Answer]] = {METRICS: _metrics, HEALTH: _health}
+
+
+def _refused(refused: Refusal) -> Answer:
+    error = {"message": refused.message, "type": refused.type, "code": refused.type}
+    return Answer(refused.status, JSON, msgspec.json.encode({"error": error}))
+
+
+@contextlib.asynccontextmanager
+async def administered(meter: Meter, port: int, hosts: Collection[str]) -> AsyncIterator[str]:
+    """Answer on that port for as long as the block lasts; gives the URL. Raises `RecorderError` if it cannot be had."""
+    front = server.Server(Admin(meter.vitals, hosts), HOST, port, on_drain=lambda: None)
+    try:
+        await front.start()
+    except RecorderError as error:
+        raise RecorderError(str(error).replace("--port", "--admin-port")) from None
+    try:
+        yield address(HOST, front.port)
+    finally:
+        await front.stop(grace_s=0)

@@ -1,0 +1,114 @@
+"""Recordings at work: the proxy over them, and what is told a person of it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from recorder.model.text import safe_text
+from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
+from recorder.proxy.routing import Routes, Upstream, recorded_upstreams
+from recorder.replay.faults.transport import Fault, FaultTransport
+from recorder.replay.matching import Match, Matcher, Miss, Request, Seen
+from recorder.replay.matching.noise import Rules
+from recorder.replay.transport import MISS_STATUS, ReplayTransport, Transport
+from recorder.wire.grouping.probes import is_optional
+from recorder.wire.recording import Recorded
+
+log = logging.getLogger(__name__)
+
+LINE_LIMIT = 600  # characters of what is said about a miss: the answer has the whole
+SAID_LIMIT = 1000  # misses whose repetitions are counted: a mock server may run for days
+REPEATED = 5  # of them at the end
+
+
+class Answering:
+    """`proxy` answers with `held`; `seen`, `unused` and `idle` say what came of it."""
+
+    def __init__(
+        self,
+        held: Sequence[Recorded],
+        rules: Rules,
+        *,
+        upstreams: Iterable[Upstream] = (),
+        hosts: Collection[str] = (),
+        speed: float | None = 1.0,
+        strict: bool = False,
+        otherwise: Transport | int = MISS_STATUS,
+        faults: Sequence[Fault] = (),
+        seed: int = 0,
+        body_limit_bytes: int = BODY_LIMIT_BYTES,
+    ) -> None:
+        self._forwards = not isinstance(otherwise, int)
+        self._matcher = _Telling(held, rules, strict=strict, forwards=self._forwards)
+        replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
+        self._transport = FaultTransport(replay, faults, seed=seed)
+        routes = Routes(
+            [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
+        )
+        outermost: Any = self._transport if faults else replay
+        self.proxy = Proxy(outermost, routes, hosts=hosts, body_limit_bytes=body_limit_bytes)
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    def seen(self) -> list[Seen]:
+        """What was asked and how it was answered, in order."""
+        seen = self._matcher.seen()
+        if not self._forwards:
+            return seen
+        return [
+            msgspec.structs.replace(each, how="forwarded") if each.how in ("miss", "probe") else each for each in seen
+        ]
+
+    def unused(self) -> list[Recorded]:
+        """What nobody has asked for, in recorded order."""
+        return self._matcher.unused()
+
+    def idle(self) -> list[Fault]:
+        """The faults that have done nothing."""
+        return self._transport.idle()
+
+    def summary(self) -> list[str]:
+        """How far the recordings were used, in one line; misses that came again; faults that did nothing."""
+        seen = Counter(each.how for each in self.seen())
+        counts = [f"Requests: {seen.total()}"]
+        counts += [f"answered by a fault: {seen['fault']}"] if seen["fault"] else []
+        counts += [f"probes: {seen['probe']}"] if seen["probe"] else []
+        counts += [f"forwarded: {seen['forwarded']}"] if self._forwards else [f"not recorded: {seen['miss']}"]
+        return [
+            f"{', '.join(counts)}. Recordings not used: {len(self.unused())}.",
+            *self._matcher.repeated(),
+            *(f"--fault {each.form} did nothing: {each.unmet}." for each in self.idle()),
+        ]
+
+
+class _Telling(Matcher):
+    """Says on stderr what it has no answer to, the same only once."""
+
+    def __init__(self, held: Sequence[Recorded], rules: Rules, *, strict: bool, forwards: bool) -> None:
+        super().__init__(held, rules, strict=strict)
+        self._forwards = forwards
+        self._said: Counter[str] = Counter()
+
+    def match(self, request: Request) -> Match | Miss:
+        found = super().match(request)
+        if isinstance(found, Miss) and (self._forwards or not is_optional(request.method, request.target)):
+            self._tell(f"Forwarded. {found.line}" if self._forwards else found.line)
+        return found
+
+    def repeated(self) -> list[str]:
+        """What was said and came again, the most frequent first."""
+        often = [(said, times) for said, times in self._said.most_common(REPEATED) if times > 1]
+        return [f"{times} times: {safe_text(said)}" for said, times in often]
+
+    def _tell(self, said: str) -> None:
+        said = said if len(said) <= LINE_LIMIT else f"{said[:LINE_LIMIT]}…"
+        if said not in self._said:
+            log.warning("%s", said)
+        if said in self._said or len(self._said) < SAID_LIMIT:
+            self._said[said] += 1

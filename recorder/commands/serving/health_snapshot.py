@@ -1,0 +1,82 @@
+"""How a recorder is: its figures at one moment, and what of them is a reason to worry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from recorder.commands.serving.lowwater import MARK_BYTES, low_sentence
+from recorder.commands.serving.processes import Process
+
+LAG_S = 5.0  # a commit takes milliseconds; who holds the lock of a database for longer is in the way
+
+
+class Vitals(msgspec.Struct, frozen=True):
+    """The figures. What is counted is counted since the recorder started."""
+
+    streams: Mapping[str, int] = {}  # open, by upstream
+    exchanges: Mapping[tuple[str, str], int] = {}  # ended, by upstream and outcome
+    chunks: int = 0  # of response bodies, of exchanges whose end is in the log, like the next three
+    size_bytes: int = 0
+    gap_chunks: int = 0
+    gap_bytes: int = 0
+    journal: Path = Path()
+    journal_bytes: int = 0
+    journal_is_full: bool = False
+    lag_s: float = 0.0
+    lag_bytes: int = 0
+    database_bytes: int | None = 0
+    wal_bytes: int | None = 0  # a server keeps that to itself
+    database_errors: int = 0
+    database_error: str | None = None  # while it lasts
+    ingester_pid: int | None = None  # while it runs
+    ingester_end: str | None = None  # how the last one ended
+    ingester_restarts: int = 0
+    free_bytes: int | None = None
+    processes: Mapping[str, Process] = {}
+
+
+Reason = Callable[[Vitals], str | None]
+
+
+def reasons(vitals: Vitals) -> list[str]:
+    """Why a recorder is not well, a sentence each. None if it is."""
+    return [sentence for reason in (_ingester, _journal, _lag, _database, _disk) if (sentence := reason(vitals))]
+
+
+def _ingester(vitals: Vitals) -> str | None:
+    if vitals.ingester_pid is not None:
+        return None
+    if vitals.ingester_end is None:
+        return "The ingester is being started; the journal keeps what passes."
+    return f"The ingester {vitals.ingester_end} and is started again; the journal keeps what passes."
+
+
+def _journal(vitals: Vitals) -> str | None:
+    if not vitals.journal_is_full:
+        return None
+    return "The journal is at its bound: what passes now is counted as gaps until the database takes what waits."
+
+
+def _lag(vitals: Vitals) -> str | None:
+    if vitals.lag_s <= LAG_S:
+        return None
+    waits = f"{vitals.lag_bytes / 2**20:.1f} MiB have waited for the log for up to {vitals.lag_s:.0f} s"
+    ingester = vitals.processes.get("ingester")
+    if vitals.ingester_pid is None:
+        return f"{waits}: no ingester runs."
+    if ingester is not None and ingester.is_stopped:
+        return f"{waits}: the ingester (process {vitals.ingester_pid}) is stopped, continue it with SIGCONT."
+    return f"{waits}: the database is locked, full or slow; the recorder's log says which."
+
+
+def _database(vitals: Vitals) -> str | None:
+    return vitals.database_error
+
+
+def _disk(vitals: Vitals) -> str | None:
+    if vitals.free_bytes is None or vitals.free_bytes >= MARK_BYTES:
+        return None
+    return low_sentence(vitals.journal, vitals.free_bytes)

@@ -1,0 +1,137 @@
+"""The ingester as a process of its own: `python -m recorder.commands.serving.ingester URL DIRECTORY`.
+
+It ingests what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the recorder's end of
+a pipe: when that closes, the recorder has ended, and what is left in the journal is all there will be.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import select
+import signal
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from recorder.commands.serving import niceness
+from recorder.commands.ui.output import log_to_stderr
+from recorder.commands.ui.settings import redactor
+from recorder.errors import RecorderError, StoreError
+from recorder.ingest.ingester import Ingester, recover, recover_one
+from recorder.journal.reader import claimed, waiting
+from recorder.store.location import database_url
+from recorder.store.retry import COMPLAIN_S, RETRY_S, Stopped
+from recorder.store.writer import Store
+from recorder.wire.redaction.bodies import Redactor
+
+log = logging.getLogger(__name__)
+
+LOOK_S, WEIGH_S = 0.5, 2.0  # between two looks at whether the recorder has ended, and at how far the log is behind
+DYING_S = 2.0  # for the kernel to end a process of any size
+GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
+
+
+class Pause:
+    """Waits on the pipe, so that the end of the recorder is known at once."""
+
+    def __init__(self) -> None:
+        self._asked_to_stop = self._recorder_ended = False
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_asked_to_stop", True))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
+
+    def __call__(self, seconds: float) -> bool:
+        if not self._recorder_ended:
+            readable, _, _ = select.select([sys.stdin], [], [], seconds)
+            self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
+            if self._recorder_ended:
+                niceness.set_group(0)  # no proxy comes first any more, and who stopped it waits for what is left
+        return self._asked_to_stop or self._recorder_ended
+
+
+def main(url: str, directory: Path) -> None:
+    """Follow one journal to its end."""
+    log_to_stderr()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+    pause = Pause()
+    try:
+        secrets = redactor()
+        if (store := _open(url, pause)) is not None:
+            store.close()  # what is imported for it, and its migrations, are not to wait for an idle processor
+        is_over = pause(0)
+        if not is_over:
+            with ThreadPoolExecutor(1, initializer=niceness.be_nice) as behind:
+                following = behind.submit(_follow, url, directory, pause, secrets)
+                _attend(following, directory)
+        if (store := _open(url, pause)) is not None:
+            with store:
+                _finish(store, directory, pause, secrets)
+                if is_over:  # before anything else was looked at
+                    recover(store, directory.parent, pause, secrets)
+    except Stopped:
+        log.warning("stopped while the database refused; %s is ingested at the next start", directory)
+    except RecorderError as error:
+        log.error("%s", error)
+        sys.exit(1)  # the recorder starts another, with the database, and the settings, that are there then
+
+
+def _attend(following: Future[None], directory: Path) -> None:
+    """Look after an ingester from beside, since on a busy processor one of its steps may take a minute: far behind, it
+    is less nice until it has caught up; when the recorder has ended, not at all.
+
+    What a command that waits has lent is taken back: whoever is killed in that moment cannot do so.
+    """
+    weighed_s = time.monotonic()
+    while not wait((following,), LOOK_S).done:
+        if select.select([sys.stdin], [], [], 0)[0]:
+            niceness.set_group(0)
+            break
+        if time.monotonic() - weighed_s > WEIGH_S:
+            weighed_s = time.monotonic()
+            is_far = (waiting(directory).since_s or 0.0) > niceness.FAR_S
+            niceness.set_group(niceness.FAR_NICENESS if is_far else niceness.NICENESS)
+    following.result()
+
+
+def _follow(url: str, directory: Path, pause: Pause, secrets: Redactor) -> None:
+    """Ingest what dead recorders left; then follow the journal while its recorder lives, when nobody else does."""
+    store = _open(url, pause)
+    if store is None:
+        return
+    with store:
+        recover(store, directory.parent, pause, secrets, but=directory)
+        while directory.exists():
+            with claimed(directory) as mine:
+                if mine:
+                    Ingester(store, directory, pause, secrets).run()
+                    return
+            if pause(RETRY_S):
+                return
+
+
+def _finish(store: Store, directory: Path, pause: Pause, secrets: Redactor) -> None:
+    """Ingest what is left. A recorder that was killed lets go of its pipe and of its journal in any order."""
+    until_s = time.monotonic() + DYING_S
+    while not recover_one(store, directory, pause, secrets) and directory.exists() and time.monotonic() < until_s:
+        time.sleep(RETRY_S)
+
+
+def _open(url: str, pause: Pause) -> Store | None:
+    """The store, as soon as it can be opened; `None` if the recorder ends before."""
+    complained_s = float("-inf")
+    while True:
+        try:
+            return Store(database_url(url))
+        except StoreError as error:
+            if time.monotonic() - complained_s > COMPLAIN_S:
+                log.warning("the database cannot be opened, the journal keeps what passes: %s", error)
+                complained_s = time.monotonic()
+            if pause(RETRY_S):
+                return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,110 @@
+"""A journal and its ingester in one thread: what a command enters into the log, it enters like a recorder.
+
+The journal never grows to its bound: what stands in it is ingested as it is written. Should the process be killed, the
+journal is ingested like that of any recorder, by `recorder db recover` or the next `recorder serve`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from recorder.cassettes import Entry
+from recorder.commands.ui.output import echo
+from recorder.commands.ui.settings import redactor
+from recorder.errors import RecorderError
+from recorder.ingest.ingester import Ingester, recover_one
+from recorder.journal.format import Mark
+from recorder.journal.reader import claimed
+from recorder.journal.writer import Journal, JournalExchange
+from recorder.model.payloads import ExchangeEnd
+from recorder.proxy.recording import new_id
+from recorder.store.retry import Stopped
+from recorder.store.writer import Store
+
+STEP_BYTES = 4 * 2**20  # of journal between two commits: larger ones are no faster
+ROOM_S, WAITS = 0.1, 100  # how often, and how many times, to look whether a full journal has room again
+
+
+class Intake:
+    """What enters the log of `store` through a journal in `root`. What was told is committed when the block is left."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self._store, self._redactor = store, redactor()
+        self._journal = Journal(root, new_id())
+        self._leaving = False
+        self._waiting_bytes = 0
+        self._claim = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._claim.enter_context(claimed(self._journal.directory))
+        self._ingester = Ingester(self._store, self._journal.directory, self._pause, self._redactor)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Bring in what is left, with an ingester of its own: the other one may have been interrupted in mid-commit."""
+        self._leaving = error is not None
+        self._journal.close()
+        self._claim.close()
+        try:
+            recover_one(self._store, self._journal.directory, self._pause, self._redactor)
+        except Stopped:
+            echo("The database refuses: `recorder db recover` brings in what was read so far.")
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Enter exchanges. One that cannot be told to its end has ended there.
+
+        Raises `RecorderError` if the disk has no room, and whatever `entries` raises.
+        """
+        tape: JournalExchange | None = None
+        t_ns = 0
+        try:
+            for mark, t_ns, payload in entries:
+                if mark is Mark.REQUEST or tape is None:
+                    tape = self._journal.exchange()
+                self._write(tape, mark, t_ns, payload)
+                if mark is Mark.END:
+                    tape = None
+        except BaseException:
+            if tape is not None:
+                tape.end(t_ns, msgspec.json.encode(ExchangeEnd("recorder_shutdown", "the import was broken off here")))
+            raise
+
+    def _write(self, tape: JournalExchange, mark: Mark, t_ns: int, payload: bytes) -> None:
+        self._make_room(len(payload))
+        if mark is Mark.END:
+            tape.end(t_ns, payload)
+        else:
+            tape.write(mark, t_ns, payload)
+        if not tape.pay():
+            raise self._no_room()
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Bring into the log what waits, so that nothing is told to a journal that would only count it."""
+        self._waiting_bytes += size_bytes
+        if self._waiting_bytes > STEP_BYTES:
+            self._waiting_bytes = 0
+            self._ingester.drain()
+        for _ in range(WAITS):
+            if not self._journal.full:
+                return
+            self._ingester.drain()
+            time.sleep(ROOM_S)
+        raise self._no_room()
+
+    def _no_room(self) -> RecorderError:
+        return RecorderError(f"There is no room for the journal in {self._journal.directory.parent}: free some.")
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait for the database; a command that is being left does not."""
+        if not self._leaving:
+            time.sleep(seconds)
+        return self._leaving

@@ -1,0 +1,221 @@
+"""What a recorder counts of itself: the exchanges that pass, and every few seconds a look at the rest.
+
+Rules of this file:
+
+* A chunk costs nothing. An exchange is counted at its first record and at its last; for what lies between, its tape has
+  the journal's own `write`. Chunks, bytes and gaps are those that the log has of it when it has ended.
+* The files, the processes and the database are looked at in a thread, one look at a time, each a few milliseconds. A
+  thread that works holds up the event loop: no look begins within `FRESH_S` of the last one, however often it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+from sqlalchemy import URL
+
+from recorder.commands.serving.health_snapshot import Vitals
+from recorder.commands.serving.log_probe import Ended, Glance, window
+from recorder.commands.serving.lowwater import free_bytes
+from recorder.commands.serving.processes import process
+from recorder.journal.format import Mark
+from recorder.journal.reader import segment_name, segment_numbers, size_bytes, waiting
+from recorder.journal.writer import Journal, JournalExchange
+from recorder.model.payloads import ExchangeEnd, RequestHead
+from recorder.store.location import database_url
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 2.0  # between two looks when nobody asks
+FRESH_S = 1.0  # how old a look may be that an answer is made of
+WAITING = 100_000  # exchanges that the log does not have yet; of more only starts and ends are counted
+IDS = 2_000  # of them looked for at once
+FORGET_S = 30.0  # after all was ingested, an exchange that no look has found in the log is in none
+
+Write = Callable[[Mark, int, bytes], None]
+
+
+class Ingester(Protocol):
+    """What runs beside the recorder: `recorder.commands.serving.recording`."""
+
+    restarts: int
+    refusals: int  # how many of them ended because the database refused
+    last_end: str | None
+
+    @property
+    def pid(self) -> int | None: ...
+
+
+class Meter:
+    """Given to `recording`, which attaches it; `run` it, and ask for `vitals`."""
+
+    def __init__(self, database: Path | URL) -> None:
+        self._window = window(database_url(database))
+        self._look = Vitals()
+        self._looked_s = float("-inf")
+        self._looking = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, "look")
+        self._errors = 0
+
+    def attach(self, journal: Journal, ingester: Ingester) -> Traffic:
+        """The journal to record with."""
+        self._journal, self._ingester = journal, ingester
+        self.traffic = Traffic(journal)
+        return self.traffic
+
+    async def run(self) -> None:
+        """Look every few seconds, for ever: what the log has is counted even if nobody asks."""
+        try:
+            while True:
+                try:
+                    await self.vitals()
+                except Exception as error:  # who only looks must not end what is looked at
+                    log.error("a look at this recorder failed: %s: %s", type(error).__name__, error)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the database, when a look that is under way is over."""
+        self._thread.submit(self._window.close)
+        self._thread.shutdown(wait=False)
+
+    async def vitals(self) -> Vitals:
+        """The figures: those that are at hand as they are now, the others as of the last look."""
+        async with self._looking:
+            if time.monotonic() - self._looked_s > FRESH_S:
+                await self._look_around()
+        traffic, ingester = self.traffic, self._ingester
+        return msgspec.structs.replace(
+            self._look,
+            streams=dict(traffic.open),
+            exchanges=dict(traffic.ended),
+            chunks=traffic.sums.chunks,
+            size_bytes=traffic.sums.size_bytes,
+            gap_chunks=traffic.sums.gap_chunks,
+            gap_bytes=traffic.sums.gap_bytes,
+            journal_is_full=self._journal.full,
+            ingester_pid=ingester.pid,
+            ingester_end=ingester.last_end,
+            ingester_restarts=ingester.restarts,
+            database_errors=self._errors + ingester.refusals,
+        )
+
+    async def _look_around(self) -> None:
+        traffic = self.traffic
+        begun, over = (list(islice(ids, IDS)) for ids in (traffic.begun, traffic.over))
+        loop = asyncio.get_running_loop()
+        seen = await loop.run_in_executor(self._thread, self._see, self._ingester.pid, begun, over)
+        traffic.found(seen.glance)
+        if seen.vitals.database_error is None:
+            traffic.forget(time.time() - seen.vitals.lag_s - FORGET_S)
+        self._errors += seen.vitals.database_error is not None and self._look.database_error is None
+        self._look = seen.vitals
+        self._looked_s = time.monotonic()
+
+    def _see(self, ingester: int | None, begun: Sequence[str], over: Sequence[str]) -> _Seen:
+        """In the thread."""
+        directory = self._journal.directory
+        waits = waiting(directory)
+        found = self._window.look(begun, over)
+        pids = {"recorder": os.getpid(), **({"ingester": ingester} if ingester else {})}
+        vitals = Vitals(
+            journal=directory,
+            journal_bytes=sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)),
+            lag_s=waits.since_s or 0.0,
+            lag_bytes=waits.size_bytes,
+            database_bytes=found.database_bytes,
+            wal_bytes=found.wal_bytes,
+            database_error=found.error,
+            free_bytes=free_bytes(directory),
+            processes={name: each for name, pid in pids.items() if (each := process(pid))},
+        )
+        return _Seen(found, vitals)
+
+
+class _Seen(NamedTuple):
+    """What a look has found."""
+
+    glance: Glance
+    vitals: Vitals
+
+
+class Traffic:
+    """A journal, with two looks at each exchange. The figures are for reading."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.open: Counter[str] = Counter()  # by upstream
+        self.ended: Counter[tuple[str, str]] = Counter()  # by upstream and outcome
+        self.sums = Ended("", 0, 0, 0, 0)
+        self.begun: dict[str, float] = {}  # when exchanges began that the log has not shown yet, in order
+        self.over: dict[str, float] = {}  # when those ended whose end it has not shown yet
+
+        self.flush = journal.flush
+
+    def exchange(self) -> Tape:
+        return Tape(self._journal.exchange(), self)
+
+    def begin(self, head: RequestHead) -> None:
+        self.open[head.upstream] += 1
+        if len(self.begun) + len(self.over) < WAITING:
+            self.begun[head.exchange_id] = time.time()
+
+    def end(self, head: RequestHead, outcome: str) -> None:
+        self.open[head.upstream] -= 1
+        self.ended[head.upstream, outcome] += 1
+        if len(self.begun) + len(self.over) < WAITING:
+            self.over[head.exchange_id] = time.time()
+
+    def found(self, glance: Glance) -> None:
+        """What the log has of those it was asked for."""
+        for exchange_id in glance.begun:
+            self.begun.pop(exchange_id, None)
+        for ended in glance.ended:
+            if self.over.pop(ended.exchange_id, None) is not None:
+                self.sums = Ended("", *(one + other for one, other in zip(self.sums[1:], ended[1:], strict=True)))
+
+    def forget(self, settled_s: float) -> None:
+        """What is not in the log although all of that time was ingested was purged, or refused: it never will be."""
+        for missing in (self.begun, self.over):
+            while missing and next(iter(missing.values())) < settled_s:
+                del missing[next(iter(missing))]
+
+
+class Tape:
+    """What one exchange writes: its first record and its last are looked at, the others are none of our business."""
+
+    def __init__(self, inner: JournalExchange, traffic: Traffic) -> None:
+        self._inner, self._traffic = inner, traffic
+        self._head: RequestHead | None = None
+        self.write: Write = self._write_first
+        self.later = inner.later
+
+    def _write_first(self, mark: Mark, t_ns: int, payload: bytes) -> None:
+        self.write = self._inner.write
+        self._inner.write(mark, t_ns, payload)
+        self._look(mark, payload)
+
+    def write_all(self, t_ns: int, records: list[tuple[Mark, bytes]]) -> None:
+        self._inner.write_all(t_ns, records)
+        self._look(*records[0])
+
+    def _look(self, mark: Mark, payload: bytes) -> None:
+        if mark is Mark.REQUEST:
+            self._head = msgspec.json.decode(payload, type=RequestHead)
+            self._traffic.begin(self._head)
+
+    def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
+        self._inner.end(t_ns, payload, last)
+        if self._head is not None:
+            self._traffic.end(self._head, msgspec.json.decode(payload, type=ExchangeEnd).outcome)

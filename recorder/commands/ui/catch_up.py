@@ -1,0 +1,161 @@
+"""A log that is behind the journals on this machine: commands that read it wait for a moment, and say what is missing.
+
+Rules of this file:
+
+* Where nothing waits, it costs a look at the folder of the journals.
+* What was journaled before a command was called is waited for, not what comes meanwhile: a busy recorder is never done.
+* Nobody waits for a recorder that was killed: what it left is brought in by `recorder db recover`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import click
+from sqlalchemy import URL
+
+from recorder.commands.ops.journals import journals, killed, state
+from recorder.commands.serving import niceness
+from recorder.commands.ui.output import echo
+from recorder.errors import NotFoundError
+from recorder.journal.reader import ingested, ingester_pid, waiting
+from recorder.model.text import safe_text
+from recorder.store.location import chosen_url, database_path, is_file, journal_root
+
+WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy machine some of them
+POLL_S = 0.02
+RECENT_S = 1.0  # what is younger is on its way, and not worth a word
+KEY = "recorder.behind"  # of what the context of a command knows
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Behind(NamedTuple):
+    """A journal that holds what is not in the log."""
+
+    directory: Path
+    size_bytes: int
+    since_s: float  # the age of the oldest of it
+    is_left: bool  # by a recorder that was killed
+
+
+class _Waited:
+    """What a command has found: it waits once, however often it opens the log."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.until_s = time.monotonic() + wait_s
+        self.behind: list[Behind] | None = None
+
+
+def wait_option(function: F) -> F:
+    """The `--wait` of every command that reads the log: for `current_url`, the command itself does not see it."""
+
+    @wraps(function)
+    def told(*arguments: Any, wait: float, **options: Any) -> Any:
+        click.get_current_context().meta.setdefault(KEY, _Waited(wait))
+        return function(*arguments, **options)
+
+    return click.option(
+        "--wait",
+        type=click.FloatRange(min=0),
+        default=WAIT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="Wait so long for what was recorded before, if the log is behind; 0 does not.",
+    )(cast(F, told))
+
+
+def current_url(db: str | None) -> URL:
+    """The URL that `--db` names, when what was journaled before is in the log, or was waited for.
+
+    Raises `NotFoundError` if there is no log yet, and a journal has what is to be in it.
+    """
+    url = chosen_url(db)
+    waited = _waited()
+    if waited.behind is None:
+        root = journal_root(url)
+        wait_for(root, waited.until_s)
+        waited.behind = [each for each in behind(root) if each.is_left or each.since_s > RECENT_S]
+        for each in waited.behind:
+            echo(sentence(each))
+    if waited.behind and is_file(url) and not database_path(url).exists():
+        raise NotFoundError(nothing_yet(""))
+    return url
+
+
+def nothing_yet(otherwise: str) -> str:
+    """What to say of an empty log: of one that is only behind, that."""
+    return "Nothing is in the log yet: what was recorded still stands in a journal." if _waited().behind else otherwise
+
+
+def wait_for(root: Path, until_s: float) -> None:
+    """Wait until all that stands in the journals of recorders that run is in the log, or until a time (monotonic)."""
+    ends = {each: found.end for each in _journals(root) if (found := waiting(each)).size_bytes}
+    with ExitStack() as lent:
+        while time.monotonic() < until_s:
+            ends = {each: end for each, end in ends.items() if each.is_dir() and ingested(each) < end}
+            alive = [each for each in ends if state(each) == "alive"]
+            if not alive:
+                return
+            for each in alive:
+                _lend(each, lent)
+            time.sleep(POLL_S)
+
+
+def _lend(directory: Path, lent: ExitStack) -> None:
+    """Have an ingester that is nice go before others while somebody waits for it: on a busy machine it may else stand
+    still for seconds. It takes that back by itself, if this process cannot any more.
+    """
+    pid = ingester_pid(directory)
+    if pid is not None and (group := niceness.group(pid)) in (niceness.NICENESS, niceness.FAR_NICENESS):
+        niceness.set_group(0, pid)
+        lent.callback(niceness.set_group, group, pid)
+
+
+def behind(root: Path) -> list[Behind]:
+    """The journals that hold what is not in the log."""
+    found = [(each, waiting(each)) for each in _journals(root)]
+    return [
+        Behind(each, waits.size_bytes, waits.since_s or 0.0, state(each) != "alive")
+        for each, waits in found
+        if waits.size_bytes
+    ]
+
+
+def sentence(each: Behind) -> str:
+    """What is missing, and what to do."""
+    if each.is_left:
+        return safe_text(f"{killed(each.directory)} What it left is not in the log.")
+    size = f"{-(-each.size_bytes // 1024):,} KiB"
+    since = f"the oldest for {each.since_s:.0f} s"
+    return f"{size} of a recorder that runs are not in the log yet, {since}: `--wait SECONDS` waits longer."
+
+
+def other_killed(url: URL) -> list[str]:
+    """What to say of the journals of killed recorders that were not said to be missing in the log: of each, if all of
+    it is in there, exchanges may still be open.
+    """
+    said = {each.directory for each in _waited().behind or ()}
+    return [
+        safe_text(killed(each)) for each in _journals(journal_root(url)) if each not in said and state(each) != "alive"
+    ]
+
+
+def _journals(root: Path) -> list[Path]:
+    try:
+        return list(journals(root))
+    except OSError:
+        return []  # of somebody else: what cannot be seen cannot be waited for
+
+
+def _waited() -> _Waited:
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return _Waited(WAIT_S)
+    waited: _Waited = context.meta.setdefault(KEY, _Waited(WAIT_S))
+    return waited

@@ -1,0 +1,33 @@
+"""What a shell completes where a session is asked for: the names that the log has, the newest first.
+
+Nothing is ever said: a shell shows what a completion prints between two keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+
+import click
+
+from recorder.errors import RecorderError
+from recorder.model.events import LATEST
+from recorder.store.location import chosen_url
+from recorder.store.reader import Log
+
+MOST = 100  # names: more than anyone looks through
+
+
+def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The names that begin so, and `latest`; those that a shell would have to quote are left out."""
+    try:
+        names = asyncio.run(_names(ctx.params.get("db"), incomplete))
+    except (RecorderError, OSError):
+        names = []
+    found = [name for name in dict.fromkeys(names) if shlex.quote(name) == name]
+    return [*([LATEST] if LATEST.startswith(incomplete) else []), *found]
+
+
+async def _names(db: str | None, beginning: str) -> list[str]:
+    async with await Log.open(chosen_url(db)) as log:
+        return await log.names(beginning, MOST)

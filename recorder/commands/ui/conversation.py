@@ -1,0 +1,350 @@
+"""A snapshot as a person reads it: what was asked, thought, called and said, with the numbers under it.
+
+Rules of this file:
+
+* Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is read.
+* On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe
+  everything is whole, and reasoning can be told from messages without its colour.
+* An exchange of a sub-agent stands indented below those of the thread that began it, and one that the client makes on
+  its own (a title, a summary) is dimmed: both say what they are for.
+* A carriage return at the end of a line is a part of that end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+import msgspec
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from recorder.commands.ui.output import is_dumb, seconds
+from recorder.commands.ui.snapshot import Answered, Snapshot, Taken, Untold
+from recorder.commands.ui.table import LEAST_ID
+from recorder.model.events import Exchange
+from recorder.model.text import safe_text
+from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.item import ItemRow
+from recorder.store.session_list import OPEN, last_status
+
+LEAST_WIDTH = 20  # of what is said, however narrow the terminal
+
+_COLOURS = {"completed": "green", "incomplete": "green", OPEN: "yellow"}  # of a status; the others are red
+_USUAL_ENDS = frozenset(
+    ("stop", "end_turn", "tool_use", "tool_calls", "function_call", "stop_sequence", "STOP", "completed", None)
+)
+_CHOICES = frozenset(("openai-chat", "gemini"))  # dialects with several answers in one response, by `output_index`
+_CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of a conversation
+_PURPOSES = {"subagent": "sub-agent"}  # how it is written, if otherwise than in the column
+_MARGIN = "  "  # of a thread that another one began
+_DEEPEST = 8  # margins: clients say whose thread began theirs, and a line needs room
+_RETURN = re.compile(r"\r+(?=\n|\Z)")
+_MARK = {
+    "user": "› ",
+    "reasoning": "┊ ",
+    "call": "⚙ ",
+    "output": "  → ",
+    "failed": "  ✗ ",
+    "source": "  ↗ ",
+    "wrong": "! ",
+}
+
+
+def conversation(snapshot: Snapshot, width: int | None) -> Iterator[Text]:
+    """The lines. `width` is that of the terminal, `None` in a pipe."""
+    yield from _Lines(width).of_session(snapshot)
+
+
+def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
+    """Lines as they are written: with colours on a terminal that has them, unless `NO_COLOR` is set."""
+    if width is None or is_dumb():
+        yield from (line.plain for line in lines)
+        return
+    console = Console(file=StringIO(), force_terminal=True, width=width)
+    for line in lines:
+        with console.capture() as capture:
+            console.print(line, end="", highlight=False, no_wrap=True, overflow="ignore", crop=False)
+        yield capture.get()
+
+
+class _Lines:
+    def __init__(self, width: int | None) -> None:
+        self._width = width
+        self._threads = _Threads(())
+
+    def of_session(self, snapshot: Snapshot) -> Iterator[Text]:
+        session, exchanges = snapshot.session, snapshot.exchanges
+        taken = [each for each in exchanges if isinstance(each, Taken)]
+        ends = [(each.told.purpose, each.told.status or OPEN) for each in taken]
+        status = last_status(ends) if snapshot.is_whole and exchanges and exchanges[-1] in taken[-1:] else None
+        self._threads = _Threads(taken)
+        at = None if snapshot.at_ns is None else f"at {_seconds(snapshot.at_ns)}"
+        origin = "imported, times may be made up" if session.origin == "import" else None
+        session_id = session.session_id if self._width is None else session.session_id[:LEAST_ID]
+        yield from self._line((session.name, session_id, status, at, origin), "bold")
+        if snapshot.title:
+            yield from self._line((snapshot.title,), "dim")
+        for each in exchanges:
+            yield Text()
+            yield from self._untold(each) if isinstance(each, Untold) else self._nested(each)
+
+    def _untold(self, untold: Untold) -> Iterator[Text]:
+        yield from self._line((str(untold.number), _asked(untold.exchange)), "bold")
+        yield from self._block("failed", untold.reason, "red")
+
+    def _nested(self, taken: Taken) -> Iterator[Text]:
+        """An exchange, as deep as its thread."""
+        margin = _MARGIN * self._threads.depth(taken)
+        lines = _Lines(self._width and self._width - len(margin))
+        lines._threads = self._threads
+        for line in lines._of_exchange(taken):
+            yield Text.assemble(margin, line) if line and margin else line
+
+    def _of_exchange(self, taken: Taken) -> Iterator[Text]:
+        yield from self._head(taken)
+        if taken.superseded_by is not None:
+            return
+        told = taken.told
+        if told.is_turn:
+            yield from self._block("user", told.user_text, "cyan" if told.purpose in _CONVERSED else "dim")
+        yield from self._answer(taken)
+        if told.status is None:
+            yield Text("… still streaming", "dim italic")
+        yield from self._block("failed", ": ".join(filter(None, (told.error_type, told.error))), "red")
+        yield from self._line(_numbers(taken), "dim")
+        for anomaly in taken.anomalies:
+            yield from self._block("wrong", _anomaly(anomaly), "yellow")
+
+    def _head(self, taken: Taken) -> Iterator[Text]:
+        """Which it is, and how it ended."""
+        told, superseded_by = taken.told, taken.superseded_by
+        model = told.response_model or told.request_model
+        began = (str(taken.number), self._threads.label(taken), _asked(taken.exchange), model)
+        style = "bold" if told.purpose in _CONVERSED else "dim"
+        if superseded_by is not None:
+            return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), style)
+        duration_ns = taken.timing.duration_ns
+        duration = None if duration_ns is None else _seconds(duration_ns)
+        status = told.status or OPEN
+        reason = "" if told.finish_reason in (*_USUAL_ENDS, status) else f" ({told.finish_reason})"
+        return self._line((*began, f"{status}{reason}", duration), style, f"{status}{reason}", _colour(status))
+
+    def _answer(self, taken: Taken) -> Iterator[Text]:
+        """The items; of several choices, which one goes on."""
+        choice = 0
+        for item in taken.items:
+            if choice != (choice := _choice(taken, item)):
+                yield Text(f"choice {choice + 1}:", "dim")
+            yield from self._of_item(item, taken.answers.get(item.item))
+        if not taken.items and taken.exchange.api == "other" and taken.told.error is None:
+            yield from self._block("", _not_understood(taken), "dim")
+
+    def _of_item(self, item: ItemRow, answer: Answered | None) -> Iterator[Text]:
+        yield from _ITEMS[item.kind](self, item)
+        if answer is not None:
+            took = "" if answer.latency_ns is None else f" ({_seconds(answer.latency_ns)})"
+            mark, style = ("failed", "red") if answer.failed else ("output", "")
+            yield from self._one_line(mark, _pictures(answer.output) or answer.output, took, style)
+        for url in _urls(item.annotations):
+            yield from self._one_line("source", url, "", "dim underline")
+
+    def _message(self, item: ItemRow) -> Iterator[Text]:
+        yield from self._block("", item.text, "")
+        yield from self._block("failed", item.refusal and f"refused: {item.refusal}", "red")
+
+    def _reasoning(self, item: ItemRow) -> Iterator[Text]:
+        said = "\n\n".join(filter(None, (item.summary_text, item.text)))
+        yield from self._block("reasoning", said or ("encrypted reasoning" if item.encrypted else None), "dim")
+
+    def _call(self, item: ItemRow) -> Iterator[Text]:
+        yield from self._one_line("call", f"{item.name or item.type} {item.arguments or ''}".rstrip(), "", "magenta")
+
+    def _other(self, item: ItemRow) -> Iterator[Text]:
+        said = filter(None, (item.type, item.name, item.arguments, item.text))
+        yield from self._one_line("call", " ".join(said), "", "dim")
+        if item.output is not None:
+            yield from self._one_line("output", _pictures(item.output) or item.output, "", "dim")
+
+    def _line(self, parts: Iterable[str | None], style: str, stressed: str = "", colour: str = "") -> Iterator[Text]:
+        """Short things side by side, one of them perhaps in a colour."""
+        line = Text("", style)
+        for part in filter(None, parts):
+            line.append(" · " if line else "").append(_flat(part), colour if part == stressed else None)
+        if self._width is None:
+            yield from [line] if line else []
+        else:
+            yield from line.wrap(_WRAPPING, max(LEAST_WIDTH, self._width))
+
+    def _one_line(self, mark: str, text: str, after: str, style: str) -> Iterator[Text]:
+        """On a terminal one line, the end of it whole; in a pipe all there is."""
+        if self._width is None:
+            yield from self._block(mark, f"{text.rstrip()}{after}", style)
+        else:
+            room = max(LEAST_WIDTH, self._width - cell_len(_MARK[mark]) - cell_len(after))
+            yield Text(f"{_MARK[mark]}{self._cut(_flat(text), room)}{after}", style)
+
+    def _block(self, mark: str, text: str | None, style: str) -> Iterator[Text]:
+        """A text, if there is one, in its own lines, wrapped; reasoning with its mark before each of them."""
+        first = _MARK.get(mark, "")
+        rest = first if mark == "reasoning" else " " * cell_len(first)
+        lines = self._wrapped(_safe(text).strip("\n"), cell_len(first)) if text else ()
+        for number, line in enumerate(lines):
+            yield Text(f"{rest if number else first}{line}".rstrip(), style)
+
+    def _wrapped(self, text: str, indent: int) -> Iterator[str]:
+        for line in text.split("\n"):
+            if self._width is None:
+                yield line
+                continue
+            width = max(LEAST_WIDTH, self._width - indent)
+            yield from (part.plain for part in Text(line.expandtabs(4)).wrap(_WRAPPING, width))
+
+    @staticmethod
+    def _cut(text: str, width: int | None) -> str:
+        return text if width is None or cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+
+
+class _Threads:
+    """The threads of a conversation: of which agent an exchange is, and how deep below the first."""
+
+    def __init__(self, taken: Sequence[Taken]) -> None:
+        self._parents: dict[str | None, str | None] = {}
+        for each in taken:
+            self._parents.setdefault(each.exchange.thread_id, each.told.parent_thread_id)
+        first = {each.exchange.thread_id for each in taken if not self._is_below(each)}
+        self._has_several = len(first - {None}) > 1
+
+    def depth(self, taken: Taken) -> int:
+        """0 of a thread that none began; a circle ends where it began, and there is a deepest."""
+        above = self._above(taken.told.parent_thread_id)
+        return len(above) or int(self._is_below(taken))
+
+    def label(self, taken: Taken) -> str | None:
+        """What an exchange is for and of which thread; nothing of the turns of a conversation with one thread."""
+        purpose, thread_id = taken.told.purpose, taken.exchange.thread_id
+        is_below = self._is_below(taken)
+        named = None if purpose in (None, "turn") else _PURPOSES.get(purpose, purpose)
+        thread = thread_id if is_below else thread_id and f"thread {thread_id}" if self._has_several else None
+        return " ".join(filter(None, (named, thread))) or None
+
+    def _above(self, thread_id: str | None) -> list[str]:
+        found: list[str] = []
+        while thread_id is not None and thread_id not in found and len(found) < _DEEPEST:
+            found.append(thread_id)
+            thread_id = self._parents.get(thread_id)
+        return found
+
+    @staticmethod
+    def _is_below(taken: Taken) -> bool:
+        return taken.told.purpose == "subagent" or taken.told.parent_thread_id is not None
+
+
+_WRAPPING = Console(file=StringIO())
+
+_ITEMS: Mapping[str, Any] = {
+    "message": _Lines._message,
+    "reasoning": _Lines._reasoning,
+    "tool_call": _Lines._call,
+    "other": _Lines._other,
+}
+
+
+class _Picture(msgspec.Struct):
+    size_bytes: int
+    mime_type: str = "image"
+
+
+class _Pictures(msgspec.Struct, forbid_unknown_fields=True):
+    """What recorder makes of images in an output: their digests."""
+
+    images: list[_Picture]
+
+
+_pictures_of = msgspec.json.Decoder(_Pictures).decode
+
+
+def _pictures(output: str) -> str | None:
+    """Images as a person reads them; `None` if it is anything else, or something besides."""
+    try:
+        return ", ".join(f"{each.mime_type}, {each.size_bytes:,} bytes" for each in _pictures_of(output).images)
+    except (ValueError, RecursionError):  # a lone surrogate is no JSON either
+        return None
+
+
+def _safe(text: str) -> str:
+    return safe_text(_RETURN.sub("", text))
+
+
+def _flat(text: str) -> str:
+    return " ".join(_safe(text).split())
+
+
+def _asked(exchange: Exchange) -> str:
+    return f"{exchange.method} {exchange.target.partition('?')[0]}"
+
+
+def _colour(status: str) -> str:
+    return _COLOURS.get(status, "red")
+
+
+def _choice(taken: Taken, item: ItemRow) -> int:
+    """Which of several choices of a stream an item is of. In a document the numbers are those of the items."""
+    is_streamed = taken.timing.ttft_ns is not None
+    return item.output_index or 0 if is_streamed and taken.exchange.api in _CHOICES else 0
+
+
+def _not_understood(taken: Taken) -> str | None:
+    exchange, count = taken.exchange, taken.timing.events
+    events = f"{count:,} event{'s' if count > 1 else ''}, `recorder events"
+    shows = f"{exchange.session_id[:LEAST_ID]} --exchange {taken.number}` shows {'them' if count > 1 else 'it'}"
+    return f"not understood here: {events} {shows}" if count else None
+
+
+def _anomaly(anomaly: AnomalyRow) -> str:
+    times = f"×{anomaly.count}" if anomaly.count > 1 else ""
+    return " ".join(filter(None, (anomaly.kind, anomaly.detail, times, f"(event {anomaly.pos})")))
+
+
+def _numbers(taken: Taken) -> list[str]:
+    """Tokens and times, as far as they are known."""
+    usage, timing = taken.usage, taken.timing
+    tokens = (
+        _tokens("in", usage.input_tokens, cached=usage.cache_read_input_tokens, written=usage.cache_write_input_tokens),
+        _tokens("out", usage.output_tokens, reasoning=usage.reasoning_output_tokens),
+    )
+    shown = " · ".join(part for part in tokens if part)
+    return [
+        *([f"{shown} so far" if usage.partial else shown] if shown else []),
+        *([f"first token {_seconds(timing.ttft_ns, 2)}"] if timing.ttft_ns is not None else []),
+        *([_seconds(timing.duration_ns, 2)] if timing.duration_ns is not None else []),
+        *([f"{timing.events_per_s:,.0f} events/s"] if timing.events_per_s is not None else []),
+    ]
+
+
+def _tokens(name: str, count: int | None, **parts: int | None) -> str | None:
+    if count is None:
+        return None
+    known = [f"{part} {value:,}" for part, value in parts.items() if value]
+    return f"{name} {count:,}" + (f" ({', '.join(known)})" if known else "")
+
+
+def _seconds(ns: int, digits: int = 1) -> str:
+    """Shorter than `seconds`; what would be nothing then keeps its digits."""
+    if ns >= 60_000_000_000 or (ns < 100_000_000 and digits < 2):
+        return seconds(ns)
+    return f"{ns / 1e9:.{digits}f} s"
+
+
+def _urls(annotations: str | None) -> list[str]:
+    """The pages that a text cites, each once: what all providers call so, at most one level down."""
+    try:
+        cited = msgspec.json.decode(annotations or "[]", type=list[dict[str, Any]])
+    except (msgspec.DecodeError, RecursionError):  # so long that it was cut, so deep that nobody reads it
+        return []
+    within = [inner for each in cited for inner in (each, *each.values()) if isinstance(inner, dict)]
+    named = [inner.get("url") or inner.get("uri") for inner in within]
+    return list(dict.fromkeys(url for url in named if isinstance(url, str)))

@@ -1,0 +1,20 @@
+"""The option that names the database of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def database_option(function: F) -> F:
+    """The `--db` of every command that opens the database."""
+    return click.option(
+        "--db",
+        metavar="URL|PATH",
+        envvar="RECORDER_DB",
+        help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
+    )(function)

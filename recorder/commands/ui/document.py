@@ -1,0 +1,88 @@
+"""`recorder show --json`: a snapshot as one JSON object. Its keys are fixed; those that do not apply are absent.
+
+{"session": {…}, "exchanges": [{…, "usage": {…}, "timing": {…}, "items": [{…}], "anomalies": [{…}]}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from recorder.commands.ui.snapshot import Answered, Snapshot, Taken, Untold
+from recorder.projections.item import ItemRow
+
+_SESSION = ("session_id", "name", "created_ns", "origin", "source")
+_EXCHANGE = ("exchange_id", "provider", "api", "thread_id", "turn_id")
+_TOLD = (
+    "purpose",
+    "parent_thread_id",
+    "request_model",
+    "response_model",
+    "response_id",
+    "status",
+    "finish_reason",
+    "error",
+)
+_TOKENS = (
+    *("input_tokens", "cache_read_input_tokens", "cache_write_input_tokens"),
+    *("output_tokens", "reasoning_output_tokens", "total_tokens"),
+)
+_ITEM = ("kind", "output_index", "item_id", "type", "role", "phase", "status")
+_OF_KIND: Mapping[str, tuple[str, ...]] = {
+    "message": ("text", "refusal"),
+    "reasoning": ("text", "encrypted"),
+    "tool_call": ("name", "call_id", "arguments"),
+    "other": ("name", "call_id", "arguments", "text", "output"),
+}
+_LISTS: Mapping[str, tuple[str, ...]] = {"message": ("annotations",), "reasoning": ("summary",)}  # JSON text in the row
+_KEY = {"session_id", "exchange_id"}
+_ANOMALY = ("kind", "pos", "count", "detail")
+
+
+def document(snapshot: Snapshot) -> dict[str, Any]:
+    """The object."""
+    session = {**_picked(snapshot.session, _SESSION), **_present(title=snapshot.title)}
+    return {"session": session, "exchanges": [_exchange(each) for each in snapshot.exchanges]}
+
+
+def _exchange(taken: Taken | Untold) -> dict[str, Any]:
+    if isinstance(taken, Untold):
+        return {**_picked(taken.exchange, _EXCHANGE), "fault": taken.reason}
+    superseded_by = taken.superseded_by
+    return {
+        **_picked(taken.exchange, _EXCHANGE),
+        **_picked(taken.told, _TOLD),
+        **_present(superseded_by=superseded_by and superseded_by[1].exchange_id),
+        "usage": _picked(taken.usage, _TOKENS),
+        "timing": _present(**_all_but(taken.timing, _KEY)),
+        "items": [_item(item, taken.answers.get(item.item)) for item in taken.items],
+        "anomalies": [_picked(row, _ANOMALY) for row in taken.anomalies],
+    }
+
+
+def _item(item: ItemRow, answer: Answered | None) -> dict[str, Any]:
+    lists = {name: _list(getattr(item, name)) for name in _LISTS.get(item.kind, ())}
+    answered = {} if answer is None else msgspec.structs.asdict(answer)
+    return {**_picked(item, (*_ITEM, *_OF_KIND[item.kind])), **lists, **_present(**answered)}
+
+
+def _list(text: str | None) -> list[Any]:
+    """A JSON array; as text one so long that it was cut, or too deep to read."""
+    try:
+        return msgspec.json.decode(text or "[]", type=list[Any])
+    except (msgspec.DecodeError, RecursionError):
+        return [text]
+
+
+def _picked(row: msgspec.Struct, names: Iterable[str]) -> dict[str, Any]:
+    return _present(**{name: getattr(row, name) for name in names})
+
+
+def _all_but(row: msgspec.Struct, names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(row).items() if name not in names}
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,68 @@
+"""What an event says, in a few words for a person: what a delta adds, or how a payload begins.
+
+The type of an event stands in a column of its own, so it is not repeated.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from recorder.model.events import BODY_KINDS, Event
+from recorder.model.facts import TextAdded
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.dialect import Teller
+
+PREVIEW = 120  # characters of an event
+
+_TYPE = re.compile(r'\{"type":"[^"]*",?')
+
+
+class Previews:
+    """The previews of the events of any exchanges, each told in order from wherever it is begun."""
+
+    def __init__(self) -> None:
+        self._tellers: dict[str, Teller] = {}  # of the exchanges that go on
+
+    def of(self, api: str, event: Event) -> str:
+        """What the event says; `api` is that of its exchange."""
+        if event.kind == "end":
+            self._tellers.pop(event.exchange_id, None)
+        if event.kind not in BODY_KINDS:
+            return _step(event)
+        start, length = event.data_start, event.data_length
+        if start is None or length is None:
+            return _begun(event.raw)
+        payload = event.raw[start : start + length]
+        if event.exchange_id not in self._tellers:
+            self._tellers[event.exchange_id] = by_name(api).teller()
+        facts = self._tellers[event.exchange_id].event(event.type, payload)
+        if added := "".join(fact.text for fact in facts if isinstance(fact, TextAdded)):
+            return msgspec.json.encode(added.encode("utf-8", "replace").decode()).decode()[:PREVIEW]
+        return _TYPE.sub("{", _begun(payload), count=1)
+
+
+class _Step(msgspec.Struct, frozen=True):
+    """What is shown of an event that is no part of a body."""
+
+    method: str = ""
+    target: str = ""
+    status: str | int = ""
+    reason: str = ""
+
+
+def _step(event: Event) -> str:
+    if event.kind == "request" and event.type == "body":
+        return _begun(event.raw)
+    try:
+        said = msgspec.json.decode(event.raw, type=_Step)
+    except msgspec.MsgspecError:
+        return _begun(event.raw)
+    told = " ".join(str(each) for each in (said.method, said.target, said.status, said.reason) if each != "")
+    return told or _begun(event.raw)
+
+
+def _begun(raw: bytes) -> str:
+    """How bytes begin, on one line; a type whose length is not known may stand before the rest."""
+    return " ".join(raw[: PREVIEW * 4].decode("utf-8", "replace").split())[:PREVIEW]

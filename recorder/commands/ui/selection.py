@@ -1,0 +1,69 @@
+"""Which exchanges of which session a command is about."""
+
+from __future__ import annotations
+
+import re
+
+from recorder.commands.ui.output import echo
+from recorder.errors import NotFoundError, UsageError
+from recorder.model.events import LATEST, Exchange, Session
+from recorder.model.text import safe_text
+from recorder.store.reader import Log
+from recorder.store.schema import STALE
+from recorder.wire.grouping.rules import cleaned
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+NEVER_FOUND = f"a session called {LATEST} would never be found by that name, which means the one that was used last"
+EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
+
+
+def new_name(said: str) -> str:
+    """A name to record under, as `--session` gives it: one by which the session is found again.
+
+    Raises `UsageError`.
+    """
+    name = cleaned(said)
+    if name is None or name in (".", ".."):
+        raise UsageError("--session needs a name that can be seen, and that is no dot: it stands in the clients' URLs.")
+    if name == LATEST or _ID.fullmatch(name):
+        means = "the session that was used last" if name == LATEST else "an id"
+        raise UsageError(f"--session {name} would never be found by that name, which means {means}: give another name.")
+    return name
+
+
+async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:
+    """A session and its exchanges with their numbers, in order of their start; or the one that `exchange` names."""
+    found = await log.session(session)
+    await _say_if_namesakes(log, session, found)
+    numbered = list(enumerate(await log.exchanges(found.session_id), 1))
+    if exchange is None:
+        return found, numbered
+    matches = [(number, each) for number, each in numbered if exchange in (str(number), each.exchange_id)]
+    matches = matches or [(n, each) for n, each in numbered if len(exchange) >= 4 and _names(exchange, each)]
+    if not matches:
+        has = {0: "none", 1: "only 1"}.get(len(numbered), f"1 to {len(numbered)}")
+        raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
+    if len(matches) > 1:
+        raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
+    return found, matches
+
+
+async def say_if_stale(log: Log) -> None:
+    """A word on stderr if what the projections say is not all that the log has."""
+    if await log.rebuild_is_due():
+        echo(STALE)
+
+
+async def _say_if_namesakes(log: Log, session: str, found: Session) -> None:
+    """A word on stderr if it was found by a name that others have too."""
+    if session != found.name or session in (found.session_id, LATEST):
+        return
+    count = await log.count_named(session)
+    if count > 1:
+        named = f"{count} sessions are named {safe_text(found.name)}"
+        echo(f"{named}: this is the newest, {found.session_id}; `recorder sessions` lists them.")
+
+
+def _names(prefix: str, exchange: Exchange) -> bool:
+    return exchange.exchange_id.startswith(prefix)

@@ -1,0 +1,144 @@
+"""Tables: for a person on a terminal, and line by line for programs that read columns.
+
+In a pipe every cell is whole. On a terminal a table fits its width: what matters least is left out, which is said, a
+few columns share what the others leave, and numbers and words that are looked for are never cut.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import click
+from rich.cells import cell_len, set_cell_size
+
+from recorder.commands.ui.output import echo, is_plain, write_line
+from recorder.model.text import safe_text
+
+GAP = "  "
+SIZED_ROWS = 1_000
+"""Rows that a table is as wide as: more than a person reads. Those after them are written as they come."""
+LEAST_ID = 18  # characters: a UUIDv7 says its millisecond and 12 random bits in them
+
+
+class Column(NamedTuple):
+    """A column, and what becomes of it on a terminal."""
+
+    name: str
+    right: bool = False
+    cap: int = 1_000  # its width, at most
+    goes: int = 0  # where there is no room: 1 is left out first, then 2 …; 0 stays
+    rare: bool = False  # left out on a terminal if no row has anything in it
+    least: int = 0  # of a column that shares what the others leave: below this, others are left out
+    usual: int = 0  # the width it mostly needs, for a table whose rows are still to come
+
+
+Widths = dict[int, int]  # of the columns that are shown, by their number
+
+
+class Table:
+    """A table on stdout: its head is written when it is made, its rows when they are told."""
+
+    def __init__(self, columns: Sequence[Column], sample: Sequence[Sequence[Any]] | None) -> None:
+        """As wide as the first rows need, or, while there are none yet (`None`), as is usual."""
+        lines, self._width = [[_plain(cell) for cell in row] for row in sample or ()], _terminal_width()
+        self._kept = list(range(len(columns)))
+        if sample is not None and self._width is not None:
+            self._kept = [n for n in self._kept if not columns[n].rare or any(line[n] for line in lines)]
+        self._columns = [columns[n] for n in self._kept]
+        needed = [
+            max(cell_len(columns[n].name), 0 if lines else columns[n].usual, *(cell_len(line[n]) for line in lines))
+            for n in self._kept
+        ]
+        self._widths = fitted(self._columns, needed, self._width)
+        _write_header(self._columns, self._widths)
+        for row in sample or ():
+            self.write(row)
+
+    @property
+    def hidden(self) -> list[str]:
+        """The columns for which there is no room."""
+        return [column.name for n, column in enumerate(self._columns) if n not in self._widths]
+
+    def write(self, row: Sequence[Any]) -> None:
+        write_line(_line(self._columns, self._widths, [_plain(row[n]) for n in self._kept]))
+
+
+def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: str = "--json has every column") -> None:
+    """A table on stdout, as wide as its cells need and the terminal allows; on stderr, what it has no room for."""
+    rows = iter(rows)
+    table = Table(columns, list(islice(rows, SIZED_ROWS)))
+    for row in rows:
+        table.write(row)
+    say_hidden(table, how)
+
+
+def say_hidden(table: Table, how: str) -> None:
+    """Which columns have no room, and `how` they are had."""
+    if table.hidden:
+        echo(f"No room for {', '.join(table.hidden)}; {how}.")
+
+
+def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) -> Widths:
+    """The columns that fit in `width` and how wide they are; all of them, as they need, if it is `None`."""
+    if width is None:
+        return dict(enumerate(needed))
+    wanted = {number: min(needed[number], column.cap) for number, column in enumerate(columns)}
+    sharing = [number for number, column in enumerate(columns) if column.least]
+    widths = {n: min(size, columns[n].least) if n in sharing else size for n, size in wanted.items()}
+    for number in sorted((n for n in widths if columns[n].goes), key=lambda n: columns[n].goes):
+        if _total(widths) > width:
+            del widths[number]
+    sharing = sorted((n for n in sharing if n in widths), key=lambda n: wanted[n] - widths[n])
+    for place, number in enumerate(sharing):
+        left = max(0, width - _total(widths))
+        widths[number] += min(wanted[number] - widths[number], left // (len(sharing) - place))
+    over = max(0, _total(widths) - width)
+    for number in sorted(sharing, key=lambda n: -widths[n]):
+        cut = min(over, widths[number] - 1)
+        widths[number] -= cut
+        over -= cut
+    return widths
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """Ids as they are in a pipe; on a terminal the beginnings that tell them apart."""
+    if _terminal_width() is None:
+        return list(ids)
+    length = LEAST_ID
+    while len({each[:length] for each in ids}) < len(set(ids)):
+        length += 1
+    return [each[:length] for each in ids]
+
+
+def _terminal_width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _total(widths: Widths) -> int:
+    return sum(widths.values()) + len(GAP) * (len(widths) - 1)
+
+
+def _plain(cell: Any) -> str:
+    return "" if cell is None else safe_text(str(cell)).replace("\n", " ").replace("\t", " ")
+
+
+def _write_header(columns: Sequence[Column], widths: Widths) -> None:
+    header = _line(columns, widths, [column.name for column in columns])
+    write_line(header if is_plain() else click.style(header, bold=True))
+
+
+def _line(columns: Sequence[Column], widths: Widths, cells: Sequence[str]) -> str:
+    cut = sys.stdout.isatty()
+    shown = (_fit(cells[number], width, columns[number].right, cut) for number, width in widths.items())
+    return GAP.join(shown).rstrip()
+
+
+def _fit(cell: str, width: int, right: bool, cut: bool) -> str:
+    if cut and cell_len(cell) > width:
+        return set_cell_size(cell, width - 1) + "…"
+    padding = " " * (width - cell_len(cell))
+    return padding + cell if right else cell + padding

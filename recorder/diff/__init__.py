@@ -1,0 +1,59 @@
+"""How two recordings differ: exchanges put side by side, and compared level by level.
+
+Rules of this package:
+
+* Pure: exchanges and their events in, a report out. Never raises on what was recorded.
+* Each level owns fields of what was recorded, so that one change is told once (`recorder.diff.field_owners`). A change
+  is told at more levels only if it is more than one: a word that comes in more deltas than before is one event more.
+* What is noise is data (`recorder.replay.matching.noise_rules` of requests, `recorder.diff.noise` of responses), and
+  counts with `exact`. Ciphertext is never compared but by its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from recorder.diff.body import body
+from recorder.diff.items import answer, tools
+from recorder.diff.pairing import partners
+from recorder.diff.report import ALL, USUAL, Level, LevelReport, Pair, Report, Terms, Which
+from recorder.diff.request import request
+from recorder.diff.sequence import events
+from recorder.diff.side import Side
+from recorder.diff.timing import TOLERANCE, timing
+from recorder.diff.usage import usage
+from recorder.model.events import Event, Exchange
+
+__all__ = ["ALL", "TOLERANCE", "USUAL", "Level", "Report", "Terms", "diff"]
+
+_LEVELS: Mapping[Level, Callable[[Side, Side, Terms], LevelReport]] = {
+    "request": request,
+    "answer": answer,
+    "tools": tools,
+    "usage": usage,
+    "timing": timing,
+    "events": events,
+    "bytes": body,
+}
+
+Numbered = tuple[int, Exchange, Iterable[Event]]
+"""An exchange, its number in its session, and its events."""
+
+
+def diff(
+    a: Iterable[Numbered], b: Iterable[Numbered], only: Sequence[Level] = (), terms: Terms | None = None
+) -> Report:
+    """How B differs from A, at the levels of `only`; else at all of them, the bytes only if nothing is noise."""
+    terms = terms or Terms()
+    chosen = tuple(level for level in ALL if level in (only or (ALL if terms.exact else USUAL)))
+    found = partners([Side(*each) for each in a], [Side(*each) for each in b], terms.rules)
+    pairs = [
+        Pair(_which(one), _which(other), how, [_LEVELS[level](one, other, terms) for level in chosen])
+        for one, other, how in found.pairs
+    ]
+    return Report(chosen, pairs, [_which(each) for each in found.only_a], [_which(each) for each in found.only_b])
+
+
+def _which(side: Side) -> Which:
+    exchange = side.exchange
+    return Which(side.number, exchange.exchange_id, f"{exchange.method} {exchange.target.partition('?')[0]}")

@@ -1,0 +1,189 @@
+"""What the items of one response come to, and which texts of its events say just that.
+
+An item is found by its place among the rows of `items`: the fold makes them in the order in which facts first name
+them, and so are they numbered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+import msgspec
+
+from recorder.diff.side import Block
+from recorder.model.facts import (
+    AnnotationAdded,
+    Fact,
+    Field,
+    ItemFinished,
+    ItemKey,
+    ItemStarted,
+    LogprobsAdded,
+    Restated,
+    Stated,
+    TextAdded,
+    TextSettled,
+)
+from recorder.model.text import storable
+from recorder.projections.item import ItemRow
+
+_NAMES_ITEMS = (TextAdded, TextSettled, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
+_NOTHING: AbstractSet[str] = frozenset()
+
+Parts = dict[int, str]
+
+
+class Said(NamedTuple):
+    """What a block says of items."""
+
+    texts: Sequence[AbstractSet[str]]  # that say nothing else than deltas, and items at their end, do
+    items: tuple[int, ...]  # by their rows
+    is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
+
+    def goes_with(self, other: Said) -> bool:
+        """Whether both are of the same items."""
+        return self.items == other.items and self.is_open == other.is_open
+
+
+SILENT = Said((), (), False)
+
+
+class Settled:
+    """One response, told twice: once by all its blocks, to know how it ends; then block by block."""
+
+    def __init__(self, blocks: Iterable[Block], rows: Sequence[ItemRow]) -> None:
+        self._rows = rows
+        self._final = [_texts(row) for row in rows]
+        self._numbers: dict[ItemKey, int] = {}
+        self._streamed: dict[tuple[int, Field], dict[int, list[str]]] = {}
+        self._told: list[tuple[int, Field, Parts]] = []  # statements of texts, part by part
+        for block in blocks:
+            for fact in block.facts:
+                self._hear(fact)
+        self._agreeing = {at for at, parts in self._streamed.items() if self._agrees(*at, _joined(parts))}
+        self._known = [
+            {each for each in (*final.values(), row.name) if each} for final, row in zip(self._final, rows, strict=True)
+        ]
+        self._add_parts()
+
+    def said(self, block: Block) -> Said:
+        """What other levels show of a block; and the deltas, which are compared beside."""
+        facts = block.facts
+        if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream
+            delta = facts[0]
+            number = self._numbers[delta.item]
+            return Said((self._known_of(number), {delta.text}), (number,), (number, delta.field) not in self._agreeing)
+        texts: list[AbstractSet[str]] = []
+        items: list[int] = []
+        is_open = False
+        for fact in facts:
+            if isinstance(fact, Restated):
+                items += self._places(fact)
+            elif isinstance(fact, _NAMES_ITEMS):
+                number = self._numbers[fact.item]
+                items.append(number)
+                if isinstance(fact, TextAdded):
+                    texts.append({fact.text})
+                    is_open = is_open or (number, fact.field) not in self._agreeing
+        numbers = tuple(dict.fromkeys(items))
+        return Said([*map(self._known_of, numbers), *texts], numbers, is_open) if numbers else SILENT
+
+    def end(self, number: int) -> Any:
+        """What an item comes to, to be compared."""
+        return (self._rows[number].name, self._final[number]) if number < len(self._rows) else None
+
+    def _known_of(self, number: int) -> AbstractSet[str]:
+        return self._known[number] if number < len(self._known) else _NOTHING
+
+    # -- what was said
+
+    def _hear(self, fact: Fact) -> None:
+        if isinstance(fact, TextAdded):  # most of every stream
+            number = self._numbers.setdefault(fact.item, len(self._numbers))
+            self._streamed.setdefault((number, fact.field), {}).setdefault(fact.part, []).append(fact.text)
+        elif isinstance(fact, Restated):
+            for number, stated in zip(self._places(fact), fact.items, strict=True):
+                self._state(number, stated)
+        elif isinstance(fact, _NAMES_ITEMS):
+            number = self._numbers.setdefault(fact.item, len(self._numbers))
+            if isinstance(fact, TextSettled):
+                self._told.append((number, fact.field, {fact.part: fact.text}))
+            elif isinstance(fact, ItemStarted | ItemFinished):
+                self._state(number, fact.stated)
+
+    def _state(self, number: int, stated: Stated) -> None:
+        for field in dict.fromkeys(field for field, _, _ in stated.texts):
+            self._told.append((number, field, {part: text for each, part, text in stated.texts if each == field}))
+
+    def _places(self, fact: Restated) -> list[int]:
+        """The rows that the items of the end are: by id, else the next of their type. One past them all is none."""
+        left = _Left(self._rows)
+        return [left.take(stated) for stated in fact.items]
+
+    # -- what agrees with the end
+
+    def _agrees(self, number: int, field: Field, text: str) -> bool:
+        return number < len(self._final) and storable(text) == self._final[number].get(field)
+
+    def _add_parts(self) -> None:
+        """Texts in parts: the parts as they ended, if together they are what the item comes to."""
+        ended: dict[tuple[int, Field], Parts] = {}
+        for at, streamed in self._streamed.items():
+            ended[at] = {part: "".join(pieces) for part, pieces in streamed.items()}
+        for number, field, said in self._told:
+            ended.setdefault((number, field), {}).update({part: text for part, text in said.items() if text})
+            self._add_if_whole(number, field, said)
+        for (number, field), parts in ended.items():
+            self._add_if_whole(number, field, parts)
+
+    def _add_if_whole(self, number: int, field: Field, parts: Mapping[int, str]) -> None:
+        if self._agrees(number, field, "".join(parts[part] for part in sorted(parts))):
+            self._known[number].update(filter(None, parts.values()))
+
+
+def _joined(parts: Mapping[int, Sequence[str]]) -> str:
+    return "".join("".join(parts[part]) for part in sorted(parts))
+
+
+class _Left:
+    """Rows, each to be found once."""
+
+    def __init__(self, rows: Sequence[ItemRow]) -> None:
+        self._left = dict.fromkeys(range(len(rows)))
+        self._by_id = {row.item_id: number for number, row in enumerate(rows) if row.item_id is not None}
+        self._by_type: dict[str, list[int]] = {}
+        for number, row in reversed(list(enumerate(rows))):
+            self._by_type.setdefault(row.type, []).append(number)
+        self._none = len(rows)
+
+    def take(self, stated: Stated) -> int:
+        number = self._by_id.get(stated.item_id or "", self._none)
+        others = self._by_type.get(stated.type, [])
+        while number not in self._left and others:
+            number = others.pop()
+        if number not in self._left:
+            return self._none
+        del self._left[number]
+        return number
+
+
+def _texts(row: ItemRow) -> dict[Field, str]:
+    """The texts of a row as one each."""
+    found: dict[Field, str | None] = {
+        "reasoning" if row.kind == "reasoning" else "text": row.text,
+        "refusal": row.refusal,
+        "arguments": row.arguments,
+        "output": row.output,
+        "summary": "".join(summaries(row)),
+    }
+    return {field: text for field, text in found.items() if text}
+
+
+def summaries(row: ItemRow) -> list[str]:
+    """The parts of a summary; none if it is too long to be kept."""
+    try:
+        return msgspec.json.decode(row.summary or "[]", type=list[str])
+    except msgspec.DecodeError:
+        return []

@@ -1,0 +1,144 @@
+"""A payload as `events` compares it: without noise, and with a blank where another level owns what stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+from recorder.diff.field_owners import Tree
+from recorder.diff.noise import KINDS, REDACTED_BLOCK, SECRETS
+from recorder.diff.side import NOT_JSON, json_of
+from recorder.replay.matching.fingerprint import canonical
+
+BLANK = "…"
+ID = "(an id)"
+
+_FOUND = "sources"  # in the action of a search: what it found, not what it was called with
+
+
+_HIDING = (b"ignature", b"encrypted_content", REDACTED_BLOCK.encode(), b"\\u")
+"""What stands in the JSON of every payload that has ciphertext; a name may be written with escapes."""
+
+
+class Quiet(NamedTuple):
+    """A payload; the ids that stood in it, and the texts where there are blanks, in order of their names."""
+
+    value: Any
+    ids: Sequence[str]
+    texts: list[str]
+
+
+class Hush:
+    """One event's payload at a time."""
+
+    def __init__(self, tree: Tree, *, exact: bool) -> None:
+        self._tree = None if exact else tree
+        self._said: Sequence[AbstractSet[str]] = ()
+        self._reports: Sequence[str] = ()
+        self._ids: list[str] = []
+        self._texts: list[str] = []
+        self._may_hide = True  # whether there may be ciphertext in it
+
+    def quiet(
+        self, payload: Any, said: Sequence[AbstractSet[str]], reports: Sequence[str], data: bytes | None = None
+    ) -> Quiet:
+        """`said` are texts that other levels show, `reports` the usage that the event reports, `data` is the payload as
+        it was sent: most of it can be taken as it is if there is no secret in it.
+        """
+        self._may_hide = data is None or any(each in data for each in _HIDING)
+        self._said, self._reports, self._ids, self._texts = said, reports, [], []
+        return Quiet(self._any(payload, self._tree), self._ids, self._texts)
+
+    def _any(self, value: Any, tree: Any) -> Any:
+        if tree is None and not self._may_hide:
+            return value
+        if value.__class__ is dict:
+            return self._object(value, tree)
+        if value.__class__ is list:
+            below = tree.get("*") if tree.__class__ is dict else None
+            return [self._at(each, below) for each in value]
+        return value
+
+    def _object(self, value: dict[str, Any], tree: Any) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        has_tree = tree.__class__ is dict
+        for name, each in sorted(value.items()):
+            below = tree.get(name) if has_tree else None
+            if name in SECRETS and each.__class__ is str:
+                made[name] = _length(each)
+            elif below is None and each.__class__ is not dict and each.__class__ is not list:
+                made[name] = each
+            elif below.__class__ is str and below in KINDS:
+                self._noise(made, name, each, below)
+            elif below != "echo":
+                made[name] = self._at(each, below, name)
+        if value.get("type") == REDACTED_BLOCK and value.get("data").__class__ is str:
+            made["data"] = _length(value["data"])
+        return made
+
+    def _noise(self, made: dict[str, Any], name: str, value: Any, kind: str) -> None:
+        if value.__class__ is dict or value.__class__ is list:
+            made[name] = self._any(value, None)
+        elif kind == "padding" and value.__class__ is str:
+            return
+        elif kind == "id" and value.__class__ is str and value:
+            self._ids.append(value)
+            made[name] = ID
+        elif kind in ("time", "made") and value:
+            made[name] = f"(a {'time' if kind == 'time' else 'name'})"
+        else:
+            made[name] = value
+
+    def _at(self, value: Any, below: Any, name: str = "") -> Any:
+        """What stands where a tree may say whose it is."""
+        owner = below.get("") if below.__class__ is dict else below
+        if owner == "said":
+            return self._unless_said(value, below)
+        if owner == "argument" and any(_same(given.get(name), value) for given in self._called()):
+            return BLANK
+        if owner == "usage" and self._is_reported(value):
+            return BLANK
+        return self._any(value, below)
+
+    def _unless_said(self, value: Any, below: Any) -> Any:
+        """A text that is said; or what a tool is called with, as an object."""
+        if value.__class__ is str and any(value in texts for texts in self._said):
+            self._texts.append(value)
+            return BLANK
+        if value.__class__ is dict and value:
+            called = list(self._called())
+            if any(_same(given, value) for given in called):
+                return BLANK
+            asked = {name: each for name, each in value.items() if name != _FOUND}
+            if asked and any(_same(given, asked) for given in called):
+                return {"(called with)": BLANK, **self._object({_FOUND: value.get(_FOUND)}, None)}
+        return self._any(value, below)
+
+    def _called(self) -> Iterator[dict[str, Any]]:
+        """The arguments of the calls that this event is of, where they are objects."""
+        for text in (text for texts in self._said for text in texts if text.startswith("{")):
+            given = json_of(text.encode("utf-8", "surrogatepass"))
+            if isinstance(given, dict):
+                yield given
+
+    def _is_reported(self, value: Any) -> bool:
+        """Whether all of it is in a report: one of Anthropic's has what the events before reported too."""
+        if value.__class__ is not dict or not value:
+            return False
+        reports = [json_of(raw.encode("utf-8", "surrogatepass")) for raw in self._reports]
+        return any(report is not NOT_JSON and _within(value, report) for report in reports)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return canonical(one) == canonical(other)
+
+
+def _length(secret: str) -> str:
+    return f"({len(secret):,} characters)"
+
+
+def _within(value: Mapping[str, Any], report: Any) -> bool:
+    return isinstance(report, dict) and all(
+        each is None or (name in report and _same(report[name], each)) for name, each in value.items()
+    )

@@ -1,0 +1,90 @@
+"""Which exchange of one recording is compared with which of the other: by what was asked, down the matching ladder.
+
+The name of the upstream does not count: a gateway has another one than what it stands for. What no rung finds is
+paired in order, among the requests to the same place; what is left then has no partner. If each side has but one
+exchange, they are compared whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+from recorder.diff.report import How
+from recorder.diff.side import Side
+from recorder.replay.matching.fingerprint import Likeness, Place, place
+from recorder.replay.matching.noise import Rules
+
+
+class Partners(NamedTuple):
+    """`pairs` in the order of A."""
+
+    pairs: list[tuple[Side, Side, How]]
+    only_a: list[Side]
+    only_b: list[Side]
+
+
+class _Asked:
+    """An exchange by what it asks. `directories` are those of all exchanges: noise in each of them."""
+
+    def __init__(self, side: Side, rules: Rules, directories: Mapping[str, int]) -> None:
+        self.side = side
+        self.place: Place = place(side.request, rules)._replace(upstream="")
+        self.likeness = Likeness(side.request, rules, directories)
+
+
+_Key = Callable[[_Asked], Hashable]
+
+_RUNGS: Sequence[tuple[How, _Key]] = (
+    ("exact", lambda asked: asked.likeness.exact),
+    ("noise", lambda asked: asked.likeness.quiet),
+    ("position", lambda asked: asked.likeness.shape),
+    ("order", lambda asked: b""),
+)
+"""By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
+
+
+def partners(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Partners:
+    """Every exchange once."""
+    if len(a) == len(b) == 1:
+        return Partners([(a[0], b[0], "alone")], [], [])
+    directories = directories_of([*a, *b], rules)
+    left_a = [_Asked(side, rules, directories) for side in a]
+    left_b = [_Asked(side, rules, directories) for side in b]
+    pairs: list[tuple[Side, Side, How]] = []
+    for how, key in _RUNGS:
+        waiting = _lines(left_b, key)
+        taken: set[int] = set()
+        for one in left_a:
+            line = waiting.get(_at(one, key))
+            if line:
+                other = line.pop()
+                taken |= {id(one), id(other)}
+                pairs.append((one.side, other.side, how))
+        left_a, left_b = ([each for each in left if id(each) not in taken] for left in (left_a, left_b))
+    order = {id(side): number for number, side in enumerate(a)}
+    pairs.sort(key=lambda pair: order[id(pair[0])])
+    return Partners(pairs, [each.side for each in left_a], [each.side for each in left_b])
+
+
+def directories_of(sides: Sequence[Side], rules: Rules) -> Mapping[str, int]:
+    """The working directories that requests name."""
+    found: dict[str, int] = {}
+    for side in sides:
+        found |= Likeness(side.request, rules).directories
+    return found
+
+
+def _at(asked: _Asked, key: _Key) -> Hashable:
+    value = key(asked)
+    return None if value is None else (asked.place, value)
+
+
+def _lines(asked: Sequence[_Asked], key: _Key) -> dict[Hashable, list[_Asked]]:
+    """Those that are alike, the first of them last."""
+    found: dict[Hashable, list[_Asked]] = {}
+    for each in reversed(asked):
+        at = _at(each, key)
+        if at is not None:
+            found.setdefault(at, []).append(each)
+    return found

@@ -1,0 +1,182 @@
+"""A report as lines for a person: spans of text, each with a style. Nothing here knows a terminal.
+
+What was recorded is in the spans as it was: whoever prints them makes it safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from recorder.diff.report import Difference, Level, LevelReport, Measure, Pair, Report, Same, Which, Word
+
+SHOWN = 10
+"""Differences of a level and pair that are shown, if not all are asked for: they fit on a screen."""
+
+Style = Literal["", "bold", "dim", "red", "green", "yellow"]
+
+
+class Span(NamedTuple):
+    text: str
+    style: Style = ""
+
+
+class Line(NamedTuple):
+    """`flows`: text that is to be wrapped where there is no room, not cut."""
+
+    spans: tuple[Span, ...]
+    flows: bool = False
+
+    @property
+    def plain(self) -> str:
+        return "".join(span.text for span in self.spans)
+
+
+_HOW = {
+    "exact": "the same request",
+    "noise": "the same request but for noise",
+    "position": "the same position of the conversation",
+    "order": "the next to the same place",
+    "alone": "",
+}
+
+_MARKED = {"=": "{}", "-": "[-{}-]", "+": "{{+{}+}}"}
+_COLOURS: dict[Same, Style] = {"=": "", "-": "red", "+": "green"}
+
+
+class Rendering:
+    """How it is to look: `shown` differences of a level (`None`: all), changed words marked with signs or by colour.
+
+    `advice` is how to see the others.
+    """
+
+    def __init__(self, shown: int | None = SHOWN, *, signs: bool = True, advice: str = "") -> None:
+        self._shown = shown
+        self._signs = signs
+        self._advice = advice
+
+    def lines(self, report: Report) -> Iterator[Line]:
+        """What differs; nothing if nothing does."""
+        yield from _alone(report.missing, "missing", "only in A", "red")
+        yield from _alone(report.added, "added", "only in B", "green")
+        for pair in report.pairs:
+            if pair.count:
+                yield from self._pair(pair)
+
+    def _pair(self, pair: Pair) -> Iterator[Line]:
+        how = f" ({_HOW[pair.how]})" if _HOW[pair.how] else ""
+        yield _line(Span(f"{pair.a.number} ↔ {pair.b.number}  {pair.a.asked}", "bold"), Span(how, "dim"))
+        for level in pair.levels:
+            if level.count:
+                yield from self._level(level)
+        equal = [level.level for level in pair.levels if level.is_compared and not level.count]
+        if equal:
+            yield _line(Span(f"  equal: {', '.join(equal)}", "dim"))
+        for level in pair.levels:
+            if level.note:
+                yield _line(Span(f"  {level.level}: {level.note}", "dim"))
+
+    def _level(self, level: LevelReport) -> Iterator[Line]:
+        yield _line(Span("  "), Span(level.level, "bold"), Span(f"  {counted(level.count)}", "dim"))
+        if any(each.differs for each in level.measures):
+            yield from _table(level.measures)
+        for each in level.differences[: self._shown]:
+            yield self._difference(each)
+        told = min(len(level.differences), self._shown if self._shown is not None else len(level.differences))
+        advice = f" ({self._advice})" if self._advice and told < len(level.differences) else ""
+        more = level.count - told - sum(each.differs for each in level.measures)
+        if more:
+            yield _line(Span(f"    and {more:,} more{advice}", "dim"))
+
+    def _difference(self, each: Difference) -> Line:
+        where = Span(f"    {each.where}{_place(each)}")
+        change = Span("" if each.change == "changed" else f" {each.change}", "yellow")
+        if each.words is not None:
+            return Line((where, change, Span(": "), *map(self._word, each.words)), flows=True)
+        sides = [Span(_flat(side), style) for side, style in _sides(each) if side is not None]
+        arrow = [Span(" → ")] if len(sides) == 2 else []
+        return Line((where, change, Span(": " if sides else ""), *sides[:1], *arrow, *sides[1:]))
+
+    def _word(self, word: Word) -> Span:
+        text = _flat(word.text)
+        return Span(_MARKED[word.of].format(text) if self._signs else text, _COLOURS[word.of])
+
+
+def stat_lines(report: Report) -> Iterator[Line]:
+    """One line per level."""
+    count = len(report.missing) + len(report.added)
+    if count:
+        yield _line(Span(f"{'exchanges':<9}  {len(report.missing)} missing, {len(report.added)} added", "yellow"))
+    for level in report.levels:
+        yield _line(Span(f"{level:<9}  {_told(report, level)}", "yellow" if report.count(level) else "dim"))
+
+
+def counted(count: int) -> str:
+    return "1 difference" if count == 1 else f"{count:,} differences"
+
+
+def _told(report: Report, level: Level) -> str:
+    told = counted(report.count(level)) if report.count(level) else "equal"
+    lacking = report.uncompared(level)
+    if lacking == len(report.pairs):
+        return "not compared"
+    return f"{told} ({lacking} of {len(report.pairs)} not compared)" if lacking else told
+
+
+def _alone(exchanges: Iterable[Which], change: str, where: str, style: Style) -> Iterator[Line]:
+    for each in exchanges:
+        yield _line(Span(f"{each.number}  {each.asked}", "bold"), Span(f"  {change}: {where}", style))
+
+
+def _sides(each: Difference) -> Sequence[tuple[str | None, Style]]:
+    """Where nothing stands, nothing is shown, if the change says so."""
+    if each.change != "changed":
+        return (each.a, "red"), (each.b, "green")
+    return ("(nothing)" if each.a is None else each.a, "red"), ("(nothing)" if each.b is None else each.b, "green")
+
+
+def _place(each: Difference) -> str:
+    """The position in the log of what `recorder events` shows."""
+    places = list(dict.fromkeys(str(pos) for pos in (each.a_pos, each.b_pos) if pos is not None))
+    return f" (#{' → #'.join(places)})" if places else ""
+
+
+def _table(measures: Sequence[Measure]) -> Iterator[Line]:
+    rows = [("", "A", "B", "", "", ""), *(_row(each) for each in measures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    styles: list[Style] = ["dim", *("yellow" if each.differs else "" for each in measures)]
+    for row, style in zip(rows, styles, strict=True):
+        cells = [row[0].ljust(widths[0]), *(row[n].rjust(widths[n]) for n in range(1, 6))]
+        yield _line(Span(f"    {'  '.join(cells)}".rstrip(), style))
+
+
+def _row(each: Measure) -> tuple[str, ...]:
+    is_counted = each.unit == "tokens" and each.differs and each.a is not None and each.b is not None
+    change = f"{(each.b or 0) - (each.a or 0):+,}" if is_counted else ""
+    ratio = "" if each.ratio is None else f"×{each.ratio:.2f}"
+    return (
+        each.name.replace("_", " "),
+        _number(each.a, each.unit),
+        _number(each.b, each.unit),
+        change,
+        ratio,
+        "≠" if each.differs else "",
+    )
+
+
+def _number(value: int | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    return f"{value / 1e6:,.1f} ms" if unit == "ns" and value < 10_000_000_000 else _long(value, unit)
+
+
+def _long(value: int, unit: str) -> str:
+    return f"{value / 1e9:,.2f} s" if unit == "ns" else f"{value:,}"
+
+
+def _line(*spans: Span) -> Line:
+    return Line(tuple(span for span in spans if span.text))
+
+
+def _flat(text: str) -> str:
+    return text.replace("\r", "␍").replace("\n", "⏎").replace("\t", "⇥")

@@ -1,0 +1,149 @@
+"""What a comparison found: pairs of exchanges, each level by level. Plain data, which is also the JSON of `diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
+
+Level = Literal["request", "answer", "tools", "usage", "timing", "events", "bytes"]
+
+ALL: tuple[Level, ...] = get_args(Level)
+"""Every level, in the order in which they are told."""
+
+USUAL: tuple[Level, ...] = tuple(level for level in ALL if level != "bytes")
+"""Those that are compared if nothing else is said. Ids alone make the bytes of any two recordings differ."""
+
+KEPT_LIMIT = 1_000
+"""Differences of one level and pair that are kept; all are counted. Nobody reads more, and no report grows past it."""
+
+Change = Literal["changed", "missing", "added", "moved"]
+"""`missing` is only in A, `added` only in B."""
+
+How = Literal["exact", "noise", "position", "order", "alone"]
+"""What made two exchanges partners: rungs of the matching ladder, their order, or that each side has but one."""
+
+Same = Literal["=", "-", "+"]
+
+
+class Word(NamedTuple):
+    """A piece of a text: in both, only in A, or only in B."""
+
+    of: Same
+    text: str
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What counts as a difference."""
+
+    exact: bool = False  # nothing is noise, and no level owns what another one has too
+    tolerance: float = 1.25  # see `recorder.diff.timing`
+    rules: Rules = DEFAULT_RULES  # of requests
+
+
+class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One place. Of a text there are `words`, with a little of what stands around; else what stands on each side."""
+
+    where: str
+    change: Change = "changed"
+    a: str | None = None
+    b: str | None = None
+    a_pos: int | None = None  # the event, by its position in the log
+    b_pos: int | None = None
+    words: list[Word] | None = None
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """A number on each side, whether it differs or not; `None` where nothing was reported."""
+
+    name: str
+    unit: Literal["tokens", "ns", "count"]
+    a: int | None
+    b: int | None
+    ratio: float | None  # of b to a
+    differs: bool
+
+
+class LevelReport(msgspec.Struct, frozen=True):
+    """What one level found of one pair. `count` includes the measures that differ, and what was not kept."""
+
+    level: Level
+    count: int
+    differences: list[Difference]
+    measures: list[Measure] = []
+    note: str | None = None  # why it was not compared
+    is_compared: bool = True
+
+
+class Which(msgspec.Struct, frozen=True):
+    """An exchange."""
+
+    number: int  # in its session; 1 is the first
+    exchange_id: str
+    asked: str  # method and path
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two exchanges that were compared."""
+
+    a: Which
+    b: Which
+    how: How
+    levels: list[LevelReport]
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.levels)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A whole comparison."""
+
+    levels: tuple[Level, ...]  # that were compared
+    pairs: list[Pair]
+    missing: list[Which]  # exchanges that only A has
+    added: list[Which]  # exchanges that only B has
+
+    @property
+    def is_equal(self) -> bool:
+        return not (self.missing or self.added or any(pair.count for pair in self.pairs))
+
+    def count(self, level: Level) -> int:
+        """Differences of a level in all pairs."""
+        return sum(each.count for pair in self.pairs for each in pair.levels if each.level == level)
+
+    def uncompared(self, level: Level) -> int:
+        """Pairs in which a level was not compared."""
+        return sum(not each.is_compared for pair in self.pairs for each in pair.levels if each.level == level)
+
+    @property
+    def differing(self) -> tuple[Level, ...]:
+        """The levels at which something differs."""
+        return tuple(level for level in self.levels if self.count(level))
+
+
+def found(level: Level, differences: Iterable[Difference], measures: Sequence[Measure] = ()) -> LevelReport:
+    """A level's report: the first differences kept, all of them counted."""
+    rest = iter(differences)
+    kept = list(islice(rest, KEPT_LIMIT))
+    count = len(kept) + sum(1 for _ in rest) + sum(each.differs for each in measures)
+    return LevelReport(level, count, kept, list(measures))
+
+
+def unknown(level: Level, why: str) -> LevelReport:
+    """The report of a level that was not compared."""
+    return LevelReport(level, 0, [], [], f"not compared: {why}", is_compared=False)
+
+
+def cut(text: str, limit: int) -> str:
+    """A text as far as it is shown: what is cut ends with a sign of it."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def ratio(a: int | None, b: int | None) -> float | None:
+    """Of b to a, if there is one."""
+    return round(b / a, 4) if a and b is not None else None

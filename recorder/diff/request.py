@@ -1,0 +1,91 @@
+"""Level `request`: method, path, query and headers, and the body path by path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from recorder.diff.pairing import directories_of
+from recorder.diff.report import KEPT_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
+from recorder.diff.side import Side
+from recorder.replay.matching.differences import Difference as Place
+from recorder.replay.matching.differences import differences
+from recorder.replay.matching.fingerprint import NO_JSON, Likeness, canonical, json_value, place
+
+
+def request(a: Side, b: Side, terms: Terms) -> LevelReport:
+    """What was asked. A stream that was stored alone does not say."""
+    lacking = [name for name, side in (("A", a), ("B", b)) if _is_unknown(side)]
+    if lacking:
+        return unknown(
+            "request", f"{' and '.join(lacking)} {'does' if len(lacking) == 1 else 'do'} not say what was asked"
+        )
+    return found("request", _differences(a, b, terms))
+
+
+def _is_unknown(side: Side) -> bool:
+    return side.exchange.method != "GET" and not side.request.headers and not side.request.body
+
+
+def _differences(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
+    bodies = _bodies(a, b, terms)
+    yield from _heads(a, b, terms)
+    if NO_JSON not in bodies:
+        yield from compared("", *bodies)
+    elif a.request.body != b.request.body:
+        one, other = (f"{len(side.request.body):,} bytes" for side in (a, b))
+        yield Difference("(the body)", "changed", one, other)
+
+
+def _heads(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
+    one, other = (place(side.request, terms.rules) for side in (a, b))
+    yield from compared("method", one.method, other.method)
+    if terms.exact:
+        yield from compared("path and query", a.request.target, b.request.target)
+    else:
+        if one.path != other.path:
+            yield from compared("path", _path(a), _path(b))
+        yield from compared("query", dict(one.query), dict(other.query))
+    one_by_name, other_by_name = (_headers(side, terms) for side in (a, b))
+    for name in sorted({*one_by_name, *other_by_name}):
+        yield from compared(f"header {name}", one_by_name.get(name), other_by_name.get(name))
+
+
+def _path(side: Side) -> str:
+    return side.request.target.partition("?")[0]
+
+
+def _headers(side: Side, terms: Terms) -> dict[str, str]:
+    headers = side.request.headers if terms.exact else terms.rules.headers(side.request.headers)
+    found: dict[str, str] = {}
+    for name, value in sorted((name.lower(), value) for name, value in headers):
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _bodies(a: Side, b: Side, terms: Terms) -> tuple[Any, Any]:
+    if terms.exact:
+        return json_value(a.request.body), json_value(b.request.body)
+    directories = directories_of((a, b), terms.rules)
+    one, other = (Likeness(side.request, terms.rules, directories).value() for side in (a, b))
+    return one, other
+
+
+def compared(where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | None = None) -> Iterator[Difference]:
+    """Where two JSON values differ. `None` as a whole is nothing."""
+    if canonical(a) == canonical(b):
+        return
+    for each in differences(a, b, KEPT_LIMIT):
+        one, other = (None if whole is None and not each.path else side for whole, side in _sides(each, a, b))
+        change: Change = "added" if one is None else "missing" if other is None else "changed"
+        path = " · ".join(filter(None, (where, _OURS.sub(r"\1", each.path))))
+        yield Difference(path or "(the body)", change, one, other, a_pos, b_pos)
+
+
+_OURS = re.compile(r'\["\(([a-z ]+)\)"\]')
+"""Steps of paths that are no members of what was sent: the lines of an event beside its data."""
+
+
+def _sides(each: Place, a: Any, b: Any) -> tuple[tuple[Any, str | None], tuple[Any, str | None]]:
+    return (a, each.recorded), (b, each.asked)

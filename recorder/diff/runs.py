@@ -1,0 +1,169 @@
+"""Runs of deltas and other events whose texts another level owns: what of them is no matter of that level.
+
+The texts themselves belong to `answer` and `tools`, where both say in the end what their deltas say. They are told here
+where that level cannot see it: deltas that do not come to what the item is in the end, texts cut into other parts or
+moved past another event, and the number of deltas and where they are cut.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from recorder.diff.alignment import Aligned, Stretch, stretches
+from recorder.diff.final_texts import Settled
+from recorder.diff.report import Difference, cut
+from recorder.diff.steps import Step, joined
+from recorder.diff.words import changes
+from recorder.wire.dialects.telling import as_json
+
+SHOWN = 120  # characters of a delta
+
+NAMED = 5
+"""Deltas that are named each; if more differ, the stream is cut otherwise, or says something else."""
+
+PIECES_LIMIT = 20_000
+"""Deltas of a run that are put side by side, those that are equal at its ends not counted."""
+
+
+class TextsReport(NamedTuple):
+    """What was told of two steps, and the first event of each that goes with one of the other."""
+
+    told: Sequence[Difference] = ()
+    first: tuple[int, int] = (0, 0)
+
+
+class Texts:
+    """The texts of two exchanges."""
+
+    def __init__(self, a: Settled, b: Settled) -> None:
+        self._a, self._b = a, b
+        self._same_ends: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def differences(self, a: Step, b: Step) -> TextsReport:
+        """Between two steps that are partners."""
+        if not (a.is_delta and b.is_delta):
+            return TextsReport([*_repeated(a, b), *(() if a.key != b.key else self._parts(a, b))])
+        if a.texts == b.texts and a.count == b.count:
+            return TextsReport()
+        one, other = "".join(a.texts), "".join(b.texts)
+        if one == other:
+            return TextsReport(list(_cuts(a, b)))
+        is_seen = not (a.said.is_open or b.said.is_open or self._end_alike(a, b))  # at the level of the text
+        if not is_seen:
+            self._told.add((one, other))
+        found = _named(a, b)
+        if found is None or (is_seen and any(each.change == "changed" for each in found.told)):
+            return TextsReport([*_repeated(a, b), *(() if is_seen else _words(a, b, one, other))])
+        return found
+
+    def _parts(self, a: Step, b: Step) -> Iterator[Difference]:
+        """A text that is said elsewhere too is told where it is said first."""
+        for one, other in zip_longest(a.texts, b.texts, fillvalue=""):
+            if one != other and (one, other) not in self._told and self._end_alike(a, b):
+                self._told.add((one, other))
+                yield Difference(f"{a.name} · text of a part", "changed", *_shown(one, other), a.pos, b.pos)
+
+    def _end_alike(self, a: Step, b: Step) -> bool:
+        """Whether the items that two steps are of come to the same."""
+        at = a.said.items, b.said.items
+        if at not in self._same_ends:
+            self._same_ends[at] = [*map(self._a.end, at[0])] == [*map(self._b.end, at[1])]
+        return self._same_ends[at]
+
+
+def _repeated(a: Step, b: Step) -> Iterator[Difference]:
+    """How often the same came."""
+    if a.count != b.count:
+        yield Difference(f"{a.name} · in a row", "changed", _counted(a), _counted(b), a.pos, b.pos)
+
+
+def _cuts(a: Step, b: Step) -> Iterator[Difference]:
+    """The same text, in other deltas."""
+    yield from _repeated(a, b)
+    if a.count == b.count:
+        n = next((n for n, pair in enumerate(zip(a.texts, b.texts, strict=False)) if pair[0] != pair[1]), 0)
+        where = f"{a.name} · cut elsewhere, first in delta {n + 1}"
+        yield Difference(where, "changed", *_shown(a.texts[n], b.texts[n]), _pos(a, n), _pos(b, n))
+
+
+def _named(a: Step, b: Step) -> TextsReport | None:
+    """Delta by delta; `None` if that is more than a few, or cannot be told."""
+    found = stretches(a.texts, b.texts) if max(len(a.texts), len(b.texts)) <= PIECES_LIMIT else None
+    parting = [each for each in found or () if not each.is_same]
+    if found is None or sum(max(len(each.a), len(each.b)) for each in parting) > NAMED:
+        return None
+    first = next((each for each in found if each.is_same), found[0])
+    is_one_each = a.count == len(a.texts) and b.count == len(b.texts)
+    starts = (first.a.start, first.b.start) if is_one_each else (0, 0)
+    return TextsReport([told for each in parting for told in _told(each, a, b)], starts)
+
+
+def _told(stretch: Stretch, a: Step, b: Step) -> Iterator[Difference]:
+    for n, m in zip_longest(stretch.a, stretch.b):
+        if n is None:
+            yield Difference(b.name, "added", None, _piece(b.texts[m]), None, _pos(b, m))
+        elif m is None:
+            yield Difference(a.name, "missing", _piece(a.texts[n]), None, _pos(a, n), None)
+        else:
+            sides = _shown(a.texts[n], b.texts[m])
+            yield Difference(f"{a.name} · its text", "changed", *sides, _pos(a, n), _pos(b, m))
+
+
+def _words(a: Step, b: Step, one: str, other: str) -> Iterator[Difference]:
+    for words in changes(one, other):
+        yield Difference(f"{a.name} · text of the deltas", "changed", None, None, a.pos, b.pos, words)
+
+
+def _pos(step: Step, n: int) -> int:
+    """Where a text stands; if an event has none or several, where the run begins."""
+    return step.positions[n] if len(step.texts) == step.count else step.pos
+
+
+def _piece(text: str) -> str:
+    return cut(as_json(text), SHOWN)
+
+
+def _shown(one: str, other: str) -> tuple[str, str]:
+    return _piece(one), _piece(other)
+
+
+def _counted(step: Step) -> str:
+    noun = "delta" if step.is_delta else "time"
+    return f"{step.count:,} {noun}" if step.count == 1 else f"{step.count:,} {noun}s"
+
+
+# -- runs that another event breaks
+
+
+def mended(places: Aligned, a: list[Step], b: list[Step]) -> Aligned:
+    """With runs put together where a run of one side stands in pieces on the other: what broke it is told alone.
+
+    Changes the steps: the first piece becomes the whole.
+    """
+    of_a, of_b = dict(places.pairs), {m: n for n, m in places.pairs}
+    only_b = _joined(places.only_b, of_b, b)
+    only_a = _joined(places.only_a, of_a, a)
+    return Aligned(places.pairs, only_a, only_b)
+
+
+def _joined(alone: Sequence[int], partners: Collection[int], steps: list[Step]) -> list[int]:
+    ordered = sorted(partners)
+    whole = {n: _neighbour(n, ordered, steps) for n in sorted(alone)}
+    for n, at in whole.items():
+        if at is not None and at < n:
+            steps[at] = joined(steps[at], steps[n])
+    for n, at in reversed(whole.items()):
+        if at is not None and at > n:
+            steps[at] = joined(steps[n], steps[at])
+    return [n for n, at in whole.items() if at is None]
+
+
+def _neighbour(n: int, partners: Sequence[int], steps: Sequence[Step]) -> int | None:
+    """The nearest step with a partner, before or after, if it is of the same run."""
+    at = bisect_left(partners, n)
+    near = [partners[place] for place in (at - 1, at) if 0 <= place < len(partners)]
+    return next((m for m in near if steps[n].is_delta and steps[n].run == steps[m].run), None)

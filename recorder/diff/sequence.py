@@ -1,0 +1,198 @@
+"""Level `events`: the sequence of a stream. What is missing, added, moved, and what changed in events that both have.
+
+Ids are compared by which of them are the same: each id of A goes with one of B. Sequence numbers may be shifted by
+events that are missing or added, as they are when a stream is numbered anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from recorder.diff.alignment import Aligned, aligned
+from recorder.diff.report import Difference, LevelReport, Terms, cut, found
+from recorder.diff.request import compared
+from recorder.diff.runs import Texts, TextsReport, mended
+from recorder.diff.side import Side
+from recorder.diff.steps import Step, Told, steps
+from recorder.model.text import storable
+from recorder.wire.dialects.telling import as_json
+
+_KEYS: Sequence[Callable[[Step], Hashable]] = (
+    lambda step: step.key,
+    lambda step: (step.name, step.output_index),
+    lambda step: step.name,
+)
+"""By which events are partners: all they say, else the same type and item, else the same type."""
+
+_REPEATED = "response."
+
+SHOWN = 120  # characters of an event that stands on one side only
+
+_KINDS = {
+    "frame": "an event with its blank line",
+    "tail": "what stands unended at the end",
+    "part": "an event in parts",
+    "body": "a document",
+    "comment": "a comment",
+}
+
+
+def events(a: Side, b: Side, terms: Terms) -> LevelReport:
+    """The two sequences."""
+    one, other = steps(a, terms), steps(b, terms)
+    places = aligned(*(([key(step) for step in one.steps], [key(step) for step in other.steps]) for key in _KEYS))
+    if places is None:
+        of_a, of_b = (f"{len(each.steps):,} events" for each in (one, other))
+        return found("events", [Difference("too long and too different to be aligned", "changed", of_a, of_b)])
+    places = mended(places, one.steps, other.steps)
+    return found("events", _Comparison(one, other, terms).differences(places))
+
+
+class _Comparison:
+    def __init__(self, a: Told, b: Told, terms: Terms) -> None:
+        self._a, self._b, self._terms = a.steps, b.steps, terms
+        self._texts = Texts(a.settled, b.settled)
+        self._of_a: dict[str, str] = {}  # ids, and those that they go with
+        self._of_b: dict[str, str] = {}
+        self._told: set[tuple[str | None, ...]] = set()  # of what is repeated
+        self._shift: object = 0  # of the numbers, as it was told last
+
+    def differences(self, places: Aligned) -> Iterator[Difference]:
+        """In order of B; what is missing, before what comes after it."""
+        moved = self._moved(places)
+        gone = {n for n, _ in moved}
+        come = {n: m for m, n in moved}
+        told = sorted(
+            [
+                *((b, 1, a) for a, b in places.pairs),
+                *((b, 1, -1) for b in places.only_b),
+                *((self._after(places, a), 0, a) for a in places.only_a if a not in gone),
+            ]
+        )
+        for b, is_there, a in told:
+            if not is_there:
+                yield self._alone(self._a[a], "missing")
+            elif a >= 0:
+                yield from self._pair(self._a[a], self._b[b])
+            elif b in come:
+                one, other = self._a[come[b]], self._b[b]
+                yield Difference(_named(other), "moved", None, None, one.pos, other.pos)
+            else:
+                yield self._alone(self._b[b], "added")
+
+    def _moved(self, places: Aligned) -> list[tuple[int, int]]:
+        """What is gone in one place and has come in another."""
+        waiting: dict[bytes, list[int]] = {}
+        for n in reversed(places.only_a):
+            waiting.setdefault(self._a[n].key, []).append(n)
+        return [(line.pop(), n) for n in places.only_b if (line := waiting.get(self._b[n].key))]
+
+    @staticmethod
+    def _after(places: Aligned, a: int) -> int:
+        """Where in B something that only A has would stand."""
+        at = bisect_left(places.pairs, (a, -1))
+        return places.pairs[at][1] if at < len(places.pairs) else 2**62
+
+    @staticmethod
+    def _alone(step: Step, change: str) -> Difference:
+        said = "".join(step.texts) if step.is_delta else ""
+        shown = cut(as_json(said or step.value), SHOWN)
+        if change == "missing":
+            return Difference(_named(step), "missing", shown, None, step.pos, None)
+        return Difference(_named(step), "added", None, shown, None, step.pos)
+
+    def _pair(self, a: Step, b: Step) -> Iterator[Difference]:
+        if a.kind != b.kind:
+            yield Difference(a.name, "changed", _KINDS.get(a.kind, a.kind), _KINDS.get(b.kind, b.kind), a.pos, b.pos)
+        if a.key != b.key:
+            yield from self._changed(a, b)
+        of_texts = self._texts.differences(a, b)
+        yield from of_texts.told
+        for said in (self._ids(a, b), self._numbers(a, b, of_texts)):
+            if said is not None:
+                yield Difference(f"{a.name} · {said.what}", "changed", said.a, said.b, said.a_pos, said.b_pos)
+
+    def _changed(self, a: Step, b: Step) -> Iterator[Difference]:
+        """What a response says of itself, several of its events repeat: a change of that is told once."""
+        for each in compared("", a.value, b.value):
+            if each.where.startswith(_REPEATED):
+                told = (each.where, each.a, each.b)
+                if told in self._told:
+                    continue
+                self._told.add(told)
+            yield msgspec.structs.replace(each, where=f"{a.name} · {each.where}", a_pos=a.pos, b_pos=b.pos)
+
+    def _ids(self, a: Step, b: Step) -> _Said | None:
+        """The first id that does not go with that of the other side."""
+        wrong = None
+        for one, other in zip(a.ids, b.ids, strict=False):
+            goes = self._of_a.setdefault(one, other) == other
+            comes = self._of_b.setdefault(other, one) == one
+            if wrong is None and not (goes and comes):
+                wrong = _Said(
+                    "another id than before", cut(storable(one), SHOWN), cut(storable(other), SHOWN), a.pos, b.pos
+                )
+        return wrong
+
+    def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> _Said | None:
+        """The first number that is another one; within runs, that does not go on from the one before."""
+        n, m = of_texts.first
+        one, other = a.numbers[n], b.numbers[m]
+        if (one is None) != (other is None):
+            shift: object = "one side"
+        elif (
+            one is None
+            or other is None
+            or one == other
+            or self._is_renumbered(one - a.ordinals[n], other - b.ordinals[m])
+        ):
+            shift = 0
+        else:
+            shift = other - one
+        is_told, self._shift = shift in (0, self._shift), shift
+        if not is_told:
+            return _Said("sequence_number", str(one), str(other), a.positions[n], b.positions[m])
+        return _jumps(a, b)
+
+    def _is_renumbered(self, a: int, b: int) -> bool:
+        """By what the numbers are ahead of counting."""
+        return a == b and not self._terms.exact
+
+
+class _Said(NamedTuple):
+    what: str
+    a: str
+    b: str
+    a_pos: int
+    b_pos: int
+
+
+def _jumps(a: Step, b: Step) -> _Said | None:
+    """Where numbers go on otherwise within runs. A number that is missing with its event is told with that."""
+    of_a, of_b = _ahead(a), _ahead(b)
+    if a.count == b.count:
+        n = next((n for n, pair in enumerate(zip(of_a, of_b, strict=True)) if pair[0] != pair[1]), None)
+        if n is None:
+            return None
+        return _Said("sequence_number", str(a.numbers[n]), str(b.numbers[n]), a.positions[n], b.positions[n])
+    jump = (of_b[-1] or 0) - (of_a[-1] or 0)
+    if jump in (0, a.count - b.count):
+        return None
+    return _Said("numbers missing within", str(of_a[-1]), str(of_b[-1]), a.pos, b.pos)
+
+
+def _ahead(step: Step) -> list[int | None]:
+    """By how much each number is ahead of counting, from the first on."""
+    base = (step.numbers[0] or 0) - step.ordinals[0]
+    return [
+        None if number is None else number - ordinal - base
+        for number, ordinal in zip(step.numbers, step.ordinals, strict=True)
+    ]
+
+
+def _named(step: Step) -> str:
+    return step.name if step.count == 1 else f"{step.name} (×{step.count:,})"

@@ -1,0 +1,71 @@
+"""Two texts word by word: what was taken out, what was put in, with a little of what stands around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from recorder.diff.alignment import Stretch, stretches
+from recorder.diff.report import Word
+
+AROUND = 40
+"""Characters shown before and after a change: enough to find it."""
+
+SHOWN = 400
+"""Characters shown of a change: a paragraph."""
+
+_WORD = re.compile(r"\s*(?:[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s])|\s+")
+"""A word, or one character where words are not written apart or there is none; with the blanks before it."""
+
+_BLANKS = re.compile(r"\s*")
+
+
+def changes(a: str, b: str) -> Iterator[list[Word]]:
+    """The places in which two texts differ. Changes that stand close together are one place."""
+    of_a, of_b = _WORD.findall(a), _WORD.findall(b)
+    found = stretches(of_a, of_b)
+    if found is None:
+        yield [Word("-", _cut(a)), Word("+", _cut(b))]
+        return
+    place: list[Word] = []
+    before = ""  # what stands before the next change
+    for each in found:
+        if not each.is_same:
+            place = [*place, *_kept(before), *_changed(each, of_a, of_b)]
+            before = ""
+            continue
+        text = "".join(of_a[each.a.start : each.a.stop])
+        if place and len(text) > 2 * AROUND:
+            yield _joined([*place, *_kept(f"{text[:AROUND]}…")])
+            place = []
+        before = text if len(text) <= 2 * AROUND or not text else f"…{text[-AROUND:]}"
+    if place:
+        yield _joined([*place, *_kept(before)])
+
+
+def _joined(place: Sequence[Word]) -> list[Word]:
+    """With neighbours that are both kept as one."""
+    return [Word(of, "".join(word.text for word in words)) for of, words in groupby(place, lambda word: word.of)]
+
+
+def _kept(text: str) -> list[Word]:
+    return [Word("=", text)] if text else []
+
+
+def _changed(stretch: Stretch, of_a: Sequence[str], of_b: Sequence[str]) -> list[Word]:
+    """Blanks before a word are not changed with it."""
+    gone = "".join(of_a[stretch.a.start : stretch.a.stop])
+    come = "".join(of_b[stretch.b.start : stretch.b.stop])
+    blanks = _blanks(gone) if gone and come and _blanks(gone) == _blanks(come) else ""
+    changed = Word("-", _cut(gone.removeprefix(blanks))), Word("+", _cut(come.removeprefix(blanks)))
+    return [*_kept(blanks), *(each for each in changed if each.text)]
+
+
+def _blanks(text: str) -> str:
+    found = _BLANKS.match(text)
+    return found[0] if found else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"

@@ -1,0 +1,313 @@
+"""Journal records → rows of the log: exchanges put together again from records that came interleaved.
+
+Pure but for one question, which session a request belongs to, that it asks its owner.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from itertools import islice
+
+import msgspec
+
+from recorder.ingest.batch import Batch, exchange_row, gap_record
+from recorder.ingest.capture import Capture
+from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, Unread
+from recorder.ingest.imported import Restored
+from recorder.ingest.late_records import Late
+from recorder.ingest.open_exchanges import NOBODY, Journaled, OpenExchange, Told, nothing_told
+from recorder.journal.format import Gap, Mark, Position, Record
+from recorder.model.chain import row_root
+from recorder.model.events import Event, Exchange, Session
+from recorder.model.payloads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.wire.dialects import by_name, by_path
+from recorder.wire.grouping.session import Grouping, by_history, own_name
+from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
+from recorder.wire.request_body import REQUEST_LIMIT, ToldRequest, grouped, overwritten, recorded_body
+
+log = logging.getLogger(__name__)
+
+REASON_LIMIT = 300  # characters of what an exception says: it may quote what it stumbled over
+
+
+class Assembler:
+    """The records of one recorder, told in order, as a `Batch` that its owner takes and replaces."""
+
+    def __init__(
+        self,
+        recorder_id: str,
+        find_session: Callable[[RequestHead, Grouping], str | None],
+        late: Collection[str] = (),
+        *,
+        redactor: Redactor = BY_SHAPE,
+        told: Callable[[str], ToldRequest | None] = nothing_told,
+        journaled: Journaled | None = None,
+    ) -> None:
+        """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
+        exchanges whose session was purged since they were told first: they are passed over. `told` gives a request that
+        was told before, as it was recorded then: that stands, whatever is a secret now and is left of it here.
+        """
+        self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
+        self._redactor, self._told, self._journaled = redactor, told, journaled or Journaled()
+        self._rejected: set[int] = set()
+        self.open: dict[int, OpenExchange] = {}
+        self.batch = Batch()
+
+    def tell(self, record: Record, start: Position) -> None:
+        """Add a record that begins at or behind `start`. One that makes no sense costs the rest of its exchange, which
+        is counted, and no other; one of an exchange that began before what is told is passed over, since the log has
+        that whole.
+        """
+        exchange = self.open.get(record.exchange)
+        if record.exchange in self._rejected or (exchange is None and record.mark != Mark.REQUEST):
+            return
+        try:
+            events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
+        except self._journaled.refusals:
+            raise
+        except Exception as error:
+            events = self._give_up(record, start, error)
+        self.batch.add(events)
+        if exchange is not None:
+            exchange.last_ns = record.t_ns
+            exchange.records += 1
+
+    def has_request(self, number: int) -> bool | None:
+        """Whether the request of an exchange is among the rows made so far. `None`: it is not recorded further.
+
+        The body of one that cannot be read never is: told again after a crash, it is put aside again.
+        """
+        exchange = self.open.get(number)
+        if number in self._rejected:
+            return None
+        return exchange is None or exchange.begun is not None
+
+    def reject(self, number: int, reason: str) -> None:
+        """Hear no more of an exchange."""
+        self._rejected.add(number)
+        exchange = self.open.pop(number, None)
+        log.error("%s is not recorded further: %s", self._name(number, exchange), reason)
+
+    def _name(self, number: int, exchange: OpenExchange | None) -> str:
+        name = exchange.head.exchange_id if exchange and exchange.head is not NOBODY else f"number {number}"
+        return f"exchange {name} of recorder {self._recorder_id}"
+
+    def _give_up(self, record: Record, start: Position, error: Exception) -> list[Event]:
+        """A record cannot be read, by its own fault or by ours: what was told of its exchange before stands, and the
+        rest is counted. Nothing that raised is used any further.
+        """
+        number, exchange = record.exchange, self.open.get(record.exchange)
+        said = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
+        reason = f"{UNREAD} ({said})"
+        log.error("%s: %s", self._name(number, exchange), reason, exc_info=error)
+        events: list[Event] = []
+        if exchange is None:
+            exchange = self.open[number] = OpenExchange(start, record.t_ns, NOBODY, records=1)
+            exchange.capture = Unread(None, record.t_ns, reason)
+        elif exchange.capture is None:
+            capture, events = self._begin_unread(exchange)
+            exchange.capture = Unread(capture, record.t_ns, UNREAD_REQUEST)  # told again, something else may raise
+        elif not isinstance(exchange.capture, Unread):
+            exchange.capture = Unread(self._as_before(number, exchange), record.t_ns, reason)
+        if record.mark == Mark.CHUNK:
+            exchange.capture.chunk(record.t_ns, record.payload)
+        if record.mark == Mark.END:
+            events += self._end(number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason))
+        return events
+
+    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | Restored | Late | None:
+        """What was made of an exchange before the record that raised, made again from the journal."""
+        if not isinstance(exchange.capture, Capture):
+            return None if isinstance(exchange.capture, Unread) else exchange.capture
+        exchange.capture = again = exchange.capture.asked()
+        told = 0
+        for gap in exchange.gaps:
+            again.gap(gap)
+        for record in islice(self._journaled.records(number, exchange.start), exchange.records):
+            if exchange.begun is not None and told >= exchange.begun:
+                _MEANING[record.mark](self, record, exchange.start)
+            told += 1
+            for lost in exchange.lost_after(told):
+                if lost.mark == Mark.CHUNK:
+                    again.gap(gap_record(lost))
+        if told == exchange.records:
+            return again
+        events = [each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id]
+        return Capture.after(events[-1]) if events else None  # without a journal: where its events end
+
+    def _begin_unread(self, exchange: OpenExchange) -> tuple[Capture | None, list[Event]]:
+        """An exchange whose request cannot be read: its head stands in the log, and its body is counted."""
+        head, size_bytes, now_ns = exchange.head, len(exchange.body), exchange.last_ns
+        exchange.body = bytearray()
+        grouping = Grouping()
+        session_id, session = self._session(head, grouping)
+        row = exchange_row(session_id, self._recorder_id, "other", head, grouping)
+        capture = Capture(session_id, head.exchange_id, by_name("other"), exchange.started_ns, row_root(row))
+        events = capture.request(head, b"", wire=b"", complete=False, undecoded=UNREAD_REQUEST)
+        lost = GapRecord("request", 1, size_bytes, "", exchange.started_ns, now_ns, UNREAD_REQUEST)
+        for gap in (*exchange.gaps, lost):
+            events += capture.gap(gap)
+        self._add(session, row)
+        exchange.session_id = session_id
+        return capture, events
+
+    def _end(self, number: int, exchange: OpenExchange, t_ns: int, end: ExchangeEnd) -> list[Event]:
+        """The end of an exchange that is open; one that could not all be read is put aside."""
+        capture, events = self._begin(exchange)
+        events += capture.end(t_ns, end)
+        if isinstance(capture, Unread):
+            self._keep(number, exchange, capture)
+            if exchange.begun is None:
+                self._rejected.add(number)  # its body is not in the log
+        if exchange.asked is not None:
+            self.batch.asked.add(exchange.asked[0])
+        del self.open[number]
+        return events
+
+    def _keep(self, number: int, exchange: OpenExchange, unread: Unread) -> None:
+        name = self._name(number, exchange)
+        log.error("%s: %d chunks, %d bytes of it could not be read", name, unread.chunks, unread.size_bytes)
+        is_in_log = exchange.begun is not None
+        records = islice(self._journaled.records(number, exchange.start), exchange.records + 1)
+        gone = {Mark.REQUEST_BODY, Mark.BLANK} if is_in_log else {Mark.BLANK}
+        wanted = (record for record in records if record.mark not in gone)
+        file_name = exchange.head.exchange_id or f"{self._recorder_id}-{number}"
+        self._journaled.keep(file_name, exchange.session_id, wanted)
+
+    def lose(self, reason: str) -> None:
+        """Records are lost, nobody knows of which exchanges: each that is open has a gap there."""
+        for exchange in self.open.values():
+            mark = Mark.REQUEST_BODY if exchange.capture is None else Mark.CHUNK
+            lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
+            exchange.lost.append((exchange.records, lost))
+            if exchange.capture is None:
+                exchange.gaps.append(gap_record(lost))
+            else:
+                self.batch.add(exchange.capture.gap(gap_record(lost)))
+
+    def end_all(self) -> None:
+        """The recorder is dead and nothing more comes: what is open ended there."""
+        end = msgspec.json.encode(ExchangeEnd("recorder_crash", "the recorder ended without ending the exchange"))
+        for number, exchange in list(self.open.items()):
+            self.tell(Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start)
+
+    def _on_request(self, record: Record, start: Position) -> list[Event]:
+        head = msgspec.json.decode(record.payload, type=RequestHead)
+        if head.exchange_id in self._late:
+            self.reject(record.exchange, f"{head.exchange_id} is of a session that was purged")
+            return []
+        self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns, records=1)
+        return []
+
+    def _on_request_body(self, record: Record, start: Position) -> list[Event]:
+        exchange = self.open[record.exchange]
+        if exchange.capture is not None:
+            return []
+        if exchange.overflown or len(exchange.body) + len(record.payload) > REQUEST_LIMIT:
+            exchange.overflown = True  # what is kept is the beginning, without a hole
+        else:
+            exchange.body += record.payload
+        return []
+
+    def _on_blank(self, record: Record, start: Position) -> list[Event]:
+        self.open[record.exchange].blank_bytes += len(record.payload)
+        return []
+
+    def _on_request_end(self, record: Record, start: Position) -> list[Event]:
+        self.open[record.exchange].complete = msgspec.json.decode(record.payload, type=RequestEnd).complete
+        return self._begin(self.open[record.exchange])[1]
+
+    def _on_response(self, record: Record, start: Position) -> list[Event]:
+        capture, events = self._begin(self.open[record.exchange])
+        return events + capture.response(record.t_ns, msgspec.json.decode(record.payload, type=ResponseHead))
+
+    def _on_chunk(self, record: Record, start: Position) -> list[Event]:
+        exchange = self.open[record.exchange]
+        if exchange.capture is not None:
+            return exchange.capture.chunk(record.t_ns, record.payload)
+        capture, events = self._begin(exchange)
+        return events + capture.chunk(record.t_ns, record.payload)
+
+    def _on_gap(self, record: Record, start: Position) -> list[Event]:
+        exchange = self.open[record.exchange]
+        told = gap_record(msgspec.json.decode(record.payload, type=Gap))
+        if exchange.capture is None:
+            exchange.gaps.append(told)
+            return []
+        return exchange.capture.gap(told)
+
+    def _on_end(self, record: Record, start: Position) -> list[Event]:
+        end = msgspec.json.decode(record.payload, type=ExchangeEnd)
+        return self._end(record.exchange, self.open[record.exchange], record.t_ns, end)
+
+    def _begin(self, exchange: OpenExchange) -> tuple[Told, list[Event]]:
+        """The request is known as far as it will be: find its session, and open its part of the log."""
+        if exchange.capture is not None:
+            return exchange.capture, []
+        head, wire = exchange.head, bytes(exchange.body)
+        if head.imported is not None and head.imported.exchange is not None:
+            exchange.capture = self._restore(head, head.imported, head.imported.exchange)
+            exchange.session_id = head.imported.session.session_id
+            return exchange.capture, []
+        told = self._told(head.exchange_id)
+        if told is not None and told.record.undecoded == UNREAD_REQUEST:
+            raise ValueError("the log has it as one that cannot be read")
+        if exchange.blank_bytes and told is None:
+            exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
+        complete = exchange.complete and not exchange.overflown and not exchange.gaps
+        body = recorded_body(head, wire, self._redactor, complete=complete) if told is None else told.body()
+        dialect = by_path(head.method, head.target.partition("?")[0])
+        grouping = grouped(head, body, self._redactor)
+        if head.imported is None and complete and not body.undecoded:
+            grouping = by_history(grouping, dialect.name, head, body.raw)
+        session_id, session = self._session(head, grouping)
+        exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
+        row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
+        capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
+        if told is not None:
+            events = capture.request_again(told.raws, complete=told.record.complete)
+        else:
+            wire, undecoded, redactions = body.wire, body.undecoded, body.redactions
+            events = capture.request(
+                head, body.raw, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions
+            )
+        for gap in exchange.gaps:
+            events += capture.gap(gap)
+        self._add(session, row)
+        exchange.body, exchange.session_id = bytearray(), session_id
+        exchange.capture, exchange.begun = capture, exchange.records
+        return capture, events
+
+    def _add(self, session: Session | None, row: Exchange) -> None:
+        if session is not None and session not in self.batch.sessions:
+            self.batch.sessions.append(session)
+        self.batch.exchanges.append(row)
+
+    def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
+        """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
+        row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
+        self._add(imported.session, row)
+        return Restored(row)
+
+    def _session(self, head: RequestHead, grouping: Grouping) -> tuple[str, Session | None]:
+        """The id of the session of a request, and its row if that may be new: the log takes the same row again."""
+        if head.imported is not None:
+            return head.imported.session.session_id, head.imported.session
+        found = self._find_session(head, grouping)
+        if found is not None:
+            return found, None
+        name = grouping.name or own_name(head, grouping)
+        return head.session_id, Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live")
+
+
+_MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {
+    Mark.REQUEST: Assembler._on_request,
+    Mark.REQUEST_BODY: Assembler._on_request_body,
+    Mark.BLANK: Assembler._on_blank,
+    Mark.REQUEST_END: Assembler._on_request_end,
+    Mark.RESPONSE: Assembler._on_response,
+    Mark.CHUNK: Assembler._on_chunk,
+    Mark.GAP: Assembler._on_gap,
+    Mark.END: Assembler._on_end,
+}

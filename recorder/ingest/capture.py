@@ -1,0 +1,320 @@
+"""What passed, as events: the one place where bytes become rows of the log.
+
+A pure function of what it is told, in order: the request, the response head, each chunk with its time, the end. Told
+the same again it makes the same events with the same hashes; recovery after a crash is just that. It knows no clock,
+no file and no database.
+
+The invariant: the `raw` of an exchange's body events (`recorder.model.events.BODY_KINDS`), in order of `pos`, is the
+decoded response body, byte for byte. Where it cannot be, `end` says so: `lossless` is false.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from recorder.model.chain import link, root
+from recorder.model.events import BODY_KINDS, WHOLE, Event, Kind, Outcome, Status
+from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
+from recorder.wire.conclusion import Conclusion
+from recorder.wire.content_coding import Decoder, UndecodableError
+from recorder.wire.dialects import Dialect, Keys, by_name, framing
+from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, Splitter, begins_stream
+
+KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
+READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
+
+_NO_KEYS = Keys()
+_encode = msgspec.json.Encoder().encode
+
+
+class Capture:
+    """One exchange, from its first byte to its end."""
+
+    def __init__(
+        self, session_id: str, exchange_id: str, dialect: Dialect, started_ns: int, first: bytes | None = None
+    ) -> None:
+        """`started_ns` is the monotonic time that all times of the exchange are relative to, `first` what its first
+        event is chained to: its row, if that is known.
+        """
+        self._ids = (session_id, exchange_id)
+        self._dialect = dialect
+        self._started_ns = started_ns
+        self._pos = 0
+        self._hash = first or root(session_id, exchange_id)
+        self._t_ns = 0  # of the last chunk
+        self._http_status: int | None = None
+        self._decoder = Decoder(None)
+        self._splitter: Splitter | None = None
+        self._opening: bytes | None = None  # of a body that may be a stream by another type: SDKs read it
+        self._undecoded: str | None = None
+        self._is_plain = False  # from now on the body is what was on the wire
+        self._conclusion = Conclusion(dialect)
+        self._request_complete = True
+        self._asked = (0, self._hash, True)  # where the request ends
+        self._parts: list[bytes] = []
+        self._reads = array("q")
+        self._wire, self._body = sha256(), sha256()
+        self._wire_bytes = self._body_bytes = self._frames = self._gap_chunks = self._gap_bytes = 0
+
+    @classmethod
+    def after(cls, last: Event) -> Capture:
+        """What goes on behind the last event that the log has of an exchange, with nothing known of what was before."""
+        capture = cls(last.session_id, last.exchange_id, by_name("other"), 0)
+        capture._pos, capture._hash = last.pos + 1, last.hash
+        return capture
+
+    def request(
+        self,
+        head: RequestHead,
+        body: bytes,
+        *,
+        wire: bytes,
+        complete: bool = True,
+        undecoded: str | None = None,
+        redactions: Mapping[str, int] | None = None,
+    ) -> list[Event]:
+        """The request: its head, its decoded body, and the body as it was sent, or as it is recorded if `redactions`
+        say what was taken out of it.
+        """
+        record = RequestRecord(
+            method=head.method,
+            target=head.target,
+            upstream=head.upstream,
+            headers=head.headers,
+            wire_bytes=len(wire),
+            wire_sha256=sha256(wire).hexdigest(),
+            body_bytes=len(body),
+            complete=complete,
+            undecoded=undecoded,
+            redactions=dict(redactions) if redactions else msgspec.UNSET,
+        )
+        parts = (body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT))
+        return self.request_again([_encode(record), *parts], complete=complete)
+
+    def request_again(self, raws: Sequence[bytes], *, complete: bool) -> list[Event]:
+        """The request as the log has it: the `raw` of its events."""
+        self._request_complete = complete
+        head, *parts = raws
+        events = [
+            self._event("request", 0, head),
+            *(self._event("request", 0, part, Keys(type="body")) for part in parts),
+        ]
+        self._asked = (self._pos, self._hash, complete)
+        return events
+
+    def asked(self) -> Capture:
+        """The same exchange as it was when the request had been told, and nothing else."""
+        capture = Capture(*self._ids, self._dialect, self._started_ns)
+        capture._pos, capture._hash, capture._request_complete = capture._asked = self._asked
+        return capture
+
+    def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
+        """The response head. It decides how the body is decoded and framed; of a known API, its first bytes too."""
+        headers = {name.lower(): value for name, value in head.headers}
+        content_type = headers.get("content-type")
+        self._conclusion.head(head.headers)
+        is_stream = framing(content_type) == "sse"
+        is_text = is_stream or "json" in (content_type or "")
+        self._http_status = head.status
+        self._decoder = Decoder(headers.get("content-encoding"), sniff=is_text)
+        self._splitter = Splitter() if is_stream else None
+        self._opening = None if is_stream or self._dialect is by_name("other") else b""
+        return [self._event("response", self._since(t_ns), _encode(head))]
+
+    def chunk(self, t_ns: int, data: bytes) -> list[Event]:
+        """One read from the upstream, as it was on the wire."""
+        self._t_ns = self._since(t_ns)
+        events = self._read(len(data))
+        self._wire.update(data)
+        if self._is_plain and self._splitter is not None:
+            for frame in self._splitter.feed(data):
+                events.append(self._framed(frame))
+            return events
+        if self._undecoded is None:
+            try:
+                for piece in self._decoder.feed(data):
+                    self._take(piece, events)
+                self._is_plain = self._decoder.is_plain
+                return events
+            except UndecodableError as error:
+                self._give_up(error, events)
+                return events
+        self._keep(data, events)
+        return events
+
+    def gap(self, gap: GapRecord) -> list[Event]:
+        """Something was received and not kept. What follows is framed anew, and not decoded if it was coded."""
+        events: list[Event] = []
+        if gap.of == "response":
+            self._gap_chunks += gap.chunks
+            self._gap_bytes += gap.size_bytes
+            self._wire_bytes += gap.size_bytes
+            self._flush(events, "truncated")
+            if self._splitter is not None:
+                self._splitter = Splitter()
+            if self._decoder.coding is not None:
+                self._undecoded = self._undecoded or "bytes before this point were not kept"
+        else:
+            self._request_complete = False
+        start = self._started_ns
+        gap = msgspec.structs.replace(gap, from_ns=gap.from_ns - start, to_ns=gap.to_ns - start)
+        return [*events, self._event("gap", gap.to_ns, _encode(gap))]
+
+    def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
+        """The exchange is over, one way or another."""
+        events: list[Event] = []
+        self._flush(events, end.outcome)
+        self._report_reads(events)
+        outcome = self._conclusion.outcome(end.outcome, self._wire_bytes)
+        record = EndRecord(
+            status=self._status(outcome),
+            outcome=outcome,
+            error=end.error if outcome == end.outcome else None,
+            http_status=self._http_status,
+            wire_bytes=self._wire_bytes,
+            wire_sha256=self._wire.hexdigest(),
+            body_bytes=self._body_bytes,
+            body_sha256=(self._wire if self._decoder.coding is None else self._body).hexdigest(),
+            events=self._pos,
+            frames=self._frames,
+            gap_chunks=self._gap_chunks,
+            gap_bytes=self._gap_bytes,
+            coding=self._decoder.coding,
+            undecoded=self._undecoded,
+            lossless=self._is_lossless(outcome),
+        )
+        return [*events, self._event("end", self._since(t_ns), _encode(record))]
+
+    def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
+        """End with a gap. What is still held stands before it as it came: to read it may be what fails."""
+        held, self._splitter = self._splitter.held if self._splitter else b"", None
+        events = [self._event("tail", self._t_ns, held)] if held else []
+        return [*events, *self.gap(gap), *self.end(t_ns, end)]
+
+    def note(self, t_ns: int, raw: bytes) -> Event:
+        """Something is said about the exchange later."""
+        return self._event("note", t_ns, raw)
+
+    def _is_lossless(self, outcome: Outcome) -> bool:
+        """Whether all that came is here. Of a recorder that was killed nobody knows: it may have owed a gap."""
+        known = outcome != "recorder_crash" and self._request_complete
+        return known and not self._gap_chunks and self._undecoded is None
+
+    def _status(self, outcome: Outcome) -> Status:
+        """What the provider said of its own response stands above how the connection ended."""
+        if outcome in WHOLE and self._http_status is not None and self._http_status >= 400:
+            return "error_status"
+        if self._conclusion.verdict is not None:
+            return self._conclusion.verdict
+        if outcome != "eof" and outcome != "client_done":  # as `WHOLE` has it, in the words of a type checker
+            return outcome
+        return "incomplete" if self._splitter is not None and self._dialect.needs_terminal else "completed"
+
+    def _take(self, data: bytes, events: list[Event]) -> None:
+        """Decoded bytes of the body."""
+        if self._opening is not None:
+            data = self._opening + data
+            is_stream = begins_stream(data)
+            self._opening = data if is_stream is None else None
+            if is_stream is None:
+                return
+            self._splitter = Splitter() if is_stream else None
+        if self._splitter is None:
+            self._keep(data, events)
+            return
+        for piece in self._splitter.feed(data):
+            events.append(self._framed(piece))
+
+    def _keep(self, data: bytes, events: list[Event]) -> None:
+        """Bytes that have no frames: a JSON body, a file, what could not be decoded."""
+        for start in range(0, len(data), FRAME_LIMIT):
+            events.append(self._event("body", self._t_ns, data[start : start + FRAME_LIMIT]))
+
+    def _flush(self, events: list[Event], outcome: Outcome) -> None:
+        """What decoder and splitter still hold, when nothing more comes that would complete it."""
+        if self._undecoded is not None:
+            return
+        try:
+            self._take(self._decoder.close(), events)
+        except UndecodableError as error:
+            if error.rest or outcome == "eof":
+                self._give_up(error, events)
+                return
+        self._close_splitter(events)
+
+    def _give_up(self, error: UndecodableError, events: list[Event]) -> None:
+        self._close_splitter(events)
+        self._undecoded = str(error)
+        self._keep(error.rest, events)
+
+    def _close_splitter(self, events: list[Event]) -> None:
+        opening, self._opening = self._opening, None
+        self._keep(opening or b"", events)
+        if self._splitter is not None:
+            events += [self._framed(piece) for piece in self._splitter.close()]
+        self._parts.clear()
+
+    def _framed(self, piece: Piece) -> Event:
+        keys = self._keys(piece)
+        if piece.complete and piece.kind != "comment":
+            self._frames += 1
+        self._conclusion.tell(piece.kind, keys.type, keys.output_index, piece.raw)
+        return self._event(piece.kind, self._t_ns, piece.raw, keys)
+
+    def _keys(self, piece: Piece) -> Keys:
+        if piece.kind == "comment":
+            return _NO_KEYS
+        if piece.kind == "part":
+            return self._keys_of_parts(piece)
+        if self._body_bytes == 0 and piece.raw.startswith(BOM):
+            keys = self._dialect.keys(piece.raw[len(BOM) :])
+            if keys.data_start is None:
+                return keys
+            return msgspec.structs.replace(keys, data_start=keys.data_start + len(BOM))
+        return self._dialect.keys(piece.raw)
+
+    def _keys_of_parts(self, piece: Piece) -> Keys:
+        """The keys of a block that came in parts stand on its last part, where it is complete."""
+        self._parts.append(piece.raw)
+        if not piece.complete:
+            if len(self._parts) * FRAME_LIMIT > KEYS_LIMIT:
+                del self._parts[1:]  # too long to be read: its `event:` line must do
+            return _NO_KEYS
+        block = b"".join(self._parts).removeprefix(BOM)
+        self._parts.clear()
+        return msgspec.structs.replace(self._dialect.keys(block), data_start=None, data_length=None)
+
+    def _read(self, size_bytes: int) -> list[Event]:
+        self._wire_bytes += size_bytes
+        events: list[Event] = []
+        if len(self._reads) >= 2 * READS_PART:
+            self._report_reads(events)
+        self._reads.extend((self._t_ns, size_bytes))
+        return events
+
+    def _report_reads(self, events: list[Event]) -> None:
+        if self._reads:
+            reads = list(zip(self._reads[::2], self._reads[1::2], strict=True))
+            self._reads = array("q")
+            events.append(self._event("reads", reads[-1][0], _encode(reads)))
+
+    def _since(self, t_ns: int) -> int:
+        return max(0, t_ns - self._started_ns)
+
+    def _event(self, kind: Kind, t_ns: int, raw: bytes, keys: Keys = _NO_KEYS) -> Event:
+        if kind in BODY_KINDS:
+            self._body_bytes += len(raw)
+            if self._decoder.coding is not None:  # else it is what was on the wire
+                self._body.update(raw)
+        pos = self._pos
+        self._pos = pos + 1
+        type, number, item_id = keys.type, keys.sequence_number, keys.item_id
+        index, start, length = keys.output_index, keys.data_start, keys.data_length
+        hash = link(self._hash, pos, kind, t_ns, type, number, item_id, index, raw, start, length)
+        self._hash = hash
+        session_id, exchange_id = self._ids
+        return Event(session_id, exchange_id, pos, kind, t_ns, type, number, item_id, index, raw, start, length, hash)

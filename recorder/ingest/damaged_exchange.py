@@ -1,0 +1,62 @@
+"""The rest of an exchange after a record that cannot be read: counted, and not understood.
+
+A record may make no sense to this version, or a fault of ours may raise on it. What was told before it stands in the
+log. All that follows is counted and digested up to the end of the exchange, and one gap says so: received is what is
+stored and what the gap counts. As pure as `recorder.ingest.capture`, in whose place it stands.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from recorder.ingest.capture import Capture
+from recorder.ingest.imported import Restored
+from recorder.ingest.late_records import Late
+from recorder.model.events import Event
+from recorder.model.payloads import ExchangeEnd, GapRecord, ResponseHead
+
+UNREAD = "a record of it makes no sense to this version of recorder"
+UNREAD_REQUEST = "the request cannot be read by this version of recorder"
+
+
+class Unread:
+    """Counts what an exchange still tells."""
+
+    def __init__(self, capture: Capture | Restored | Late | None, t_ns: int, reason: str) -> None:
+        """`capture` is as it was before that record; `None` if nothing of the exchange can stand in the log."""
+        self._capture, self._reason = capture, reason
+        self._from_ns = self._to_ns = t_ns
+        self._digest = sha256()
+        self._has_digest = True
+        self.chunks = self.size_bytes = 0
+
+    def go_on(self, late: Late) -> None:
+        """The log has ended the exchange without its recorder."""
+        self._capture = late
+
+    def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
+        return []
+
+    def chunk(self, t_ns: int, data: bytes) -> list[Event]:
+        self._to_ns = t_ns
+        self.chunks += 1
+        self.size_bytes += len(data)
+        self._digest.update(data)
+        return []
+
+    def gap(self, gap: GapRecord) -> list[Event]:
+        """Part of the rest is not even in the journal: then there is no digest of all of it."""
+        if gap.of == "request":
+            return self._capture.gap(gap) if self._capture is not None else []
+        self._to_ns = gap.to_ns
+        self.chunks += gap.chunks
+        self.size_bytes += gap.size_bytes
+        self._has_digest = False
+        return []
+
+    def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
+        if self._capture is None:
+            return []
+        digest = self._digest.hexdigest() if self._has_digest and self.chunks else ""
+        gap = GapRecord("response", self.chunks, self.size_bytes, digest, self._from_ns, self._to_ns, self._reason)
+        return self._capture.break_off(t_ns, gap, ExchangeEnd("recorder_crash", self._reason))

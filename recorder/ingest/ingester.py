@@ -1,0 +1,341 @@
+"""Journal → Capture → store: the only way into the log, and the only writer of it.
+
+One ingester per journal, a process of its own beside the proxy (`python -m recorder.commands.serving.ingester`): a
+slow, locked, full or absent database only makes the journal longer. Its place in the journal is committed in the same
+transaction as the events, so a crash at any point resumes exactly there; what was committed twice is refused as a
+repeat by the log itself. Recovery of a recorder that was killed is this same code, started again.
+
+What the place means: every exchange that is still open began at it or after it. `Capture` holds state that cannot be
+written down (a decompressor's, a digest's), so an open exchange is told again from its beginning. So that one long
+stream does not keep the whole journal, its records are carried over into a file of their own when the place falls
+`CARRY_SEGMENTS` behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from recorder.errors import StoreConflictError, StoreError
+from recorder.ingest.assembler import Assembler
+from recorder.ingest.batch import Batch
+from recorder.ingest.damaged_exchange import Unread
+from recorder.ingest.heartbeat import Heartbeat
+from recorder.ingest.history_lookup import asked_before, session_of_open
+from recorder.ingest.open_exchanges import nothing_told
+from recorder.ingest.recovery import counted, end_forsaken, end_open, rest_of
+from recorder.ingest.rereading import Rereading
+from recorder.ingest.session_lookup import request_in_store, same_names, session_in_store
+from recorder.journal.carry_over import drop_carried, is_worth_carrying, read_carried, write_carried
+from recorder.journal.format import HEADER, START, Mark, Position, Record, begin
+from recorder.journal.overwrite import Bodies, blank
+from recorder.journal.reader import (
+    JournalReader,
+    claimed,
+    ingested,
+    is_journal,
+    remove,
+    say_ingested,
+    segment_name,
+    segment_numbers,
+    try_lock,
+)
+from recorder.model.events import Event
+from recorder.model.payloads import RequestHead
+from recorder.store.purge.delete import is_purged, late_exchanges
+from recorder.store.retry import Patience, Pause, Stopped, Uncommitted
+from recorder.store.writer import Store
+from recorder.wire.grouping.session import HISTORY, Grouping
+from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
+
+log = logging.getLogger(__name__)
+
+BATCH_BYTES = 4 * 2**20  # of journal a commit: beyond that larger commits are no faster
+QUIET_S, BUSY_S = 0.025, 0.25  # between commits: events are visible soon, but interleaved streams share one commit
+QUIET_BYTES = 64 * 1024  # a batch under this is quiet
+COMMIT_BYTES = 16 * 2**20  # of events: a few compressed records may be a great many bytes
+CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journal may hold, a few seconds of work
+
+
+T = TypeVar("T")
+
+
+class Ingester:
+    """Reads one recorder's journal into the store. Used from one thread."""
+
+    def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
+        self._store, self._directory, self._pause = store, directory, pause
+        self._patience = Patience(store, pause)
+        self._recorder_id, self._again = directory.name, Rereading(directory)
+        self._heartbeat = Heartbeat(store, directory.name)
+        late, offset = self._in_transaction(
+            lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
+        )
+        told = partial(request_in_store, store, self._in_transaction) if offset else nothing_told
+        self._assembler = Assembler(
+            self._recorder_id, self._find_session, late, redactor=redactor, told=told, journaled=self._again
+        )
+        self._again.place = self._told = Position(*offset) if offset else START
+        self._said = ingested(directory)
+        self._reader = JournalReader(directory, self._again.place)
+        self._bodies = Bodies(directory, self._again.place)
+        for record in read_carried(directory, self._again.place):
+            self._bodies.note_carried(record, self._again.place)
+            self._assembler.tell(record, self._again.place)
+            self._commit_if_large()
+
+    def step(self, *, writer_is_dead: bool = False) -> int:
+        """Ingest and commit what stands in the journal now, up to `BATCH_BYTES`. Returns how many bytes that was."""
+        records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
+        if self._report_damage() and records:
+            self._told = begin(records[0])  # what is committed or carried over from now on has the damage
+        size = 0
+        for record in records:
+            size += HEADER.size + len(record.payload)
+            self._bodies.note(record, self._told)
+            self._assembler.tell(record, self._told)
+            self._told = record.position
+            self._commit_if_large()
+        if records or self._reader.position.segment > self._told.segment:
+            self._told = self._reader.position  # past the end of a segment, too: then it can be deleted
+            self._commit()
+        self._bodies.overwrite(self._again.place)
+        return size
+
+    def _report_damage(self) -> bool:
+        is_damaged = bool(self._reader.damaged)
+        for sentence in self._reader.torn:
+            log.warning("%s", sentence)
+        for sentence in self._reader.damaged:
+            log.error("%s", sentence)
+            self._assembler.lose(sentence)
+        for stretch in self._reader.stretches:
+            self._again.keep_stretch(stretch)
+        self._reader.torn.clear()
+        self._reader.damaged.clear()
+        self._reader.stretches.clear()
+        return is_damaged
+
+    def run(self) -> None:
+        """Ingest until `pause` says to stop. What stands in the journal then is left to `recover_one`.
+
+        Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
+        """
+        while not self._pause(self._interval(size := self.step())):
+            self._store.tidy()
+            if not size:
+                self._heartbeat.rest()
+
+    def drain(self) -> None:
+        """Ingest to the end of what stands in the journal now."""
+        while self.step():
+            pass
+
+    def finish(self) -> None:
+        """The recorder is dead: ingest all it left, end what is open with `recorder_crash`, remove the journal.
+
+        Raises `Stopped` like `run`.
+        """
+        self._again.writer_is_dead = True
+        while self.step(writer_is_dead=True):
+            pass
+        self._assembler.end_all()
+        self._commit()
+        self._in_transaction(lambda: end_open(self._store, self._recorder_id))
+        remove(self._directory)
+        self._in_transaction(lambda: self._store.forget_offset(self._recorder_id))
+
+    @staticmethod
+    def _interval(size: int) -> float:
+        if size >= BATCH_BYTES // 2:
+            return 0.0
+        return QUIET_S if size < QUIET_BYTES else BUSY_S
+
+    def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
+        """The session a request is in already, or the one its grouping names, or whose conversation it goes on with."""
+        before = asked_before(grouping)
+        if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
+            self._commit_before()  # that response, or the exchange before, may stand in this batch
+        batch = self._assembler.batch
+        for session in batch.sessions:
+            if session.name == grouping.name and session.source in same_names(grouping.source):
+                return session.session_id
+        found = self._in_transaction(lambda: session_in_store(self._store, head, grouping, batch))
+        found = found or session_of_open(self._assembler.open.values(), before)
+        links = grouping.history.links if grouping.history else ()
+        if found is None and links:
+            if batch.asked:
+                self._commit_before()
+            found = self._in_transaction(lambda: self._store.session_of_links(links, HISTORY))
+        return found
+
+    # -- the store, which may refuse
+
+    def _commit_before(self) -> None:
+        """Commit in the middle of a record, what was told before it: what fails then is no fault of that record."""
+        try:
+            self._commit()
+        except self._again.refusals:
+            raise
+        except Exception as error:
+            raise Uncommitted(f"{type(error).__name__}: {error}") from error
+
+    def _commit_if_large(self) -> None:
+        if self._assembler.batch.size_bytes > COMMIT_BYTES:
+            self._commit()
+
+    def _commit(self) -> None:
+        batch, self._assembler.batch = self._assembler.batch, Batch()
+        place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
+        is_far = not self._again.writer_is_dead and self._told.segment - place.segment > CARRY_SEGMENTS
+        if is_far and is_worth_carrying(self._directory, place, self._again.place) and self._carry():
+            place = self._told
+        try:
+            self._write(batch, place)
+            self._bodies.committed(self._assembler.has_request)
+        except StoreConflictError:
+            self._write_apart(batch)
+            self._write(Batch(), place)
+            self._bodies.committed(lambda number: False if number in self._assembler.open else None)
+        self._again.place = place
+        self._heartbeat.committed()
+        if self._told > self._said:  # after a start it is told once more what the log had before
+            self._said = self._told
+            say_ingested(self._directory, self._told)
+        self._drop_before(place)
+
+    def _write(self, batch: Batch, place: Position | None) -> None:
+        def write() -> None:
+            for session in batch.sessions:
+                self._store.add_session(session)
+            for exchange in batch.exchanges:
+                self._store.add_exchange(exchange)
+            self._append(batch.events)
+            if place is not None:
+                self._store.set_offset(self._recorder_id, *place)
+
+        self._in_transaction(write)
+
+    def _write_apart(self, batch: Batch) -> None:
+        """One exchange contradicts the log: write the others, and end this one where the log has it, with a gap."""
+        numbers = {exchange.head.exchange_id: number for number, exchange in self._assembler.open.items()}
+        for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
+            part = batch.of(exchange_id)
+            try:
+                self._write(part, None)
+            except StoreConflictError as error:
+                if self._is_late(session_id, exchange_id, numbers.get(exchange_id), part.events):
+                    continue
+                reason = self._in_transaction(partial(self._cut_off, session_id, exchange_id, str(error)))
+                log.error("exchange %s: %s", exchange_id, reason)
+                if exchange_id in numbers:
+                    self._assembler.reject(numbers[exchange_id], reason)
+
+    def _is_late(self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]) -> bool:
+        """Whether the log has ended an exchange without this recorder: then what comes is counted, and noted there."""
+        if any(event.kind == "note" for event in events):
+            return False
+        rest = self._in_transaction(partial(counted, self._store, session_id, exchange_id))
+        if rest is None:
+            return False
+        rest.tell(events)
+        if number is None:
+            self._write_apart(Batch(events=rest.note()))
+        else:
+            exchange = self._assembler.open[number]
+            if isinstance(exchange.capture, Unread):
+                exchange.capture.go_on(rest)
+            else:
+                exchange.capture = rest.instead_of(exchange.capture)
+        return True
+
+    def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
+        """End an exchange where the log has it, if the log may have it. Returns what was wrong."""
+        if is_purged(self._store, session_id):
+            return "its session was purged"
+        reason = f"the journal contradicts the log from here on: {error}"
+        self._append(rest_of(self._store, session_id, exchange_id, reason))
+        return reason
+
+    def _append(self, events: Sequence[Event]) -> None:
+        """Into the log; and what an exchange comes to, in the same transaction as its end."""
+        self._store.append(events)
+        for event in events:
+            if event.kind == "end":
+                self._store.projector.project(event.session_id, event.exchange_id)
+
+    def _in_transaction(self, work: Callable[[], T]) -> T:
+        return self._patience(work)
+
+    # -- the journal behind the place
+
+    def _carry(self) -> bool:
+        """Copy the records of open exchanges into a file that stands for all of the journal before `_told`.
+
+        Returns whether it could: without room for it the journal stays as it is, and longer.
+        """
+        try:
+            write_carried(self._directory, self._told, self._records_of_open())
+        except OSError as error:
+            log.warning("the journal cannot be shortened: %s", error.strerror)
+            return False
+        self._bodies.carry()
+        for exchange in self._assembler.open.values():
+            exchange.carry(self._told)
+        return True
+
+    def _records_of_open(self) -> Iterator[Record]:
+        """As they are carried over: without the bodies of requests that are in the log with the place, and with what
+        was damaged among them: nobody comes by there again.
+        """
+        told = Counter[int]()
+        for record in self._again.records_of_open(self._assembler.open, self._told):
+            yield blank(record) if self._assembler.has_request(record.exchange) else record
+            told[record.exchange] += 1
+            for gap in self._assembler.open[record.exchange].lost_after(told[record.exchange]):
+                yield record._replace(mark=Mark.GAP, t_ns=gap.to_ns, payload=msgspec.json.encode(gap))
+
+    def _drop_before(self, place: Position) -> None:
+        for number in segment_numbers(self._directory):
+            if number < place.segment:
+                (self._directory / segment_name(number)).unlink(missing_ok=True)
+        drop_carried(self._directory, but=place)
+
+
+def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAPE, *, but: Path | None = None) -> int:
+    """Ingest what recorders that are dead left in their journals, `but` one. Returns how many there were.
+
+    A journal that cannot be read is named in the log and left as it is.
+    """
+    found = 0
+    for directory in sorted(root.iterdir()) if root.exists() else []:
+        try:
+            found += directory != but and recover_one(store, directory, pause, redactor)
+        except (StoreError, Stopped):
+            raise
+        except Exception as error:  # one journal that cannot be read must not keep others from being recorded
+            log.error("the journal %s is left as it is: %s: %s", directory, type(error).__name__, error)
+    end_forsaken(store, root)
+    return found
+
+
+def recover_one(store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> bool:
+    """Ingest one journal to its end, if its recorder is dead and nobody else does it. Returns whether it was so."""
+    if not is_journal(directory):
+        return False
+    with claimed(directory) as mine:
+        lock = try_lock(directory) if mine else None
+        if lock is None:
+            return False
+        try:
+            Ingester(store, directory, pause, redactor).finish()
+        finally:
+            os.close(lock)
+    return True

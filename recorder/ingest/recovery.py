@@ -1,0 +1,151 @@
+"""Exchanges that stand open in the log, and that no journal tells to their end.
+
+A power cut takes what a journal had not brought to the disk, and the log may be ahead of what is left of it. A machine
+whose disk is gone takes the journal with it. Such an exchange ends where the log has it, and a gap before that end says
+that nobody knows what came after.
+
+Whose journal is on this machine is known by its locks. Of other machines a server knows when it last heard
+(`recorder.ingest.heartbeat`), by its own clock; the time in which it was away itself does not count.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from recorder.errors import StoreBusyError, StoreConflictError
+from recorder.ingest.capture import Capture
+from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
+from recorder.ingest.late_records import Late
+from recorder.model.events import Event
+from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
+from recorder.store.location import is_file
+from recorder.store.resumed_response import constant
+from recorder.store.schema import events
+from recorder.store.sql import SERVER_NS, Statement
+from recorder.store.writer import Store
+
+log = logging.getLogger(__name__)
+
+LOST = "what the journal had of it after this point is lost"
+
+_OPEN = Statement(
+    "SELECT session_id, exchange_id FROM exchanges AS e WHERE recorder_id = :recorder_id AND NOT EXISTS "
+    "(SELECT 1 FROM events WHERE session_id = e.session_id AND exchange_id = e.exchange_id AND kind = 'end')"
+)
+_RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets")
+_END = Statement(
+    select(*(events.c[name] for name in Event.__struct_fields__)).where(
+        events.c.session_id == bindparam("session_id"),
+        events.c.exchange_id == bindparam("exchange_id"),
+        events.c.kind == constant("end"),
+    )
+)
+
+# A recorder that was never heard of may be about to commit for the first time: its newest exchange says how old it is.
+SILENT = "{now} - greatest({heard}, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000000 AS BIGINT))"
+UNFINISHED = f"""
+SELECT x.recorder_id, max(o.host), count(*),
+    {SILENT.format(now=SERVER_NS, heard="coalesce(max(o.seen_ns), max(x.started_ns))")}
+FROM exchanges AS x LEFT JOIN ingest_offsets AS o ON o.recorder_id = x.recorder_id
+WHERE NOT EXISTS (SELECT 1 FROM events AS e
+    WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND e.kind = 'end')
+GROUP BY x.recorder_id ORDER BY x.recorder_id
+"""
+_UNFINISHED = Statement(UNFINISHED)
+# Whoever commits a place waits for this row: what was heard of it does not change before it is over.
+_SILENCE = Statement(
+    f"SELECT {SILENT.format(now=SERVER_NS, heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+    "WHERE recorder_id = :recorder_id FOR UPDATE"
+)
+
+
+class Unfinished(NamedTuple):
+    """What one recorder has open."""
+
+    recorder_id: str
+    host: str | None
+    exchanges: int
+    silent_ns: int  # since the server last heard of it
+
+
+def rest_of(store: Store, session_id: str, exchange_id: str, reason: str) -> Sequence[Event]:
+    """What ends an exchange where the log has it: a gap and an `end`; nothing if it has one. In a transaction."""
+    last = store.last_event(session_id, exchange_id)
+    if last is None or last.kind in ("end", "note"):
+        return ()
+    rest = Capture.after(last)
+    gap = GapRecord("response", 1, 0, "", last.t_ns, last.t_ns, reason)
+    return [*rest.gap(gap), *rest.end(last.t_ns, ExchangeEnd("recorder_crash", reason))]
+
+
+def end_open(store: Store, recorder_id: str) -> None:
+    """End all that a dead recorder has open. In a transaction."""
+    for session_id, exchange_id in list(store.ask(_OPEN, {"recorder_id": recorder_id})):
+        events = rest_of(store, session_id, exchange_id, LOST)
+        store.append(events)
+        if events:
+            store.projector.project(session_id, exchange_id)
+
+
+def end_forsaken(store: Store, root: Path) -> None:
+    """End what recorders have open of which the log awaits more, and whose journal in `root` is gone.
+
+    If the database is locked, whoever recovers next does it. Of a database on a server, other machines have journals.
+    """
+    if not is_file(store.url):
+        return
+    with suppress(StoreBusyError), store.transaction():
+        for recorder_id in [name for (name,) in store.ask(_RECORDERS, {}) if not (root / name).exists()]:
+            log.error("the journal of recorder %s is lost: what it had open ends where the log has it", recorder_id)
+            end_open(store, recorder_id)
+            store.forget_offset(recorder_id)
+
+
+def unfinished(store: Store) -> list[Unfinished]:
+    """What is open in a log on a server, by recorder."""
+    with store.transaction():
+        return [Unfinished(*row) for row in store.ask(_UNFINISHED, {})]
+
+
+def end_silent(store: Store, root: Path, after_ns: int) -> list[Unfinished]:
+    """End what recorders have open of which a server has not heard for so long, and whose journal is not in `root`.
+
+    What somebody else ends or tells at this moment is left to them. Returns what was open of those.
+    """
+    silent = [each for each in unfinished(store) if each.silent_ns > after_ns and not has_journal(root, each)]
+    return [each for each in silent if _end_if_silent(store, each.recorder_id, after_ns)]
+
+
+def has_journal(root: Path, each: Unfinished) -> bool:
+    """Whether the journal of a recorder is there: then it tells the rest."""
+    return bool(each.recorder_id) and (root / Path(each.recorder_id).name).exists()
+
+
+def _end_if_silent(store: Store, recorder_id: str, after_ns: int) -> bool:
+    with suppress(StoreBusyError, StoreConflictError), store.transaction():
+        if any(silent_ns <= after_ns for (silent_ns,) in store.ask(_SILENCE, {"recorder_id": recorder_id})):
+            return False
+        log.error("recorder %s is gone: what it had open ends where the log has it", recorder_id)
+        end_open(store, recorder_id)
+        return True
+    return False
+
+
+def counted(store: Store, session_id: str, exchange_id: str) -> Late | None:
+    """What counts the rest of an exchange that was ended here without its recorder. In a transaction.
+
+    There is none of one that could not be read: that was counted to its end, whatever can be read of it now.
+    """
+    for row in store.ask(_END, {"session_id": session_id, "exchange_id": exchange_id}):
+        end = Event(*row)
+        record = msgspec.json.decode(end.raw, type=EndRecord)
+        if record.outcome == "recorder_crash" and not (record.error or "").startswith((UNREAD, UNREAD_REQUEST)):
+            return Late(end)
+    return None

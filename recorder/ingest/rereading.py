@@ -1,0 +1,78 @@
+"""The records of exchanges that are open, read once more: to be carried over, told again, or put aside.
+
+What is open began at `place` or behind it, or is carried over to there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from recorder.errors import StoreError
+from recorder.ingest.open_exchanges import Journaled
+from recorder.journal import unreadable
+from recorder.journal.carry_over import read_carried
+from recorder.journal.format import START, Position, Record
+from recorder.journal.reader import JournalReader, Stretch
+from recorder.store.retry import Stopped, Uncommitted
+
+log = logging.getLogger(__name__)
+
+READ_BYTES = 4 * 2**20  # at a time
+
+
+class Rereading(Journaled):
+    """The journal of an ingester, which says what its place is."""
+
+    refusals = (StoreError, Stopped, Uncommitted, MemoryError)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory, self._root = directory, directory.parent
+        self.place = START
+        self.writer_is_dead = False
+
+    def records(self, number: int, start: Position) -> Iterator[Record]:
+        """Those of an exchange that is open; more than were told may be there by now."""
+        if start <= self.place:
+            yield from (record for record in read_carried(self._directory, self.place) if record.exchange == number)
+        yield from (record for record in self._from(max(start, self.place)) if record.exchange == number)
+
+    def records_of_open(self, numbers: Collection[int], until: Position) -> Iterator[Record]:
+        """Those of all exchanges that are open, as far as they were told."""
+        for record in read_carried(self._directory, self.place):
+            if record.exchange in numbers:
+                yield record
+        for record in self._from(self.place):
+            if record.position > until:
+                return
+            if record.exchange in numbers:
+                yield record
+
+    def _from(self, place: Position) -> Iterator[Record]:
+        reader = JournalReader(self._directory, place)
+        while records := reader.read(READ_BYTES, writer_is_dead=self.writer_is_dead):
+            yield from records
+
+    def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
+        keep = partial(unreadable.keep_exchange, self._root, name, session_id, records)
+        self._keep(f"what the journal has of exchange {name}", keep)
+
+    def keep_stretch(self, stretch: Stretch) -> None:
+        """Put aside a damaged stretch of a segment."""
+        keep = partial(unreadable.keep_stretch, self._root, self._directory.name, stretch)
+        self._keep(f"{stretch.path} from byte {stretch.offset} on", keep)
+
+    def _keep(self, name: str, keep: Callable[[], bool]) -> None:
+        """Before its segment is deleted, if there is room for it."""
+        place = unreadable.folder(self._root)
+        try:
+            is_kept = keep()
+        except OSError as error:
+            log.error("%s cannot be kept in %s: %s", name, place, error.strerror)
+            return
+        if is_kept:
+            log.error("%s is kept in %s", name, place)
+        else:
+            log.error("%s is not kept: %s has reached %d MiB", name, place, unreadable.LIMIT_BYTES // 2**20)

@@ -1,0 +1,302 @@
+"""The files of a journal: their names, their lock, and reading them while they are written or after.
+
+Reading never changes a byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from recorder.errors import RecorderError
+from recorder.journal.format import (
+    HEADER,
+    MAGIC,
+    RECORD_LIMIT,
+    START,
+    Mark,
+    Position,
+    Record,
+    parse,
+    segment_record,
+    told_before,
+)
+
+SUFFIX = ".seg"
+PARTIAL = ".partial"  # of a segment that is being begun
+SEGMENT_BEGINNING = len(MAGIC) + len(segment_record(0))
+WRITER_LOCK, INGESTER_LOCK, INGESTED = "lock", "ingester.lock", "ingested"
+
+_SEGMENT = re.compile(rf"\d+{re.escape(SUFFIX)}")
+_FILE = re.compile(
+    rf"\d+({re.escape(SUFFIX)}|{re.escape(PARTIAL)})|(carried|partial)-[\w.-]+|{WRITER_LOCK}|{INGESTER_LOCK}|{INGESTED}"
+)
+
+
+class Stretch(NamedTuple):
+    """A segment from an offset on."""
+
+    path: Path
+    offset: int
+
+
+class JournalReader:
+    """The read side: records from a position on, from the journal of a live recorder or a dead one."""
+
+    def __init__(self, directory: Path, position: Position = START) -> None:
+        self.directory = directory
+        self.position = position
+        self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
+        self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
+        self.stretches: list[Stretch] = []  # what there is of those
+
+    def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
+        """What stands in the journal from `position` on, up to about `limit_bytes`. Empty when there is no more now.
+
+        The end of a segment counts as torn only if the writer is dead or has begun the next segment.
+        """
+        while True:
+            segments = [number for number in segment_numbers(self.directory) if number >= self.position.segment]
+            if not segments:
+                return []
+            if segments[0] != self.position.segment:
+                self.position = Position(segments[0], 0)
+            data = self._load(limit_bytes, writer_is_dead)
+            records = list(parse(data, self.position))
+            if records:
+                self.position = records[-1].position
+                records = [record for record in records if record.mark != Mark.SEGMENT]
+                if records:
+                    return records
+                continue
+            if len(data) >= limit_bytes and self._record_is_longer(data):
+                limit_bytes = HEADER.unpack_from(data, 0)[0] + HEADER.size
+                continue
+            if len(segments) == 1 and not writer_is_dead:
+                return []
+            if len(segments) == 1:
+                self._drop_tail(data)
+                return []
+            self._leave(data, segments[1])
+            self.position = Position(segments[1], 0)
+
+    def _load(self, limit_bytes: int, writer_is_dead: bool) -> bytes:
+        path = self.directory / segment_name(self.position.segment)
+        try:
+            with open(path, "rb") as segment:
+                if self.position.offset == 0:
+                    magic = segment.read(len(MAGIC))
+                    if magic != MAGIC and not (writer_is_dead and not any(magic)):  # zeros: what a power cut leaves
+                        raise RecorderError(f"{path} is not a journal segment of this version of recorder.")
+                    self.position = self.position._replace(offset=len(MAGIC))
+                segment.seek(self.position.offset)
+                return segment.read(limit_bytes)
+        except FileNotFoundError:
+            return b""
+
+    @staticmethod
+    def _record_is_longer(data: bytes) -> bool:
+        length = _length(data)
+        return length is not None and len(data) < HEADER.size + length
+
+    def _leave(self, data: bytes, following: int) -> None:
+        """Go on to the next segment, which says how long this one should be."""
+        segment, offset = self.position
+        told = _told_before(self.directory / segment_name(following))
+        if following > segment + 1:
+            self.damaged.append(f"The segments between {segment} and {following} of {self.directory} are lost.")
+        elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
+            self._drop_tail(data)
+        elif told is None or offset < told:
+            path = self.directory / segment_name(segment)
+            self.damaged.append(f"The end of {path} is damaged or lost.")
+            if size_bytes(path) > offset:
+                self.stretches.append(Stretch(path, offset))
+        else:
+            self._drop_tail(b"")
+
+    def _drop_tail(self, data: bytes) -> None:
+        path = self.directory / segment_name(self.position.segment)
+        left = size_bytes(path) - self.position.offset
+        if left <= 0:
+            return
+        length = _length(data)
+        if not any(data) or len(data) < HEADER.size or (length is not None and HEADER.size + length >= left):
+            self.torn.append(f"{left} bytes at the end of {path} were torn off in mid-write and are dropped.")
+        else:
+            self.damaged.append(f"{left} bytes at the end of {path} are damaged and cannot be read.")
+            self.stretches.append(Stretch(path, self.position.offset))
+        self.position = self.position._replace(offset=self.position.offset + left)
+
+
+def _told_before(path: Path) -> int | None:
+    try:
+        with open(path, "rb") as segment:
+            return told_before(segment.read(SEGMENT_BEGINNING))
+    except FileNotFoundError:
+        return None
+
+
+def _length(data: bytes) -> int | None:
+    """The length of the first record's payload, if it is a possible one."""
+    length: int = HEADER.unpack_from(data)[0] if len(data) >= HEADER.size else RECORD_LIMIT + 1
+    return length if length <= RECORD_LIMIT else None
+
+
+def size_bytes(path: Path) -> int:
+    """The size of a file; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def changed_s(path: Path) -> float:
+    """When a file was last written to; long ago if there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def ingester_pid(directory: Path) -> int | None:
+    """The process that ingests a journal, or did so last."""
+    try:
+        return int((directory / INGESTER_LOCK).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def to_disk(descriptor: int) -> None:
+    """Bring a file onto the disk. Raises `OSError`."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # where fsync leaves it to the cache of the disk
+    else:
+        os.fsync(descriptor)
+
+
+def say_ingested(directory: Path, place: Position) -> None:
+    """Leave word of how far a journal is in the log: what it has before `place` was read, and is committed."""
+    with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
+        fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(fd, b"%010d %015d\n" % place, 0)
+        finally:
+            os.close(fd)
+
+
+def ingested(directory: Path) -> Position:
+    """How far a journal is in the log, as far as whoever ingests it has left word."""
+    try:
+        return Position(*map(int, (directory / INGESTED).read_bytes().split()))
+    except (OSError, ValueError, TypeError):
+        return START
+
+
+class Waiting(NamedTuple):
+    """What a journal holds that is not in the log."""
+
+    end: Position
+    size_bytes: int
+    since_s: float | None  # how old the oldest of it is, by the clock of its records
+
+
+def waiting(directory: Path) -> Waiting:
+    """What stands in a journal behind the place up to which it is in the log. It costs some calls of the system."""
+    place = ingested(directory)
+    end, size = place, 0
+    oldest: Position | None = None
+    for number in segment_numbers(directory):
+        if number < place.segment:
+            continue
+        path = directory / segment_name(number)
+        length = size_bytes(path)
+        begin = len(MAGIC) if number <= 1 else SEGMENT_BEGINNING
+        begin = max(begin, place.offset) if number == place.segment else begin
+        end = Position(number, max(begin, length))
+        size += end.offset - begin
+        if oldest is None and length > begin:
+            oldest = Position(number, begin)
+    return Waiting(end, size, _age_s(directory, oldest) if oldest is not None else None)
+
+
+def _age_s(directory: Path, oldest: Position) -> float:
+    """The age of a record: at most that of the journal, for an import has times of long ago."""
+    most_s = max(0.0, time.time() - changed_s(directory / WRITER_LOCK))
+    try:
+        with open(directory / segment_name(oldest.segment), "rb") as segment:
+            segment.seek(oldest.offset)
+            _, _, _, _, t_ns = HEADER.unpack(segment.read(HEADER.size))
+    except (OSError, struct.error):
+        return most_s
+    age_s = (time.monotonic_ns() - t_ns) / 1e9
+    return age_s if 0 <= age_s < most_s else most_s
+
+
+def segment_name(number: int) -> str:
+    return f"{number:06d}{SUFFIX}"
+
+
+def segment_numbers(directory: Path) -> list[int]:
+    """The segments in a journal directory, in order. A directory that is gone has none."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    return sorted(int(name.removesuffix(SUFFIX)) for name in names if _SEGMENT.fullmatch(name))
+
+
+def is_journal(directory: Path) -> bool:
+    """Whether a directory has nothing in it but the files of a journal. Nothing else may be locked, read or removed."""
+    if directory.is_symlink() or not directory.is_dir():
+        return False
+    with os.scandir(directory) as found:
+        return all(_FILE.fullmatch(entry.name) and entry.is_file(follow_symlinks=False) for entry in found)
+
+
+def remove(directory: Path) -> None:
+    """Remove a journal; what is not of a journal stays, and the directory with it."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(directory)):
+            if _FILE.fullmatch(entry.name):
+                os.unlink(entry.path)
+        directory.rmdir()
+
+
+def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
+    """Lock a journal directory, as its recorder or, with `INGESTER_LOCK`, as the one who ingests it.
+
+    Returns a descriptor to close, or `None` if somebody alive has that lock, or the directory is gone.
+    """
+    try:
+        fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+@contextlib.contextmanager
+def claimed(directory: Path) -> Iterator[bool]:
+    """Be the one who ingests a journal, and leave word of who that is; gives whether nobody else is."""
+    claim = try_lock(directory, INGESTER_LOCK)
+    try:
+        if claim is not None:
+            with contextlib.suppress(OSError):  # a disk that is full
+                os.pwrite(claim, b"%010d\n" % os.getpid(), 0)
+        yield claim is not None
+    finally:
+        if claim is not None:
+            os.close(claim)

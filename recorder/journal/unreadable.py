@@ -1,0 +1,103 @@
+"""What stood in a journal and could not be read: kept beside the journals, so that nothing is lost with a segment.
+
+`<database>.journal.unreadable/` has a file for each exchange, in the format of a segment, and one for each damaged
+stretch of a segment, as it stood. The request body is left out if the log has it. All files are for their owner alone.
+
+Rules of this file:
+
+* The folder has a bound. What is over it is not kept, and that is said: it was counted like the rest.
+* A purge deletes what is of its sessions, and what nobody can say whose it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from recorder.journal.format import Record, encode
+from recorder.journal.reader import Stretch
+
+SUFFIX = ".unreadable"
+PARTIAL = ".partial"
+UNKNOWN = "unknown"  # in the place of a session
+LIMIT_BYTES = 256 * 2**20  # some hundreds of long exchanges: enough to find a fault by, and no disk is full of it
+BLOCK_BYTES = 2**20
+
+
+class Kept(NamedTuple):
+    """A file of that folder."""
+
+    path: Path
+    size_bytes: int
+
+
+def folder(root: Path) -> Path:
+    """Where it is kept, for the journals in `root`."""
+    return root.with_name(f"{root.name}{SUFFIX}")
+
+
+def kept(root: Path) -> list[Kept]:
+    """The files there. Raises `OSError` if they cannot be listed."""
+    place = folder(root)
+    if not place.is_dir():
+        return []
+    return [Kept(path, path.stat().st_size) for path in sorted(place.iterdir()) if path.is_file()]
+
+
+def keep_exchange(root: Path, name: str, session_id: str | None, records: Iterable[Record]) -> bool:
+    """Keep the records of an exchange, whole or not at all. Returns whether there is room. Raises `OSError`."""
+    return _keep(root, f"{session_id or UNKNOWN}.{name}.seg", encode(records))
+
+
+def keep_stretch(root: Path, recorder_id: str, stretch: Stretch) -> bool:
+    """Keep a damaged stretch. Returns whether there is room. Raises `OSError`."""
+    name = f"{UNKNOWN}.{recorder_id}-{stretch.path.stem}-{stretch.offset}.damaged"
+    return _keep(root, name, _bytes_of(stretch))
+
+
+def forget(root: Path, session_ids: Collection[str]) -> int:
+    """Delete what is kept of sessions, and what may be theirs. Returns how many files of the latter kind there were.
+
+    Raises `OSError`.
+    """
+    unknown = 0
+    for each in kept(root):
+        session_id = each.path.name.partition(".")[0]
+        if session_id in session_ids or session_id == UNKNOWN:
+            each.path.unlink(missing_ok=True)
+            unknown += session_id == UNKNOWN
+    return unknown
+
+
+def _keep(root: Path, name: str, data: Iterable[bytes]) -> bool:
+    place = folder(root)
+    place.mkdir(mode=0o700, exist_ok=True)
+    path, partial = place / name, place / f"{name}{PARTIAL}"
+    room = LIMIT_BYTES - sum(each.size_bytes for each in kept(root) if each.path not in (path, partial))
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        for piece in data:
+            room -= len(piece)
+            if room < 0:
+                break
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    if room < 0:
+        partial.unlink()
+        return False
+    partial.rename(path)
+    names = os.open(place, os.O_RDONLY)  # the journal is deleted as soon as this one is there
+    try:
+        os.fsync(names)
+    finally:
+        os.close(names)
+    return True
+
+
+def _bytes_of(stretch: Stretch) -> Iterator[bytes]:
+    with stretch.path.open("rb") as segment:
+        segment.seek(stretch.offset)
+        while block := segment.read(BLOCK_BYTES):
+            yield block

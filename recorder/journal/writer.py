@@ -1,0 +1,309 @@
+"""The journal: what passed, in order, on disk before the client has it.
+
+One directory a recorder, `<root>/<recorder_id>/`, holding segments `000001.seg`, `000002.seg` … of records. The writer
+appends each record with one `writev(2)` to an `O_APPEND` file, so `kill -9` at any moment leaves every finished write
+in the file and at most one torn record at its end. The writer holds a lock on the directory while it lives; whoever
+gets that lock knows it is dead.
+
+Rules of this file:
+
+* It knows records, not HTTP and not SSE. Payloads are the caller's.
+* Nothing the writer does ever raises to the caller of a record: a client must not suffer from a full disk. What cannot
+  be kept is counted and digested, and stands in the journal as one `GAP` record as soon as there is room for it.
+* Reading is elsewhere (`recorder.journal.reader`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from recorder.errors import RecorderError
+from recorder.journal.exchange_writer import JournalExchange, Then
+from recorder.journal.format import (
+    DATA_MARKS,
+    HEADER,
+    MAGIC,
+    RECORD_LIMIT,
+    Mark,
+    record_bytes,
+    record_header,
+    segment_record,
+)
+from recorder.journal.reader import PARTIAL, SUFFIX, segment_name, to_disk, try_lock
+
+__all__ = ["Journal", "JournalExchange"]
+
+log = logging.getLogger(__name__)
+
+SEGMENT_BYTES = 16 * 2**20  # small enough to be deleted soon, large enough that rotation costs nothing
+SEGMENTS = 8  # at least so many fit under the bound: only whole ones can be deleted
+LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `limit_now` has the other half of the bound
+FREE_SHARE = 0.10  # of the free space: a recorder must not be what fills the disk
+CONTROL_SLACK = 16 * 2**20  # heads, gaps and ends may pass the bound by this much: without them a gap would be silent
+OWING_LIMIT = 10_000  # ended exchanges whose last records still wait for room on the disk
+TOGETHER = 400  # chunks of one write: a system call takes 1,024 buffers, and a chunk is two of them
+TURN_NS = 30_000  # chunks of one turn of the loop are a third of that apart, or less
+TOGETHER_BYTES = 64 * 2**10  # beyond that the call costs little, and what waits is not yet sent
+_CHUNK = int(Mark.CHUNK)
+REMEASURE_NS = 100_000_000  # how often a writer at its bound looks whether the ingester has made room
+
+
+class Journal:
+    """The write side of one recorder's journal. Used from one thread; `close` when the recorder ends."""
+
+    def __init__(
+        self,
+        root: Path,
+        recorder_id: str,
+        *,
+        limit_bytes: int = LIMIT_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        writev: Callable[[int, list[bytes]], int] = os.writev,
+        durable: bool = False,
+    ) -> None:
+        """Create `<root>/<recorder_id>/` and lock it. Raises `RecorderError` if that directory cannot be written.
+
+        `durable`: somebody calls `sync`; what a finished segment lacks on the disk is kept for it.
+        """
+        self.recorder_id = recorder_id
+        self.directory = root / recorder_id
+        self._limit_bytes, self._longest_segment_bytes, self._writev = limit_bytes, segment_bytes, writev
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700)
+            lock = try_lock(self.directory)
+        except OSError as error:
+            raise RecorderError(f"The journal {self.directory} cannot be written: {error.strerror}.") from error
+        if lock is None:
+            raise RecorderError(f"The journal {self.directory} belongs to another recorder that is still running.")
+        self._lock = lock
+        self._durable = durable
+        self._finished = [os.open(each, os.O_RDONLY) for each in (root.parent, root)] if durable else []
+        self._fd = -1
+        self._segment = self._size = self._empty_bytes = self._used = self._exchanges = 0
+        self._limit, self._segment_bytes = limit_bytes, segment_bytes
+        self._measured_ns = 0
+        self._torn = self._closed = self._has_failed = False
+        self._owing: deque[JournalExchange] = deque()
+        self._waiting: list[tuple[JournalExchange, int, int, bytes, Then]] = []
+        self._waiting_bytes = self._last_ns = 0
+        self._rotate()
+
+    def exchange(self) -> JournalExchange:
+        """The handle that one exchange writes its records with."""
+        self._exchanges += 1
+        return JournalExchange(self, self._exchanges)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are chunks for `flush` to write."""
+        return bool(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether chunks are counted only, because the journal is at its bound."""
+        if self._used < self._limit:
+            return False
+        self._make_room()
+        return self._used >= self._limit
+
+    def write(self, exchange: int, mark: Mark, t_ns: int, payload: bytes) -> str | None:
+        """Append one record. Returns why it was not written, or `None` if it was."""
+        if self._used >= self._limit:
+            slack = 0 if mark in DATA_MARKS else CONTROL_SLACK
+            if self.full and self._used >= self._limit + slack:
+                return "the journal is at its bound"
+        if (self._torn or self._size >= self._segment_bytes) and not self._rotate() and self._torn:
+            return "the end of the journal is torn and cannot be mended"
+        buffers = record_bytes(exchange, mark, t_ns, payload)
+        size = HEADER.size + len(payload)
+        try:
+            written = self._writev(self._fd, buffers)
+            if written != size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._drop_torn_record()
+            return error.strerror or type(error).__name__
+        self._size += size
+        self._used += size
+        return None
+
+    def wait(self, exchange: JournalExchange, t_ns: int, payload: bytes, then: Then) -> bool:
+        """Append a chunk, at once or with the next `flush`. Returns whether that is to be called.
+
+        One that comes alone would only be late: another turn of the loop costs more than the call that it saves. If
+        this raises, by a fault of ours, the chunk is neither written nor handed on.
+        """
+        is_alone = t_ns - self._last_ns > TURN_NS and not self._waiting
+        self._last_ns = t_ns
+        if is_alone:
+            exchange.write(Mark.CHUNK, t_ns, payload)
+            _hand_on(then, payload)
+            return False
+        self._waiting.append((exchange, _CHUNK, t_ns, payload, then))
+        self._waiting_bytes += len(payload)
+        if len(self._waiting) < TOGETHER and self._waiting_bytes < TOGETHER_BYTES:
+            return len(self._waiting) == 1
+        self.flush()
+        return False
+
+    def flush(self) -> None:
+        """Append the chunks that wait, with one call if nothing is in the way, and hand each on. Does not raise.
+
+        Whatever becomes of the records, clients get their bytes.
+        """
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        try:
+            together = len(waiting) > 1 and self.write_together(waiting)
+        except Exception as error:  # a fault of ours: each chunk by itself then
+            self._report(error)
+            together = False
+        for exchange, _, t_ns, payload, then in waiting:
+            if not together:
+                try:
+                    exchange.write(Mark.CHUNK, t_ns, payload)
+                except Exception as error:
+                    exchange.lose(t_ns, payload, error)
+            _hand_on(then, payload)
+
+    def write_together(self, records: Sequence[tuple[JournalExchange, int, int, bytes, Then | None]]) -> bool:
+        """Append records with one call. Returns whether that worked: what goes wrong leaves nothing behind, and is for
+        those to deal with whose records they are.
+        """
+        buffers: list[bytes] = []
+        size = 0
+        for exchange, mark, t_ns, payload, _ in records:
+            if exchange.owed or len(payload) > RECORD_LIMIT:
+                return False
+            header = record_header(exchange.number, mark, t_ns, payload)
+            buffers += (header, payload)
+            size += len(header) + len(payload)
+        if self._torn or self._size >= self._segment_bytes or self._used + size > self._limit:
+            return False
+        try:
+            if self._writev(self._fd, buffers) != size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            self._drop_torn_record()
+            return False
+        self._size += size
+        self._used += size
+        return True
+
+    def sync(self) -> None:
+        """Bring all that was written before this call onto the disk. In any thread, one at a time. Raises `OSError`."""
+        current = os.dup(self._fd)  # first: a segment that is finished from now on is in both
+        finished = len(self._finished)
+        descriptors = [*self._finished[:finished], current]
+        try:
+            for descriptor in descriptors:
+                to_disk(descriptor)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            del self._finished[:finished]
+
+    def settle(self) -> None:
+        """Write what ended exchanges still owe, as far as there is room."""
+        while self._owing and self._owing[0].pay():
+            self._owing.popleft()
+
+    def owes(self, exchange: JournalExchange) -> None:
+        if len(self._owing) < OWING_LIMIT:
+            self._owing.append(exchange)
+        else:
+            log.error("exchange %d ends without a record: the journal has no room", exchange.number)
+
+    def close(self) -> None:
+        """Write what is owed if possible, and let go of the directory."""
+        self.flush()
+        self.settle()
+        if self._owing:
+            log.error("%d exchanges end without a record: the journal has no room", len(self._owing))
+        for descriptor in (*self._finished, self._fd):
+            os.close(descriptor)
+        self._fd, self._closed = -1, True  # a late record is refused, and does not land in what gets this number next
+        os.close(self._lock)
+
+    def _report(self, error: Exception) -> None:
+        """Log a fault of ours, the first only: there may be one with every chunk."""
+        if not self._has_failed:
+            self._has_failed = True
+            log.error("chunks could not be written together: %s", type(error).__name__, exc_info=error)
+
+    def _rotate(self) -> bool:
+        """Go on in a new segment; returns whether that worked. It gets its name when it can be read: a reader that sees
+        it takes the one before for finished.
+        """
+        if self._closed:
+            return False
+        path = self.directory / segment_name(self._segment + 1)
+        partial = path.with_suffix(PARTIAL)
+        beginning = MAGIC + segment_record(self._size) if self._segment else MAGIC
+        try:
+            fd = os.open(partial, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            return self._not_rotated(partial, error)
+        try:
+            if os.write(fd, beginning) != len(beginning):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.rename(partial, path)
+        except OSError as error:
+            os.close(fd)
+            return self._not_rotated(partial, error)
+        if self._durable:
+            self._finished += [*([self._fd] if self._fd >= 0 else []), os.open(self.directory, os.O_RDONLY)]
+        elif self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._size, self._empty_bytes, self._torn = fd, len(beginning), len(beginning), False
+        self._segment += 1
+        self._measure()
+        return True
+
+    def _not_rotated(self, partial: Path, error: OSError) -> bool:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        if self._fd < 0:
+            raise RecorderError(f"The journal {self.directory} cannot be written: {error.strerror}.") from error
+        return False
+
+    def _drop_torn_record(self) -> None:
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            self._torn = True  # a next segment must follow before anything else does: then a reader drops the tail
+
+    def _make_room(self) -> None:
+        """At the bound: look from time to time whether the ingester has deleted segments, and end the current one, so
+        that it can delete that one too.
+        """
+        now_ns = time.monotonic_ns()
+        if now_ns - self._measured_ns >= REMEASURE_NS:
+            self._measured_ns = now_ns
+            if not (self._size > self._empty_bytes and self._rotate()):
+                self._measure()
+
+    def _measure(self) -> None:
+        """How much the segments take, and how much they may take now."""
+        try:
+            sizes = [entry.stat().st_size for entry in os.scandir(self.directory) if entry.name.endswith(SUFFIX)]
+            disk = os.statvfs(self.directory)
+        except OSError:
+            return
+        self._used = sum(sizes)
+        self._limit = min(self._limit_bytes, int((disk.f_bavail * disk.f_frsize + self._used) * FREE_SHARE))
+        self._segment_bytes = min(self._longest_segment_bytes, self._limit // SEGMENTS)
+
+
+def _hand_on(then: Then, payload: bytes) -> None:
+    try:
+        then(payload)
+    except Exception:  # which it does not: but one client's trouble must never be another one's
+        log.exception("a chunk could not be handed on")

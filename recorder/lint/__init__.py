@@ -1,0 +1,68 @@
+"""Judging one exchange by the rules of its protocol, as a client of some profile meets it.
+
+Pure: an exchange and its events in, findings out. The rules are data (`RULES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+import msgspec
+
+from recorder.lint.rule import Hit, Profile, Rule, Severity
+from recorder.lint.rules import RULES
+from recorder.lint.stream import Stream
+from recorder.model.events import Event, Exchange
+
+__all__ = ["PROFILES", "RULES", "Finding", "Hit", "Profile", "Rule", "Severity", "lint", "profile_of"]
+
+PLACES_LIMIT = 100
+"""Places of one finding that are kept: the first ones show what is wrong, the count says how often."""
+
+PROFILES: Mapping[Profile, frozenset[str]] = {
+    "openai": frozenset({"openai-responses"}),
+    "codex": frozenset({"openai-responses"}),
+    "sdk": frozenset({"openai-responses"}),
+    "chat": frozenset({"openai-chat"}),
+    "anthropic": frozenset({"anthropic"}),
+    "gemini": frozenset({"gemini"}),
+}
+"""The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A rule that an exchange breaks."""
+
+    rule: str
+    severity: Severity
+    meaning: str
+    why: str
+    source: str
+    count: int  # of the places
+    places: list[Hit]  # the first of them
+
+
+def profile_of(api: str) -> Profile | None:
+    """The profile of an API; `None` of one whose rules nobody wrote down."""
+    return next((profile for profile, apis in PROFILES.items() if api in apis), None)
+
+
+def lint(exchange: Exchange, events: Iterable[Event], profile: Profile | None = None) -> list[Finding]:
+    """What is wrong with an exchange, by the rules of a profile, else of its API's own. In the order of `RULES`.
+
+    An API without a profile, and one that the profile is not about, has no findings.
+    """
+    profile = profile or profile_of(exchange.api)
+    if profile is None or exchange.api not in PROFILES[profile]:
+        return []
+    stream = Stream(exchange, events)
+    return [finding for rule in RULES if profile in rule.profiles for finding in _findings(rule, stream)]
+
+
+def _findings(rule: Rule, stream: Stream) -> Iterable[Finding]:
+    hits = iter(rule.check(stream))
+    places = list(islice(hits, PLACES_LIMIT))
+    if places:
+        count = len(places) + sum(1 for _ in hits)
+        yield Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, count, places)

@@ -1,0 +1,219 @@
+"""What is wrong with a stream of Anthropic Messages: the order of its events, its blocks one by one, its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
+
+from recorder.lint.anthropic.block import Block
+from recorder.lint.anthropic.shapes import SHAPES
+from recorder.lint.rule import Hit
+from recorder.lint.stream import Stream, Told
+from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
+from recorder.wire.dialects.telling import Object, array, object_, text
+
+_CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
+"""The stop reasons with which a block may be incomplete."""
+
+_FOREIGN = ("stop", "length", "tool_calls", "function_call", "content_filter", "STOP", "MAX_TOKENS", "SAFETY")
+"""The same in the words of other APIs."""
+
+TOKENS_LIMIT = 1_000_000_000
+"""More tokens than that are none: the largest window of a model holds a few million."""
+
+_JUDGED = re.compile(
+    r"message(\.(id|model|content|usage(\.(in|out)put_tokens)?))?|index|usage(\.output_tokens)?"
+    r"|delta(\.(type|text|thinking|partial_json|signature))?|content_block(\.(type|text|thinking|id|name))?"
+)
+"""The fields that have rules of their own."""
+
+
+def faults(stream: Stream) -> Iterable[Fault]:
+    """The faults of a stream, in order, then those of its end."""
+    message = Message()
+    for told in heard(stream):
+        if told.data:
+            yield from message.hear(told)
+        elif told.name and told.name != "ping":
+            yield "AN028", Hit(told.pos, f"event: {told.name[:60]}")
+    yield from message.end(is_seen_whole(stream))
+
+
+class Message:
+    """Follows the events of one message."""
+
+    def __init__(self) -> None:
+        self._has_begun = self._has_start = self._failed = self._stopped = False
+        self._blocks: list[Block] = []
+        self._open: dict[int, Block] = {}  # in the order in which they began
+        self._next = 0  # the index of the next block
+        self._is_closing = False  # there was a `message_delta`
+        self._is_misshapen = False  # that had a fault
+        self._reason: str | None = None
+        self._tokens: object = None  # of output, as `message_start` has them
+        self._last: tuple[int, object] = (0, None)  # where `message_delta` stands, and its tokens of output
+
+    def hear(self, told: Told) -> Iterable[Fault]:
+        is_error = told.type == "error" or told.name == "error"
+        if told.data is not None and told.data.strip() == b"[DONE]":
+            yield "AN027", Hit(told.pos)
+        elif not is_told(told) and not is_error:
+            return
+        elif told.type is None and not is_error:
+            yield "AN003", Hit(told.pos, shown(told.payload))
+        else:
+            yield from self._named(told, told.type or "error")
+
+    def end(self, is_seen_whole: bool) -> Iterable[Fault]:
+        """What is missing. Of a stream that broke off, only its end is."""
+        if self._failed:
+            return
+        if self._stopped:
+            yield from self._end()
+        elif is_seen_whole:
+            yield "AN007", Hit(None)
+
+    def _end(self) -> Iterable[Fault]:
+        if self._reason is None and not self._is_misshapen:
+            yield "AN009", Hit(self._last[0] or None)
+        for block in self._open.values():
+            yield "AN023", Hit(block.pos, f"block {block.index}")
+        pos, tokens = self._last
+        if is_whole_number(tokens) and is_whole_number(self._tokens) and tokens < self._tokens:
+            yield "AN022", Hit(pos, f"{tokens} after {self._tokens}")
+        if self._reason not in _CUT:
+            for block in self._blocks:
+                yield from block.end()
+
+    def _named(self, told: Told, type: str) -> Iterable[Fault]:
+        if told.name is None:
+            yield "AN001", Hit(told.pos, shown(type))
+        elif told.name != type:
+            yield "AN002", Hit(told.pos, f"event: {told.name[:60]}, type {shown(type)}")
+        if type != "ping":
+            yield from self._in_order(told, type)
+
+    def _in_order(self, told: Told, type: str) -> Iterable[Fault]:
+        if self._failed:
+            yield "AN026", Hit(told.pos, shown(type))
+        elif self._stopped:
+            yield "AN008", Hit(told.pos, shown(type))
+        elif type == "error":
+            self._failed = True
+            yield from _error(told)
+        else:
+            if not self._has_begun and type != "message_start":
+                yield "AN004", Hit(told.pos, shown(type))
+            self._has_begun = True
+            meaning = self._meanings.get(type)
+            if meaning:
+                yield from meaning(self, told.pos, object_(told.payload))
+                yield from _misfits(told)
+
+    def _message_start(self, pos: int, event: Object) -> Iterable[Fault]:
+        if self._has_start:
+            yield "AN005", Hit(pos)
+            return
+        self._has_start = True
+        message = object_(event.get("message"))
+        usage = object_(message.get("usage"))
+        self._tokens, self._reason = usage.get("output_tokens"), text(message.get("stop_reason"))
+        self._next = len(array(message.get("content")))  # what it says already, no event says again
+        lacking = [name for name in ("id", "model") if not text(message.get(name))]
+        lacking += [] if isinstance(message.get("content"), list) else ["content"]
+        lacking += [
+            f"usage.{each}" for each in ("input_tokens", "output_tokens") if not is_whole_number(usage.get(each))
+        ]
+        if lacking:
+            yield "AN006", Hit(pos, f"it lacks {', '.join(lacking)}")
+
+    def _block_start(self, pos: int, event: Object) -> Iterable[Fault]:
+        index = event.get("index")
+        if not is_whole_number(index):
+            yield "AN012", Hit(pos, f"index is {shown(index)}")
+            return
+        yield from self._late(pos)
+        if index != self._next:
+            yield "AN013", Hit(pos, f"index {index} in the place of {self._next}")
+        self._next = index + 1
+        block = self._open[index] = Block(pos, index, object_(event.get("content_block")))
+        self._blocks.append(block)
+        yield from block.begin()
+
+    def _block_delta(self, pos: int, event: Object) -> Iterable[Fault]:
+        yield from self._expect(pos, event)
+        block = self._opened(event)
+        yield from block.add(pos, event.get("delta")) if block else ()
+
+    def _block_stop(self, pos: int, event: Object) -> Iterable[Fault]:
+        yield from self._expect(pos, event)
+        block = self._opened(event)
+        if block:
+            del self._open[block.index]
+
+    def _opened(self, event: Object) -> Block | None:
+        index = event.get("index")
+        return self._open.get(index) if is_whole_number(index) else None
+
+    def _expect(self, pos: int, event: Object) -> Iterable[Fault]:
+        """An event of the block that began last."""
+        index = event.get("index")
+        if not is_whole_number(index):
+            yield "AN012", Hit(pos, f"index is {shown(index)}")
+            return
+        yield from self._late(pos)
+        if index not in self._open:
+            self._next += index == self._next  # its beginning is what is missing: the next block is in its place
+            yield "AN014", Hit(pos, f"block {index} is not open")
+            return
+        latest = next(reversed(self._open))
+        if index != latest and not self._open[index].is_interleaved:
+            self._open[index].is_interleaved = True
+            yield "AN011", Hit(pos, f"block {index} goes on after block {latest} began")
+
+    def _late(self, pos: int) -> Iterable[Fault]:
+        if self._is_closing:
+            yield "AN024", Hit(pos)
+
+    def _message_delta(self, pos: int, event: Object) -> Iterable[Fault]:
+        delta, usage = event.get("delta"), event.get("usage")
+        tokens, reason = object_(usage).get("output_tokens"), text(object_(delta).get("stop_reason"))
+        if not isinstance(delta, dict) or not is_whole_number(tokens):
+            self._is_misshapen = True
+            yield "AN010", Hit(pos, f"delta is {shown(delta)}, usage is {shown(usage)}")
+        if reason in _FOREIGN:
+            yield "AN021", Hit(pos, f"stop_reason is {shown(reason)}")
+        self._reason = reason or (self._reason if self._is_closing else None)
+        self._is_closing = True
+        self._last = (pos, tokens)
+
+    def _message_stop(self, pos: int, event: Object) -> Iterable[Fault]:
+        self._stopped = True
+        return ()
+
+    _meanings: ClassVar[Mapping[str, Callable[[Message, int, Object], Iterable[Fault]]]] = {
+        "message_start": _message_start,
+        "content_block_start": _block_start,
+        "content_block_delta": _block_delta,
+        "content_block_stop": _block_stop,
+        "message_delta": _message_delta,
+        "message_stop": _message_stop,
+    }
+
+
+def _error(told: Told) -> Iterable[Fault]:
+    error = object_(object_(told.payload).get("error"))
+    if not (text(error.get("type")) and text(error.get("message"))):
+        yield "AN025", Hit(told.pos, shown(told.payload))
+
+
+def _misfits(told: Told) -> Iterable[Fault]:
+    for each in SHAPES.misfits(told.payload, "event"):
+        if not _JUDGED.fullmatch(each.path):
+            yield "AN029", Hit(told.pos, misfit(each))
+    payload = object_(told.payload)
+    for usage in (object_(payload.get("message")).get("usage"), payload.get("usage")):
+        for name, count in object_(usage).items():
+            if is_whole_number(count) and not 0 <= count <= TOKENS_LIMIT:
+                yield "AN030", Hit(told.pos, f"{name} is {count}")

@@ -1,0 +1,159 @@
+"""The rules of Gemini (`:streamGenerateContent?alt=sse`): `data: {chunk}` until the body ends.
+
+What clients do was read in, and measured with, google-genai 3.4 for Python; the SDK for JavaScript and Gemini CLI were
+read. The first is the strictest reader of lines there is, and declares the type of every field.
+"""
+
+from __future__ import annotations
+
+from recorder.lint.gemini.chunks import faults
+from recorder.lint.rule import Rule, Severity
+from recorder.lint.walk import Walk
+
+_GEMINI = Walk("gemini", faults)
+
+_REFERENCE = "Gemini API reference, GenerateContentResponse"
+_PYTHON = "googleapis/python-genai, google/genai/_api_client.py"
+_TYPES = "googleapis/python-genai, google/genai/types.py"
+_JAVASCRIPT = "googleapis/js-genai, src/_api_client.ts"
+_CLI = "google-gemini/gemini-cli, packages/core/src/core/geminiChat.ts"
+
+
+def _rule(id: str, severity: Severity, meaning: str, why: str, *source: str) -> Rule:
+    return Rule(id, severity, meaning, why, "; ".join(source), frozenset({"gemini"}), _GEMINI.of(id))
+
+
+RULES: tuple[Rule, ...] = (
+    _rule(
+        *("GE001", "error", "A line is not `data: ` and JSON: an `event:`, `id:` or `retry:` line, or another one."),
+        "google-genai for Python takes it for JSON and raises "
+        "`UnknownApiResponseError: Failed to parse response as JSON. Raw response: event: …`; the SDK for JavaScript "
+        "passes over the whole event if the line stands first.",
+        *(f"{_PYTHON}: _iter_response_stream", f"{_JAVASCRIPT}: processStreamResponse"),
+    ),
+    _rule(
+        *("GE002", "error", "There is a comment, such as a keep-alive."),
+        "google-genai for Python takes it for JSON and raises "
+        "`UnknownApiResponseError: Failed to parse response as JSON. Raw response: : …`.",
+        f"{_PYTHON}: _iter_response_stream",
+    ),
+    _rule(
+        *("GE003", "error", "A `data:` line has no space after the colon."),
+        "google-genai for Python looks for `data: ` and raises "
+        "`UnknownApiResponseError: Failed to parse response as JSON. Raw response: data:{…`.",
+        f"{_PYTHON}: _iter_response_stream",
+    ),
+    _rule(
+        *("GE004", "error", "There is a `data: [DONE]`."),
+        "The stream just ends. google-genai for Python takes it for JSON and raises "
+        "`UnknownApiResponseError: Failed to parse response as JSON. Raw response: [DONE]`.",
+        f"{_PYTHON}: _load_json_from_response",
+    ),
+    _rule(
+        *("GE005", "note", "Events end with LF."),
+        "Google sends CRLF. The SDKs take both; a client that was only ever tried with Google may not.",
+        *(f"{_PYTHON}: _SseLineDecoder", f"{_JAVASCRIPT}: processStreamResponse"),
+    ),
+    _rule(
+        *("GE006", "error", "A chunk is no JSON object."),
+        "google-genai for Python makes an empty response of it: what it says is lost. Without `alt=sse` the API sends "
+        "an array of chunks, with it one after another.",
+        *(_REFERENCE, _PYTHON),
+    ),
+    _rule(
+        "GE007",
+        "error",
+        'An error is not `{"error": {"code": …}}`, with `error` as its first member and a number as its code.',
+        "google-genai for Python passes over an error that is not the first field, and fails with "
+        "`TypeError: '<=' not supported between instances of 'int' and 'NoneType'` without a code.",
+        f"{_PYTHON}: request_streamed",
+    ),
+    _rule(
+        *("GE008", "error", "The stream ends without the `finishReason` of a candidate."),
+        "Gemini CLI fails with `Model stream ended without a finish reason.` (`NO_FINISH_REASON`), unless a tool is "
+        "called; other clients take an answer that broke off for a whole one.",
+        *(_REFERENCE, f"{_CLI}: processStreamResponse"),
+    ),
+    _rule(
+        *("GE009", "warning", "No chunk has `usageMetadata`."),
+        "Clients count no tokens. Gemini CLI goes by them when it decides to compress a conversation.",
+        *(_REFERENCE, f"{_CLI}: processStreamResponse"),
+    ),
+    _rule(
+        *("GE010", "error", "Something stands after an error."),
+        "google-genai for Python raises at the error: what follows is lost.",
+        f"{_PYTHON}: request_streamed",
+    ),
+    _rule(
+        *("GE011", "error", "A field of a chunk has another type than the API declares."),
+        "google-genai for Python raises `ValidationError: 1 validation error for GenerateContentResponse`, or passes "
+        "over candidates that are no array.",
+        *(_REFERENCE, _TYPES),
+    ),
+    _rule(
+        *("GE012", "error", "A token count of `usageMetadata` is no number."),
+        "google-genai for Python raises `ValidationError: 1 validation error for GenerateContentResponse`, unless it "
+        "is the text of a number; other clients add text to text.",
+        *(_REFERENCE, _TYPES),
+    ),
+    _rule(
+        *("GE013", "error", "A `functionCall` has no `name`."),
+        "Nobody can tell which function is called: `function_call.name` is `None`, which the SDKs do not check.",
+        *(f"{_REFERENCE}: FunctionCall", _TYPES),
+    ),
+    _rule(
+        *("GE014", "error", "The `args` of a `functionCall` are no object."),
+        "google-genai for Python raises `ValidationError: … functionCall.args Input should be a valid dictionary`. "
+        "Arguments as JSON text are those of Chat Completions.",
+        *(f"{_REFERENCE}: FunctionCall", _TYPES),
+    ),
+    _rule(
+        *("GE015", "error", "The first `functionCall` of a Gemini 3 model, or a later one, has no `thoughtSignature`."),
+        "The API refuses the next request, in which the call is sent back: "
+        "`400 Function call is missing a thought_signature in functionCall parts`.",
+        "Gemini API, Thought signatures",
+    ),
+    _rule(
+        *("GE016", "error", "A `thoughtSignature` is no base64."),
+        "google-genai for Python raises `ValidationError: … thoughtSignature Data should be valid base64`.",
+        *(_REFERENCE, _TYPES),
+    ),
+    _rule(
+        *("GE017", "warning", "The token counts of the last `usageMetadata` contradict each other."),
+        "Costs are wrong in a way that depends on which of the counts a client uses: the total is prompt, candidates, "
+        "thoughts and tool use, and cached tokens are part of the prompt.",
+        f"{_REFERENCE}: UsageMetadata",
+    ),
+    _rule(
+        *("GE018", "error", "A field is written in snake_case."),
+        "That is how the SDK for Python calls it, not the API: both SDKs pass over it, and a finish reason, a usage "
+        "or a function call is missing.",
+        *(_REFERENCE, _TYPES),
+    ),
+    _rule(
+        *("GE019", "warning", "`modelVersion` or `responseId` changes from one chunk to another."),
+        "Clients that put chunks together keep the first or the last, and do not agree which model answered.",
+        f"{_REFERENCE}: responseId identifies each response",
+    ),
+    _rule(
+        *("GE020", "error", "Two candidates of a chunk have the same index."),
+        "Clients put the parts of a candidate together by its index: two answers become one.",
+        f"{_REFERENCE}: Candidate.index",
+    ),
+    _rule(
+        *("GE021", "note", "A candidate says something after its `finishReason`."),
+        "Google does so when code is run between two rounds. A client that stops reading there loses it.",
+        _REFERENCE,
+    ),
+    _rule(
+        *("GE022", "error", "The last event has no blank line after it."),
+        "The SDK for JavaScript, and with it Gemini CLI, fails with `Incomplete JSON segment at the end`. The one for "
+        "Python reads it.",
+        f"{_JAVASCRIPT}: processStreamResponse",
+    ),
+    _rule(
+        *("GE023", "error", "The chunk with the `finishReason` comes twice."),
+        "Clients add up what chunks say: its text stands twice in the answer, its calls are made twice.",
+        _REFERENCE,
+    ),
+)

@@ -1,0 +1,163 @@
+"""HT: the response as HTTP has it: status, headers, and the error that stands in the place of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from recorder.lint.rule import Hit, Profile, Rule
+from recorder.lint.stream import Stream
+
+_EVERYONE = frozenset[Profile]({"openai", "codex", "sdk", "chat", "anthropic", "gemini"})
+_OPENAI = frozenset[Profile]({"openai", "codex", "sdk", "chat"})
+
+_STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
+
+
+def _status(stream: Stream) -> int:
+    return stream.response.status if stream.response else 0
+
+
+def _content_type(stream: Stream) -> str:
+    return (stream.header("content-type") or "").partition(";")[0].strip().lower()
+
+
+def _is_asked(stream: Stream) -> bool:
+    return isinstance(stream.asked, dict) and stream.asked.get("stream") is True
+
+
+def _named_otherwise(stream: Stream) -> Iterable[Hit]:
+    is_named = _content_type(stream) == "text/event-stream"
+    if not is_named and _status(stream) == 200 and stream.body.startswith(_STREAMS):
+        yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
+
+
+def _no_stream(stream: Stream) -> Iterable[Hit]:
+    is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
+    if _is_asked(stream) and _status(stream) == 200 and is_document:
+        yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
+
+
+def _status_of_stream(stream: Stream) -> Iterable[Hit]:
+    if _status(stream) not in (0, 200) and stream.frames:
+        yield Hit(None, f"status {_status(stream)}")
+
+
+def _length_of_stream(stream: Stream) -> Iterable[Hit]:
+    length = stream.header("content-length")
+    if stream.is_stream and _status(stream) == 200 and length is not None:
+        yield Hit(None, f"content-length: {length}")
+
+
+def _storing(stream: Stream) -> Iterable[Hit]:
+    """Where the head is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
+    held = (stream.header("x-accel-buffering") or "").strip().lower() == "yes"
+    if stream.is_stream and stream.header("date") and (held or not _keeps_moving(stream)):
+        yield Hit(None, f"cache-control: {stream.header('cache-control') or 'none'}")
+
+
+def _keeps_moving(stream: Stream) -> bool:
+    control = (stream.header("cache-control") or "").lower()
+    told = {part.strip() for part in control.split(",")}
+    return bool(told & {"no-cache", "no-store"}) or (stream.header("x-accel-buffering") or "").strip().lower() == "no"
+
+
+def _coding_of_stream(stream: Stream) -> Iterable[Hit]:
+    coding = stream.header("content-encoding")
+    if stream.is_stream and coding and coding.lower() != "identity":
+        yield Hit(None, f"content-encoding: {coding}")
+
+
+def _error_document(stream: Stream) -> Iterable[Hit]:
+    if _status(stream) >= 400 and not stream.frames and not stream.has_gap:
+        wrong = _wrong_error(stream)
+        if wrong:
+            yield Hit(None, f"status {_status(stream)}, {wrong}")
+
+
+def _wrong_error(stream: Stream) -> str | None:
+    if not stream.body:
+        return None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
+    return wrong_error(stream.document)
+
+
+def wrong_error(document: Any) -> str | None:
+    """What is wrong with an error as OpenAI's API puts it; `None` if nothing is."""
+    if not isinstance(document, dict):
+        return "the body is no JSON object"
+    error = document.get("error")
+    if not isinstance(error, dict):
+        return "no object `error`"
+    return None if isinstance(error.get("message"), str) and error["message"] else "no text `error.message`"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "HT001",
+        "warning",
+        "The response is an event stream, and its content-type does not say so.",
+        "EventSource and readers that keep to the standard refuse it, proxies may hold it back or compress it, and a "
+        "recorder does not see its events. Codex and the SDKs read it all the same.",
+        "WHATWG HTML, 9.2.5 Authors: text/event-stream",
+        _EVERYONE,
+        _named_otherwise,
+    ),
+    Rule(
+        "HT002",
+        "error",
+        "A stream was asked for, and a document came.",
+        "openai-python iterates over no event at all, without an error; Codex says “stream closed before "
+        "response.completed”.",
+        "OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169",
+        frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
+        _no_stream,
+    ),
+    Rule(
+        "HT003",
+        "warning",
+        "There are events under a status that is not 200.",
+        "From 400 on the SDKs read no event: the body becomes the text of an APIStatusError. Errors come as JSON.",
+        "openai-python 3.52, _base_client.py; WHATWG HTML, 9.2.3 Processing model",
+        _EVERYONE,
+        _status_of_stream,
+    ),
+    Rule(
+        "HT004",
+        "warning",
+        "A stream has a content-length.",
+        "It was complete before its first byte was sent: a proxy or the gateway held it back, and every client waits "
+        "for the whole answer.",
+        "RFC 9112, 6 Message Body Length",
+        _EVERYONE,
+        _length_of_stream,
+    ),
+    Rule(
+        "HT005",
+        "note",
+        "No header tells proxies not to hold the stream back.",
+        "nginx collects a response unless it has `x-accel-buffering: no`, caches and CDNs unless it has "
+        "`cache-control: no-cache`: then text comes in bursts, or all at once.",
+        "nginx, proxy_buffering; RFC 9111, 5.2.2",
+        frozenset({"codex", "sdk"}),
+        _storing,
+    ),
+    Rule(
+        "HT006",
+        "note",
+        "The stream is compressed.",
+        "A compressor that does not flush after each event holds events back; all clients can decompress it.",
+        "RFC 9110, 8.4 Content-Encoding",
+        _EVERYONE,
+        _coding_of_stream,
+    ),
+    Rule(
+        "HT007",
+        "warning",
+        'An error is not told as OpenAI tells it: `{"error": {"message": …}}`.',
+        "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the body as it is, "
+        "and retries what it need not.",
+        "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
+        _OPENAI,
+        _error_document,
+    ),
+)

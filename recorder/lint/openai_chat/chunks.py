@@ -1,0 +1,190 @@
+"""What is wrong with a stream of Chat Completions: its chunks, its usage, its end. Of its choices see `choice`.
+
+A legacy completion (`/completions`) has other chunks and the same end: only that is judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from recorder.lint.openai_chat.choice import Choice
+from recorder.lint.openai_chat.shapes import SHAPES
+from recorder.lint.rule import Hit
+from recorder.lint.stream import Stream, Told
+from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
+from recorder.wire.dialects.telling import Object, array, object_, objects
+
+CHUNK = "chat.completion.chunk"
+
+_SAME = {"id": "CH004", "created": "CH005", "model": "CH005"}
+_REQUIRED: Mapping[str, type | tuple[type, ...]] = {"id": str, "created": (int, float), "model": str}
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+_PARTS = (
+    ("prompt_tokens", "prompt_tokens_details", "cached_tokens"),
+    ("completion_tokens", "completion_tokens_details", "reasoning_tokens"),
+)
+
+_JUDGED = re.compile(
+    r"id|created|model|object|usage\.\w+_tokens|choices(\[\d+\](\.index|\.delta(\.content|\.tool_calls\[\d+\]"
+    r"(\.index|\.function\.arguments)?)?)?)?"
+)
+"""The fields that have rules of their own."""
+
+
+def faults(stream: Stream) -> Iterable[Fault]:
+    """The faults of a stream, in order, then those of its end."""
+    chunks = Chunks(stream)
+    for told in heard(stream):
+        yield from chunks.hear(told)
+    if is_seen_whole(stream):
+        yield from chunks.end()
+
+
+class Chunks:
+    """Follows the chunks of one stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._is_chat = "/chat/completions" in stream.exchange.target
+        self._choices: dict[int, Choice] = {}
+        self._same: dict[str, object] = {}  # what all chunks have in common, as the first one has it
+        self._usages: list[tuple[int, Object, bool]] = []  # where, what, whether in a chunk of its own
+        self._elsewhere = ""  # where usage stands that is not where clients look
+        self._done = self._failed = False
+
+    def hear(self, told: Told) -> Iterable[Fault]:
+        if told.raw.startswith(b"error:"):
+            self._failed = True
+            yield "CH025", Hit(told.pos)
+        elif told.data is None:
+            return
+        elif self._done:
+            yield "CH002", Hit(told.pos, shown(told.data.decode("utf-8", "replace")))
+        elif told.data.startswith(b"[DONE]"):
+            self._done = True
+        elif isinstance(told.payload, dict):
+            yield from self._payload(told, told.payload)
+        elif is_told(told):
+            yield "CH006", Hit(told.pos, shown(told.payload))
+
+    def end(self) -> Iterable[Fault]:
+        """What is missing. Of a stream that broke off, what is missing first."""
+        if self._failed:
+            return
+        if self._is_chat and not self._choices:
+            yield "CH011", Hit(None, "there is no choice at all")
+        unfinished = [fault for choice in self._choices.values() for fault in choice.unfinished()]
+        yield from unfinished
+        if self._done or (self._choices and not unfinished) or not self._is_chat:
+            yield from self._end_of_whole()
+
+    def _end_of_whole(self) -> Iterable[Fault]:
+        for choice in self._choices.values():
+            yield from choice.end()
+        if not self._done:
+            yield "CH001", Hit(None)
+        if self._is_chat and (self._done or _outcome(self._stream) == "eof"):
+            yield from self._usage()
+
+    def _payload(self, told: Told, payload: Object) -> Iterable[Fault]:
+        if self._failed:
+            yield "CH024", Hit(told.pos)
+        elif payload.get("error") or told.name == "error":
+            self._failed = True
+            yield from _error(told, payload)
+        elif self._is_chat and not _is_filter_result(payload):
+            if told.name:
+                yield "CH026", Hit(told.pos, f"event: {told.name[:60]}")
+            yield from self._chunk(told, payload)
+
+    def _chunk(self, told: Told, chunk: Object) -> Iterable[Fault]:
+        if chunk.get("object") != CHUNK:
+            yield "CH003", Hit(told.pos, f"object is {shown(chunk.get('object'))}")
+        yield from self._head(told, chunk)
+        choices = chunk.get("choices")
+        if not isinstance(choices, list):
+            yield "CH006", Hit(told.pos, f"choices is {shown(choices)}")
+        for choice in array(choices):
+            yield from self._choice(told, choice)
+        for each in SHAPES.misfits(chunk, "chunk"):
+            if not _JUDGED.fullmatch(each.path):
+                yield "CH033", Hit(told.pos, misfit(each))
+        self._note_usage(told, chunk)
+
+    def _head(self, told: Told, chunk: Object) -> Iterable[Fault]:
+        for name, kind in _REQUIRED.items():
+            value = chunk.get(name)
+            if not isinstance(value, kind) or value == "":
+                yield "CH007", Hit(told.pos, f"{name} is {shown(value)}")
+            elif value != self._same.setdefault(name, value):
+                yield _SAME[name], Hit(told.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
+
+    def _choice(self, told: Told, choice: object) -> Iterable[Fault]:
+        said = object_(choice)
+        index, delta = said.get("index"), said.get("delta")
+        if not is_whole_number(index) or not isinstance(delta, dict):
+            yield "CH008", Hit(told.pos, shown(choice))
+            return
+        if index not in self._choices:
+            if index != len(self._choices):
+                yield "CH009", Hit(told.pos, f"a choice begins as index {index}, where {len(self._choices)} is next")
+            self._choices[index] = Choice(index)
+        yield from self._choices[index].hear(told.pos, said, delta)
+
+    def _note_usage(self, told: Told, chunk: Object) -> None:
+        usage, choices = object_(chunk.get("usage")), chunk.get("choices")
+        if usage:
+            self._usages.append((told.pos, usage, choices == []))
+        elif object_(chunk.get("x_groq")).get("usage"):
+            self._elsewhere = "it stands in x_groq.usage"
+        elif any(choice.get("usage") for choice in objects(choices)):
+            self._elsewhere = "it stands in a choice"
+
+    def _usage(self) -> Iterable[Fault]:
+        options = object_(object_(self._stream.asked).get("stream_options"))
+        is_asked = options.get("include_usage") is True
+        if not self._usages:
+            if is_asked:
+                yield "CH012", Hit(None, self._elsewhere)
+            return
+        pos, usage, has_own_chunk = self._usages[-1]
+        if len(self._usages) > 1:
+            yield "CH014", Hit(self._usages[1][0], f"{len(self._usages)} chunks have it")
+        elif is_asked and not has_own_chunk:
+            yield "CH013", Hit(pos)
+        said = _contradiction(usage)
+        if said:
+            yield "CH015", Hit(pos, said)
+
+
+def _contradiction(usage: Object) -> str:
+    """What is wrong with token counts, if anything is."""
+    for name in _COUNTS:
+        if not is_whole_number(usage.get(name)):
+            return f"{name} is {shown(usage.get(name))}"
+    prompt, completion, total = (usage[name] for name in _COUNTS)
+    if min(prompt, completion) < 0:
+        return f"{prompt} + {completion}: a count is negative"
+    if total != prompt + completion:
+        return f"{prompt} + {completion} is not {total}"
+    for whole, details, part in _PARTS:
+        count = object_(usage.get(details)).get(part)
+        if is_whole_number(count) and count > usage[whole]:
+            return f"{part} is {count}, of {usage[whole]}"
+    return ""
+
+
+def _error(told: Told, payload: Object) -> Iterable[Fault]:
+    error = payload.get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str) or not error["message"]:
+        yield "CH023", Hit(told.pos, shown(payload))
+
+
+def _is_filter_result(chunk: Object) -> bool:
+    """What Azure says of its content filter is no chunk, and openai-python passes over it for its empty `object`."""
+    return chunk.get("object") == "" and not any(object_(each.get("delta")) for each in objects(chunk.get("choices")))
+
+
+def _outcome(stream: Stream) -> str | None:
+    return stream.end.outcome if stream.end else None

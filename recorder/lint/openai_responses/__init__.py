@@ -1,0 +1,10 @@
+"""RS: the Responses API, as OpenAI speaks it, as Codex reads it, as the SDKs read it."""
+
+from __future__ import annotations
+
+from recorder.lint.openai_responses import errors, fields, items, lifecycle, numbers, texts, usage
+from recorder.lint.rule import Rule
+
+_MODULES = (lifecycle, numbers, fields, items, texts, usage, errors)
+
+RULES: tuple[Rule, ...] = tuple(sorted((rule for each in _MODULES for rule in each.RULES), key=lambda rule: rule.id))

@@ -1,0 +1,109 @@
+"""RS06…: how a response that did not succeed says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from recorder.lint.openai_responses.said import said
+from recorder.lint.rule import Hit, Rule
+from recorder.lint.stream import Stream
+from recorder.lint.walk import shown
+
+_REFERENCE = "OpenAI API reference, Responses: Streaming events"
+_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
+
+
+def _mute_error(stream: Stream) -> Iterable[Hit]:
+    """Nested as the API sends it, or flat as the reference has it."""
+    for each in said(stream):
+        nested = each.payload.get("error")
+        if each.type == "error" and not _text((nested if isinstance(nested, dict) else each.payload).get("message")):
+            yield Hit(each.pos, "no text `error.message`")
+
+
+def _codeless_error(stream: Stream) -> Iterable[Hit]:
+    """The reference has a code that may be null."""
+    for each in said(stream):
+        nested = each.payload.get("error")
+        error = nested if isinstance(nested, dict) else each.payload
+        if each.type == "error" and not ("code" in error and isinstance(error["code"], str | None)):
+            yield Hit(each.pos, f"code is {shown(error.get('code'))}" if "code" in error else "no `code`")
+
+
+def _mute_failure(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        if each.type != "response.failed" or not each.response:
+            continue
+        error = each.response.get("error")
+        lacking = [name for name in ("code", "message") if not (isinstance(error, dict) and _text(error.get(name)))]
+        if lacking:
+            yield Hit(each.pos, f"no text {' and '.join(f'`response.error.{name}`' for name in lacking)}")
+
+
+def _lonely_error(stream: Stream) -> Iterable[Hit]:
+    told = said(stream)
+    if not any(each.type == "response.failed" for each in told):
+        yield from (Hit(each.pos) for each in told if each.type == "error")
+
+
+def _no_reason(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        details = each.response.get("incomplete_details")
+        if each.type == "response.incomplete" and not (isinstance(details, dict) and _text(details.get("reason"))):
+            yield Hit(each.pos)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "RS060",
+        "error",
+        "An `error` event does not say what happened.",
+        "openai-python raises APIError “An error occurred during streaming”, whatever it was.",
+        f"{_REFERENCE}: error; openai-python 3.52, _streaming.py",
+        frozenset({"openai", "sdk"}),
+        _mute_error,
+    ),
+    Rule(
+        "RS061",
+        "error",
+        "A failed response does not say what happened, by code and message.",
+        "Codex says “response.failed event received”, or an empty text, and asks again: whether that helps it sees by "
+        "the code (`context_length_exceeded`, `insufficient_quota`, `rate_limit_exceeded`).",
+        f"{_REFERENCE}: response.failed; {_CODEX}",
+        frozenset({"openai", "codex", "sdk"}),
+        _mute_failure,
+    ),
+    Rule(
+        "RS062",
+        "error",
+        "An `error` event is not followed by `response.failed`.",
+        "Codex does not read `error`: it says “stream closed before response.completed”, the message is lost, and it "
+        "asks again.",
+        f"{_CODEX}, which has no case for it",
+        frozenset({"codex"}),
+        _lonely_error,
+    ),
+    Rule(
+        "RS063",
+        "warning",
+        "An incomplete response does not say why.",
+        "Codex: “Incomplete response returned, reason: unknown”; nobody can tell a token limit from a content filter.",
+        f"{_REFERENCE}: incomplete_details; {_CODEX}",
+        frozenset({"openai", "codex", "sdk"}),
+        _no_reason,
+    ),
+    Rule(
+        "RS064",
+        "warning",
+        "An `error` event has no `code`: a text, or null.",
+        "openai-python has no `APIError.code`: whoever retries by it cannot tell a limit from a fault of the request.",
+        f"{_REFERENCE}: error",
+        frozenset({"openai", "sdk"}),
+        _codeless_error,
+    ),
+)

@@ -1,0 +1,192 @@
+"""RS02…: the fields that each event and each item must have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from recorder.lint.openai_responses.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
+from recorder.lint.openai_responses.said import Json, Said, said
+from recorder.lint.openai_responses.shapes import SHAPES
+from recorder.lint.rule import Hit, Rule
+from recorder.lint.shape import Misfit
+from recorder.lint.stream import Stream
+from recorder.lint.walk import misfit, shown
+
+_REFERENCE = "OpenAI API reference, Responses: Streaming events"
+_ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})
+_STEPS = "created queued in_progress completed incomplete failed"
+_TEXT_OF = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
+_KIND_NAMES = {int: "a whole number", str: "a text", dict: "an object", list: "an array"}
+
+
+_SHAPED: Mapping[str, tuple[str, str]] = {
+    **{f"response.{step}": ("response", "response") for step in _STEPS.split()},
+    **dict.fromkeys(_ITEM_EVENTS, ("item", "item")),
+    **{f"response.content_part.{step}": ("part", "part") for step in ("added", "done")},
+    **{f"response.reasoning_summary_part.{step}": ("part", "summary") for step in ("added", "done")},
+    "response.output_text.annotation.added": ("annotation", "annotation"),
+}
+"""The events that carry an object, the field of it, and its shape."""
+
+_OUTPUT_ID = re.compile(r"output\[\d+\]\.id")
+_JUDGED = {"response": {"id", "error", "incomplete_details"}}
+"""The fields that have rules of their own."""
+
+
+def lacks_fields(stream: Stream) -> list[Hit]:
+    """Events that lack something: what they would have said is missing elsewhere too."""
+    found: list[Hit] | None = stream.memo.get("fields")
+    if found is None:
+        found = stream.memo["fields"] = list(_lacking(said(stream)))
+    return found
+
+
+def _lacking(told: Iterable[Said]) -> Iterable[Hit]:
+    for each in told:
+        for field, kind in FIELDS.get(each.type, {}).items():
+            if type(each.payload.get(field)) is not kind:
+                yield Hit(each.pos, _lack(each.type, field, kind, each.payload))
+
+
+def _lack(of: str, field: str, kind: type, json: Json) -> str:
+    return f"{of} without {field}" if json.get(field) is None else f"{field} of {of} is not {_KIND_NAMES[kind]}"
+
+
+def _no_item_id(stream: Stream) -> Iterable[Hit]:
+    return (Hit(each.pos, each.type) for each in said(stream) if each.type in OF_ITEMS and not _item_id(each))
+
+
+def _item_id(each: Said) -> Any:
+    item_id = each.payload.get("item_id")
+    return item_id if isinstance(item_id, str) else None
+
+
+def _no_logprobs(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        if each.type in LOGPROBS and not isinstance(each.payload.get("logprobs"), list):
+            yield Hit(each.pos, each.type)
+
+
+def unfit_items(stream: Stream) -> list[Hit]:
+    """Items that lack something."""
+    found: list[Hit] | None = stream.memo.get("items of types")
+    if found is None:
+        found = stream.memo["items of types"] = list(_unfit_items(said(stream)))
+    return found
+
+
+def _unfit_items(told: Iterable[Said]) -> Iterable[Hit]:
+    for each in told:
+        item = each.payload.get("item")
+        if each.type not in _ITEM_EVENTS or not isinstance(item, dict):
+            continue
+        kinds: Kinds = {"type": str, **ITEM_FIELDS.get(str(item.get("type")), {})}
+        for field, kind in kinds.items():
+            if type(item.get(field)) is not kind:
+                yield Hit(each.pos, _lack(f"{item.get('type') or 'item'} in {each.type}", field, kind, item))
+
+
+def _unfit_shapes(stream: Stream) -> Iterable[Hit]:
+    """What stands inside of responses, items and parts, where no other rule is about it."""
+    for each in said(stream):
+        field, kind = _SHAPED.get(each.type, ("", ""))
+        value = each.payload.get(field)
+        if isinstance(value, dict):
+            yield from (Hit(each.pos, misfit(found)) for found in _beyond(each, field, kind, value))
+
+
+def _beyond(each: Said, field: str, kind: str, value: Json) -> Iterable[Misfit]:
+    """The misfits that are not for another rule: what an item must have to be one, a part to be added to."""
+    own = {"type", *ITEM_FIELDS.get(str(value.get("type")), ())} if field == "item" else _JUDGED.get(field, set())
+    for found in SHAPES.misfits(value, kind):
+        is_nameless = found.value is None and (
+            _OUTPUT_ID.fullmatch(found.path) or (field, found.path) == ("item", "id")
+        )
+        is_own = is_nameless or found.path in own or found.path.startswith("error.")
+        if not is_own and not (field == "part" and _is_mute(each)):
+            yield found._replace(path=f"{field}.{found.path}")
+
+
+def _mute_parts(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        part = each.payload.get("part")
+        if isinstance(part, dict) and _is_mute(each):
+            yield Hit(each.pos, f"part of {each.type} is {shown(part)}")
+
+
+def _is_mute(each: Said) -> bool:
+    """Whether a part says no text, or not which one: deltas are added to it."""
+    part = each.payload["part"]
+    type = part.get("type")
+    field = _TEXT_OF.get(type, "") if isinstance(type, str) else None
+    return each.type == "response.content_part.added" and (
+        field is None or (field != "" and not isinstance(part.get(field), str))
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "RS020",
+        "error",
+        "An event lacks a field of its type, or has another kind of value there.",
+        "openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK takes the event "
+        "for an unknown one and drops it.",
+        f"{_REFERENCE}; openai-python 3.52, types/responses; @ai-sdk/openai, openai-responses-api.ts",
+        frozenset({"openai", "sdk"}),
+        lacks_fields,
+    ),
+    Rule(
+        "RS021",
+        "error",
+        "An event of an item has no `item_id`.",
+        "Authors of gateways saw “ReasoningSummaryDelta without active item” in Codex 0.55; Codex 0.169 assigns deltas "
+        "by their order. The Vercel AI SDK takes a delta without it for an unknown event and drops the "
+        "text, without an error; clients that assign by `item_id` fail on None.",
+        f"{_REFERENCE}: item_id; @ai-sdk/openai, openai-responses-api.ts; openai/codex, core: error_or_panic",
+        frozenset({"openai"}),
+        _no_item_id,
+    ),
+    Rule(
+        "RS022",
+        "warning",
+        "A text event has no `logprobs`: without any, it is an empty array.",
+        "openai-java raises OpenAIInvalidDataException when it is read; OpenAI itself left it out until the middle of "
+        "2025, so most clients do without it.",
+        f"{_REFERENCE}: response.output_text.delta",
+        frozenset({"openai"}),
+        _no_logprobs,
+    ),
+    Rule(
+        "RS023",
+        "error",
+        "An item lacks a field of its type.",
+        "Codex passes over it (“failed to parse ResponseItem from output_item.added”) and then says “OutputTextDelta "
+        "without active item”, “ReasoningSummaryDelta without active item”; in output_item.done the message or call is "
+        "lost. openai-python fails with AttributeError on a message without `content`.",
+        "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.52",
+        frozenset({"openai", "codex", "sdk"}),
+        unfit_items,
+    ),
+    Rule(
+        "RS026",
+        "error",
+        "A field inside of a response, an item or a part is missing, or of another kind than the API declares.",
+        "The SDKs do not check: openai-python hands on what stands there, or None, and whoever uses it fails; "
+        "openai-java raises OpenAIInvalidDataException when it is read.",
+        f"{_REFERENCE}; openai-python 3.52, types/responses: Response, ResponseOutputItem",
+        frozenset({"openai"}),
+        _unfit_shapes,
+    ),
+    Rule(
+        "RS027",
+        "error",
+        "A part begins without a `type`, or without a text that deltas can be added to: it is empty, not null.",
+        "openai-python, `responses.stream`: TypeError “unsupported operand type(s) for +=: 'NoneType' and 'str'”, or "
+        "an AssertionError without words, at the first delta.",
+        f"{_REFERENCE}: response.content_part.added; openai-python 3.52, lib/streaming/responses",
+        frozenset({"openai", "sdk"}),
+        _mute_parts,
+    ),
+)

@@ -1,0 +1,218 @@
+"""RS03…: the order of the events of items and parts: added, then what they are, then done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from recorder.lint.openai_responses.said import is_complete
+from recorder.lint.openai_responses.walk import walk
+from recorder.lint.rule import Hit, Profile, Rule, Severity
+from recorder.lint.stream import Stream
+
+_REFERENCE = "OpenAI API reference, Responses: Streaming events"
+_SDK = "openai-python 3.52, lib/streaming/responses"
+_CODEX = "openai/codex, codex-rs/core: turn; Codex CLI 0.169"
+
+_ALL = frozenset[Profile]({"openai", "codex", "sdk"})
+_OPENAI = frozenset[Profile]({"openai"})
+_SDKS = frozenset[Profile]({"openai", "sdk"})
+
+
+def _walked(rule: str) -> Callable[[Stream], Iterable[Hit]]:
+    return lambda stream: walk(stream).found(rule)
+
+
+def _open_items(stream: Stream) -> Iterable[Hit]:
+    if is_complete(stream):
+        for item in walk(stream).items.values():
+            if item.done is None:
+                yield Hit(item.pos, f"{item.type}, output_index {item.index}")
+
+
+def _open_parts(stream: Stream) -> Iterable[Hit]:
+    for item in walk(stream).items.values():
+        for (of, number), part in item.parts.items() if item.done is not None else ():
+            if part.is_announced and not part.is_closed:
+                yield Hit(part.pos, f"{of} {number} of {item.type} {item.index}")
+
+
+def _open_texts(stream: Stream) -> Iterable[Hit]:
+    for item in walk(stream).items.values():
+        for (name, _), text in item.texts.items() if item.done is not None else ():
+            if text.done is None:
+                yield Hit(text.pos, f"{name}.done, output_index {item.index}")
+
+
+class _Of(NamedTuple):
+    id: str
+    severity: Severity
+    meaning: str
+    why: str
+    source: str
+    profiles: frozenset[Profile]
+
+
+_WALKED = (
+    _Of(
+        "RS024",
+        "error",
+        "The `item_id` of an event is not the id of the item at its `output_index`.",
+        "Clients that assign deltas by `item_id` find no item of that id and drop the text, or open a second message. "
+        "GitHub Copilot does it; Codex does not look.",
+        f"{_REFERENCE}: item_id",
+        _OPENAI,
+    ),
+    _Of(
+        "RS025",
+        "error",
+        "The id of an item changes from added to done.",
+        "openai-python, `responses.stream`: RuntimeError “Completed output item identity changed.”, also if the item "
+        "had none when it was added (a call may). In the next request the client names an item that the provider may "
+        "not know.",
+        f"{_REFERENCE}; {_SDK}",
+        _SDKS,
+    ),
+    _Of(
+        "RS028",
+        "error",
+        "An item has no id, neither when it is added nor when it is done.",
+        "Clients find the item that an event is of by its id; in the next request it cannot be named. Calls are known "
+        "by their `call_id`, and need none. openai-python does not look.",
+        f"{_REFERENCE}: item.id",
+        _OPENAI,
+    ),
+    _Of(
+        "RS029",
+        "error",
+        "The type, `call_id` or name of an item changes from added to done.",
+        "openai-python, `responses.stream`: RuntimeError “Completed output item identity changed.” for type and "
+        "`call_id`; of the name it hands on both. The result of a call is sent back under a `call_id` that the "
+        "provider may not know.",
+        f"{_REFERENCE}; {_SDK}",
+        _SDKS,
+    ),
+    _Of(
+        "RS030",
+        "error",
+        "Events of an item come before its `response.output_item.added`, or without it.",
+        "Codex: “OutputTextDelta without active item”, “ReasoningSummaryDelta without active item”, and nothing is "
+        "shown until the item is done; openai-python: RuntimeError “Received a content event for output index … before "
+        "receiving its output item”.",
+        f"{_REFERENCE}; {_CODEX}; {_SDK}",
+        _ALL,
+    ),
+    _Of(
+        "RS031",
+        "error",
+        "An item is added twice.",
+        "openai-python, `responses.stream`: RuntimeError “Duplicate response output index …”.",
+        f"{_REFERENCE}; {_SDK}",
+        _SDKS,
+    ),
+    _Of(
+        "RS033",
+        "error",
+        "There are events of an item after its `response.output_item.done`.",
+        "To Codex no item is open then: “OutputTextDelta without active item”, “ReasoningSummaryDelta without active "
+        "item”; what they say is not in the item that it keeps. An item that is done twice it keeps twice.",
+        f"{_REFERENCE}; {_CODEX}",
+        frozenset({"openai", "codex"}),
+    ),
+    _Of(
+        "RS034",
+        "error",
+        "Items are not numbered 0, 1, 2 and so on by `output_index`.",
+        "openai-node: OpenAIError “missing output at index …”; clients that keep items in an array leave a hole.",
+        f"{_REFERENCE}: output_index; openai-node, lib/responses/ResponseStream.ts",
+        _SDKS,
+    ),
+    _Of(
+        "RS035",
+        "error",
+        "The text of a message has no part: `response.content_part.added` is missing before its first delta.",
+        "openai-python, `responses.stream`: IndexError “list index out of range” at the first delta; openai-node: "
+        "OpenAIError “missing content at index 0”. Codex of 2025 showed errors on every delta, 0.169 does without.",
+        f"{_REFERENCE}; {_SDK}; openai-node, lib/responses/ResponseStream.ts",
+        _SDKS,
+    ),
+    _Of(
+        "RS038",
+        "error",
+        "An event comes after the one that closes its text or part.",
+        "Clients that take `.done` for the end have shown or parsed the text by then, and miss the rest.",
+        _REFERENCE,
+        _OPENAI,
+    ),
+    _Of(
+        "RS039",
+        "error",
+        "Parts of an item are not numbered 0, 1, 2 and so on.",
+        "openai-python appends parts and looks them up by number: IndexError “list index out of range”, or text in the "
+        "wrong part; openai-node: OpenAIError “missing content at index …”.",
+        f"{_REFERENCE}: content_index, summary_index; {_SDK}",
+        _SDKS,
+    ),
+    _Of(
+        "RS048",
+        "error",
+        "An item that is done has the status of one that is not.",
+        "Clients that look at the status, and the provider when the item is sent back, take a finished item for one "
+        "that is still running: it is not shown, its tool is not called.",
+        f"{_REFERENCE}: response.output_item.done",
+        _SDKS,
+    ),
+    _Of(
+        "RS049",
+        "error",
+        "A text is not of the type of its item, or of its part.",
+        "openai-python, `responses.stream`: an AssertionError without words at `response.output_text.delta` and "
+        "`response.function_call_arguments.delta`; other texts are lost.",
+        f"{_REFERENCE}; {_SDK}",
+        _SDKS,
+    ),
+    _Of(
+        "RS054",
+        "error",
+        "A summary or a refusal has no part: `response.reasoning_summary_part.added` or `response.content_part.added` "
+        "is missing before its first delta.",
+        "Clients that put a summary together part by part have none to add to: Codex of 2025 showed errors on every "
+        "delta. Codex 0.169 and openai-python do without.",
+        _REFERENCE,
+        _OPENAI,
+    ),
+)
+
+RULES: tuple[Rule, ...] = (
+    *(Rule(*each, _walked(each.id)) for each in _WALKED),
+    Rule(
+        "RS032",
+        "error",
+        "An item is never closed: `response.output_item.done` is missing, and the response is complete.",
+        "Codex takes items from there alone: the message is not shown or kept, the tool is not called. openai-python: "
+        "RuntimeError “Cannot complete response with unfinished output items.”, unless the final response has it.",
+        f"{_REFERENCE}; {_CODEX}; {_SDK}",
+        _ALL,
+        _open_items,
+    ),
+    Rule(
+        "RS036",
+        "warning",
+        "A part is never closed: `response.content_part.done` (of a summary: `response.reasoning_summary_part.done`) "
+        "is missing, and its item is done.",
+        "Clients that show a part when it is done do not show it. Codex and the SDKs do without.",
+        _REFERENCE,
+        _OPENAI,
+        _open_parts,
+    ),
+    Rule(
+        "RS037",
+        "warning",
+        "A text is never closed: its `.done` event is missing, and its item is done.",
+        "Clients that wait for `.done` (for the arguments of a call, above all) never get it; openai-python sends no "
+        "`response.output_text.done` with the parsed text.",
+        f"{_REFERENCE}; {_SDK}",
+        _OPENAI,
+        _open_texts,
+    ),
+)

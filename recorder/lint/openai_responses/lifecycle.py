@@ -1,0 +1,195 @@
+"""RS00…: how a response begins and ends, and that it stays the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from recorder.lint.openai_responses.said import BEGINNING, EARLY, ENDINGS, Said, said
+from recorder.lint.rule import Hit, Rule
+from recorder.lint.sse import is_done_mark
+from recorder.lint.stream import Stream
+
+_REFERENCE = "OpenAI API reference, Responses: Streaming events"
+_SDK = "openai-python 3.52, lib/streaming/responses"
+_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
+
+_STATUS = {
+    **dict.fromkeys(EARLY, frozenset({"queued", "in_progress"})),
+    "response.completed": frozenset({"completed"}),
+    "response.incomplete": frozenset({"incomplete"}),
+    "response.failed": frozenset({"failed", "cancelled"}),
+}
+
+
+def _carriers(stream: Stream) -> Iterable[Said]:
+    """The events that carry the response."""
+    return (each for each in said(stream) if each.type in _STATUS and each.response)
+
+
+def _begins_otherwise(stream: Stream) -> Iterable[Hit]:
+    if stream.exchange.resumes_after is not None or stream.has_gap:
+        return
+    first = next(iter(said(stream)), None)
+    is_first = first is not None and (not stream.frames or first.pos <= stream.frames[0].pos)
+    if first is not None and is_first and first.type not in (BEGINNING, "error"):
+        yield Hit(first.pos, first.type)
+
+
+def _no_end(stream: Stream) -> Iterable[Hit]:
+    told = said(stream)
+    if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or (stream.response and _is_refused(stream)):
+        return
+    if not any(each.type in ENDINGS for each in told):
+        outcome = stream.end.outcome if stream.end else ""
+        how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
+        yield Hit(told[-1].pos if told else None, f"last is {told[-1].type if told else 'nothing'}{how}")
+
+
+def _is_refused(stream: Stream) -> bool:
+    return stream.response is not None and stream.response.status >= 400
+
+
+def _ends_twice(stream: Stream) -> Iterable[Hit]:
+    """An `error` is one ending together with the `response.failed` that says the same of the response."""
+    ended: str | None = None
+    for each in said(stream):
+        if each.type in ENDINGS:
+            if ended is not None and not (ended == "error" and each.type == "response.failed"):
+                yield Hit(each.pos, f"{each.type} after {ended}")
+            ended = each.type
+
+
+def _goes_on(stream: Stream) -> Iterable[Hit]:
+    has_ended = False
+    for each in said(stream):
+        if each.type in ENDINGS:
+            has_ended = True
+        elif has_ended:
+            yield Hit(each.pos, each.type)
+
+
+def _done_mark(stream: Stream) -> Iterable[Hit]:
+    return (Hit(each.pos) for each in stream.told if is_done_mark(each))
+
+
+def _no_id(stream: Stream) -> Iterable[Hit]:
+    return (Hit(each.pos, each.type) for each in _carriers(stream) if not _text(each.response.get("id")))
+
+
+def _other_id(stream: Stream) -> Iterable[Hit]:
+    return _changes(stream, "id")
+
+
+def _other_model(stream: Stream) -> Iterable[Hit]:
+    return _changes(stream, "model")
+
+
+def _changes(stream: Stream, field: str) -> Iterable[Hit]:
+    first: str | None = None
+    for each in _carriers(stream):
+        value = _text(each.response.get(field))
+        first = first or value
+        if value is not None and value != first:
+            yield Hit(each.pos, f"{value}, first {first}")
+
+
+def _other_status(stream: Stream) -> Iterable[Hit]:
+    for each in _carriers(stream):
+        status = each.response.get("status")
+        if isinstance(status, str) and status not in _STATUS[each.type]:
+            yield Hit(each.pos, f"{each.type} with status {status}")
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "RS001",
+        "error",
+        "The first event is not `response.created`.",
+        "openai-python, `responses.stream`: RuntimeError “Expected to have received `response.created` before …”. "
+        "Codex does without it.",
+        f"{_REFERENCE}; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _begins_otherwise,
+    ),
+    Rule(
+        "RS002",
+        "error",
+        "The stream ends without `response.completed`, `response.incomplete`, `response.failed` or `error`.",
+        "Codex: “stream disconnected before completion: stream closed before response.completed”, and it asks again. "
+        "openai-python, `get_final_response`: RuntimeError “Didn't receive a `response.completed` event.”",
+        f"{_REFERENCE}; {_CODEX}; {_SDK}",
+        frozenset({"openai", "codex", "sdk"}),
+        _no_end,
+    ),
+    Rule(
+        "RS003",
+        "error",
+        "The response ends more than once.",
+        "openai-python takes the last ending for the final response, and tokens count twice where each is added up. "
+        "Codex has left after the first.",
+        f"{_REFERENCE}; {_SDK}; {_CODEX}",
+        frozenset({"openai", "sdk"}),
+        _ends_twice,
+    ),
+    Rule(
+        "RS004",
+        "error",
+        "There are events after the one that ends the response.",
+        "Codex has left and never sees them; openai-python hands on text that the final response has not.",
+        f"{_REFERENCE}; {_CODEX}; {_SDK}",
+        frozenset({"openai", "codex", "sdk"}),
+        _goes_on,
+    ),
+    Rule(
+        "RS005",
+        "note",
+        "There is a `data: [DONE]`, which is of Chat Completions.",
+        "Codex and the SDKs pass over it; readers that take all data for JSON do not.",
+        f"{_REFERENCE}, which has none",
+        frozenset({"openai"}),
+        _done_mark,
+    ),
+    Rule(
+        "RS006",
+        "error",
+        "The response has no id.",
+        "Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field `id`”. "
+        "openai-python: RuntimeError “Lifecycle response identity changed.”; no client can name the response again.",
+        f"{_REFERENCE}; {_CODEX}; {_SDK}",
+        frozenset({"openai", "codex", "sdk"}),
+        _no_id,
+    ),
+    Rule(
+        "RS007",
+        "error",
+        "The id of the response changes.",
+        "openai-python, `responses.stream`: RuntimeError “Lifecycle response identity changed.” `previous_response_id` "
+        "of the next request names what the provider may not know.",
+        f"{_REFERENCE}; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _other_id,
+    ),
+    Rule(
+        "RS008",
+        "warning",
+        "The model of the response changes.",
+        "Who reads it at the beginning and who reads it at the end count tokens for two models.",
+        _REFERENCE,
+        frozenset({"openai", "sdk"}),
+        _other_model,
+    ),
+    Rule(
+        "RS009",
+        "warning",
+        "The status of the response is not that of the event.",
+        "Clients that look at `response.status` take a finished response for a running one, or a failed one for whole.",
+        _REFERENCE,
+        frozenset({"openai", "sdk"}),
+        _other_status,
+    ),
+)

@@ -1,0 +1,126 @@
+"""RS01…: what an event is called, and its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recorder.lint.openai_responses.catalog import FIELDS
+from recorder.lint.openai_responses.said import said
+from recorder.lint.rule import Hit, Rule
+from recorder.lint.sse import is_done_mark
+from recorder.lint.stream import Stream, Told
+
+_REFERENCE = "OpenAI API reference, Responses: Streaming events"
+
+
+def _number(told: Told) -> int | None:
+    number = told.payload.get("sequence_number") if isinstance(told.payload, dict) else None
+    return number if type(number) is int else None
+
+
+def _no_number(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        if each.type in FIELDS and type(each.payload.get("sequence_number")) is not int:
+            yield Hit(each.pos, each.type)
+
+
+def _first_number(stream: Stream) -> Iterable[Hit]:
+    after = stream.exchange.resumes_after
+    first = stream.frames[0] if stream.frames else None
+    number = None if first is None else _number(first)
+    wanted = 0 if after is None else after + 1
+    if first is not None and any(gap.pos < first.pos for gap in stream.gaps):
+        return
+    if first is not None and number is not None and number != wanted:
+        yield Hit(first.pos, f"{number} instead of {wanted}")
+
+
+def _next_numbers(stream: Stream) -> Iterable[Hit]:
+    """Events without a number, pings for example, may or may not have been counted."""
+    last, uncounted = None, 0
+    for each in () if stream.has_gap else stream.frames:
+        number = _number(each)
+        if number is None:
+            uncounted += not is_done_mark(each)
+            continue
+        if last is not None and not last < number <= last + 1 + uncounted:
+            yield Hit(each.pos, f"{number} after {last}")
+        last, uncounted = number, 0
+
+
+def _no_type(stream: Stream) -> Iterable[Hit]:
+    for each in stream.frames:
+        if each.type is None and each.payload is not None and each.payload != {}:
+            yield Hit(each.pos, "" if isinstance(each.payload, dict) else "its data is no JSON object")
+
+
+def _other_name(stream: Stream) -> Iterable[Hit]:
+    for each in stream.frames:
+        if each.type is not None and each.name != each.type:
+            yield Hit(each.pos, f"no `event:` line, type {each.type}" if not each.name else f"{each.name}, {each.type}")
+
+
+def _unknown(stream: Stream) -> Iterable[Hit]:
+    return (Hit(each.pos, each.type) for each in said(stream) if each.type not in FIELDS)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "RS010",
+        "error",
+        "An event has no sequence number.",
+        "A client that resumes cannot say where (`starting_after`): openai-python, `responses.stream(…, "
+        "starting_after=…)`, raises TypeError as it compares None; openai-java raises OpenAIInvalidDataException when "
+        "it is read; authors of gateways saw Codex 0.55 ignore "
+        "such events, 0.169 does without the number.",
+        f"{_REFERENCE}: sequence_number; openai-python 3.52, lib/streaming/responses",
+        frozenset({"openai"}),
+        _no_number,
+    ),
+    Rule(
+        "RS011",
+        "error",
+        "The first sequence number is not 0, or of a resumed stream not the one after `starting_after`.",
+        "A client that resumes from what it has counted itself gets events twice, or misses some.",
+        f"{_REFERENCE}: sequence_number; OpenAI guide, Background mode: starting_after",
+        frozenset({"openai"}),
+        _first_number,
+    ),
+    Rule(
+        "RS012",
+        "error",
+        "Sequence numbers do not go up by one.",
+        "A client that orders events or drops repeated ones by number loses text; one that resumes misses events.",
+        f"{_REFERENCE}: sequence_number",
+        frozenset({"openai"}),
+        _next_numbers,
+    ),
+    Rule(
+        "RS013",
+        "error",
+        "The payload of an event does not say its type.",
+        "Codex and the SDKs read the type there, not in the `event:` line: Codex drops the event (“Failed to parse SSE "
+        "event”), openai-python: RuntimeError “Expected to have received `response.created` before `None`”.",
+        f"{_REFERENCE}; Codex CLI 0.169, codex-api/src/sse/responses.rs; openai-python 3.52",
+        frozenset({"openai", "codex", "sdk"}),
+        _no_type,
+    ),
+    Rule(
+        "RS014",
+        "warning",
+        "The SSE name of an event is not its type.",
+        "Clients that listen by name (`EventSource.addEventListener`) miss it. Codex and the SDKs do not care.",
+        f"{_REFERENCE}; WHATWG HTML, 9.2.6",
+        frozenset({"openai"}),
+        _other_name,
+    ),
+    Rule(
+        "RS015",
+        "note",
+        "There are events of a type that this API does not have.",
+        "Codex and the SDKs hand them on or pass over them; clients with a closed list of types fail.",
+        f"{_REFERENCE}; openai-python 3.52, ResponseStreamEvent",
+        frozenset({"openai"}),
+        _unknown,
+    ),
+)

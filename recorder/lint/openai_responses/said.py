@@ -1,0 +1,63 @@
+"""The events of a Responses stream, with the payload of each. What the rules of this API read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from recorder.lint.sse import is_done_mark
+from recorder.lint.stream import Stream, Told
+
+Json = dict[str, Any]
+
+BEGINNING = "response.created"
+EARLY = frozenset({BEGINNING, "response.queued", "response.in_progress"})
+ENDINGS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
+
+
+class Said(NamedTuple):
+    """An event. Its type is what it says, else its name: that one of them is missing is for one rule to say."""
+
+    pos: int
+    type: str
+    payload: Json
+    name: str | None
+
+    @property
+    def response(self) -> Json:
+        """Of an event that carries one; else empty."""
+        response = self.payload.get("response")
+        return response if isinstance(response, dict) else {}
+
+
+def said(stream: Stream) -> Sequence[Said]:
+    """All that can be read, the unterminated last one included."""
+    found: Sequence[Said] | None = stream.memo.get("said")
+    if found is None:
+        found = stream.memo["said"] = [each for told in stream.told if (each := _said(told)) is not None]
+    return found
+
+
+def is_readable(stream: Stream) -> bool:
+    """Whether all events are there and can be told apart: if not, what seems missing was perhaps not missing.
+
+    A stream that is resumed has only a part of what its items are.
+    """
+    found: bool | None = stream.memo.get("is_readable")
+    if found is None:
+        all_read = all(is_done_mark(each) or _said(each) is not None for each in stream.frames)
+        found = all_read and not stream.has_gap and stream.exchange.resumes_after is None
+        stream.memo["is_readable"] = found
+    return found
+
+
+def is_complete(stream: Stream) -> bool:
+    """Whether it can be read and says that the model is done: then all that was begun has to be closed."""
+    return is_readable(stream) and any(each.type == "response.completed" for each in said(stream))
+
+
+def _said(told: Told) -> Said | None:
+    if not isinstance(told.payload, dict):
+        return None
+    type = told.type or told.name or ("error" if told.payload.get("error") else None)
+    return Said(told.pos, type, told.payload, told.name) if type else None

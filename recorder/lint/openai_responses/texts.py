@@ -1,0 +1,221 @@
+"""RS04…: that a text is the same each time it is told: in its deltas, its `.done`, its part, its item, the response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recorder.lint.openai_responses.fields import lacks_fields
+from recorder.lint.openai_responses.said import Json, Said, is_complete, said
+from recorder.lint.openai_responses.walk import Item, Text, changes, walk
+from recorder.lint.rule import Hit, Rule
+from recorder.lint.stream import Stream
+from recorder.lint.walk import counted
+
+_REFERENCE = "OpenAI API reference, Responses: Streaming events"
+_SDK = "openai-python 3.52, lib/streaming/responses"
+_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
+
+
+def _texts(stream: Stream) -> Iterable[tuple[Item, str, Text]]:
+    """With its name. Nothing, where a field is missing: that it is missing is said already."""
+    if not lacks_fields(stream):
+        for item in walk(stream).items.values():
+            for (name, _), text in item.texts.items() if item.has_places else ():
+                yield item, name.removeprefix("response."), text
+
+
+def _sums(stream: Stream) -> Iterable[Hit]:
+    for item, name, text in _texts(stream):
+        total, done = text.sum, text.done
+        if total is not None and done is not None and total != done:
+            yield Hit(text.done_pos, f"{name}, output_index {item.index}: {_differ(total, done)}")
+
+
+def _items(stream: Stream) -> Iterable[Hit]:
+    for item, name, text in _texts(stream):
+        later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
+        for pos, now in later:
+            if now is not None and now not in text.told:
+                yield Hit(pos, f"{name}, output_index {item.index}: {_differ(max(text.told, default=''), now)}")
+
+
+def _kept(stream: Stream) -> Iterable[Hit]:
+    for item, name, text in _texts(stream):
+        total, kept = text.sum, text.of(item.done) if item.done is not None else None
+        if total is not None and kept is not None and total != kept:
+            yield Hit(item.done_pos, f"{name}, output_index {item.index}: {_differ(total, kept)}")
+
+
+def _differ(before: str, after: str) -> str:
+    """Where two texts part: by their lengths, as the texts may be long and secret."""
+    same = next(
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+    return f"{counted(len(before), 'character')} before, {len(after)} here, the first {same} alike"
+
+
+def _final(stream: Stream) -> tuple[Said, list[Json]] | None:
+    """The event that ends a complete response, and the items in it."""
+    last = next((each for each in said(stream) if each.type == "response.completed"), None)
+    if last is None or not is_complete(stream):
+        return None
+    output = last.response.get("output")
+    return (last, [each for each in output if isinstance(each, dict)]) if isinstance(output, list) else None
+
+
+def _output(stream: Stream) -> Iterable[Hit]:
+    final = _final(stream)
+    for item in _done_items(stream) if final and final[1] else ():
+        assert final is not None
+        last, output = final
+        found = _same(item, output)
+        if found is None:
+            yield Hit(last.pos, f"{item.type} {item.index} is missing")
+        else:
+            yield from _other_texts(last.pos, item, found)
+
+
+def _other_texts(pos: int, item: Item, final: Json) -> Iterable[Hit]:
+    for (name, _), text in item.texts.items():
+        now, done = text.of(final), text.of(item.done or {})
+        known = {*text.told, *([] if done is None else [done])}
+        if now is not None and now not in known:
+            yield Hit(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}: {_differ(max(known), now)}")
+
+
+def _done_items(stream: Stream) -> list[Item]:
+    items = [] if lacks_fields(stream) else walk(stream).items.values()
+    return [item for item in items if item.done is not None and item.has_places]
+
+
+def _same(item: Item, output: list[Json]) -> Json | None:
+    """By id; by place, where ids changed."""
+    by_id = next((each for each in output if item.id and each.get("id") == item.id), None)
+    if by_id is not None:
+        return by_id
+    at_place = output[item.index] if 0 <= item.index < len(output) else {}
+    return at_place if at_place.get("type") == item.type else None
+
+
+def _output_ids(stream: Stream) -> Iterable[Hit]:
+    final = _final(stream)
+    items = () if lacks_fields(stream) else walk(stream).items.values()
+    for item in items if final and final[1] else ():
+        assert final is not None
+        found, done_id = _same(item, final[1]) if item.has_places else None, (item.done or item.added).get("id")
+        if found is not None and done_id == item.id and found.get("id") != done_id:
+            yield Hit(final[0].pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
+
+
+def _calls(stream: Stream) -> Iterable[Hit]:
+    final = _final(stream)
+    for item in _done_items(stream) if final and final[1] else ():
+        assert final is not None
+        for field, before, after in changes(item.done or {}, _same(item, final[1]) or {}):
+            if after != item.added.get(field):
+                yield Hit(final[0].pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
+
+
+def _other_items(stream: Stream) -> Iterable[Hit]:
+    """Items of the final response that nobody streamed, or in another order. Lists of tools may come there alone."""
+    final = _final(stream)
+    if not final or lacks_fields(stream):
+        return
+    last, output = final
+    streamed = {id(found): item.index for item in walk(stream).items.values() if (found := _same(item, output))}
+    before = -1
+    for number, each in enumerate(output):
+        index = streamed.get(id(each))
+        if index is None and each.get("type") != "mcp_list_tools":
+            yield Hit(last.pos, f"{each.get('type')} {number} was not streamed")
+        elif index is not None and index < before:
+            yield Hit(last.pos, f"{each.get('type')} {index} stands after item {before}")
+        before = max(before, -1 if index is None else index)
+
+
+def _empty_output(stream: Stream) -> Iterable[Hit]:
+    final = _final(stream)
+    streamed = len(walk(stream).items)
+    if final and not final[1] and streamed:
+        yield Hit(final[0].pos, f"{counted(streamed, 'item')} came before it")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "RS040",
+        "error",
+        "The deltas of a text do not add up to its `.done`.",
+        "Clients that show deltas and keep `.done` (openai-python has both) show one text and keep another.",
+        f"{_REFERENCE}; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _sums,
+    ),
+    Rule(
+        "RS041",
+        "error",
+        "A part or an item that is done has another text than was streamed.",
+        "What is sent back in the next request is not what was shown; a tool is called with arguments that nobody saw.",
+        f"{_REFERENCE}; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _items,
+    ),
+    Rule(
+        "RS042",
+        "error",
+        "The final response lacks an item that was streamed, or has another text in it.",
+        "openai-python, `get_final_response`, and all that read `response.output` give another answer than was "
+        "streamed. Codex does not read it.",
+        f"{_REFERENCE}: response.completed; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _output,
+    ),
+    Rule(
+        "RS043",
+        "warning",
+        "The final response has no items, although items were streamed.",
+        "openai-python: `get_final_response().output_text` is empty. Codex takes items from "
+        "`response.output_item.done`, and the backend of ChatGPT always sends it so.",
+        f"{_REFERENCE}: response.completed; {_SDK}; {_CODEX}",
+        frozenset({"openai", "sdk"}),
+        _empty_output,
+    ),
+    Rule(
+        "RS044",
+        "warning",
+        "The id of an item is another one in the final response.",
+        "openai-python, `responses.stream`, of a call: RuntimeError “Completed response output identity changed.” "
+        "Which of them the provider knows in the next request, nobody can say.",
+        f"{_REFERENCE}; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _output_ids,
+    ),
+    Rule(
+        "RS045",
+        "error",
+        "The text of an item that is done is not what its deltas add up to.",
+        "Codex shows the deltas, but keeps the item and sends that in the next request: nobody has read that.",
+        _CODEX,
+        frozenset({"codex"}),
+        _kept,
+    ),
+    Rule(
+        "RS046",
+        "error",
+        "The final response has another type, `call_id` or name for an item.",
+        "openai-python, `get_final_response`, and all that read `response.output` call another tool, or send its "
+        "result back under another `call_id`, than those that read the events.",
+        f"{_REFERENCE}: response.completed; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _calls,
+    ),
+    Rule(
+        "RS047",
+        "error",
+        "The final response has an item that was not streamed, or the items in another order.",
+        "openai-python, `get_final_response`, and all that read `response.output` have more than was shown, or send it "
+        "back in an order that the provider refuses (reasoning stands before its call).",
+        f"{_REFERENCE}: response.completed; {_SDK}",
+        frozenset({"openai", "sdk"}),
+        _other_items,
+    ),
+)

@@ -1,0 +1,141 @@
+"""RS05…: the tokens that a response reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from recorder.lint.openai_responses.said import EARLY, Json, Said, said
+from recorder.lint.rule import Hit, Rule
+from recorder.lint.stream import Stream
+from recorder.lint.walk import shown
+
+_REFERENCE = "OpenAI API reference, Responses: ResponseUsage"
+_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs: ResponseCompletedUsage"
+
+_COUNTED = frozenset({"response.completed", "response.incomplete"})
+_COUNTS = ("input_tokens", "output_tokens", "total_tokens")
+_DETAILS = (
+    ("input_tokens_details", "cached_tokens", "input_tokens"),
+    ("output_tokens_details", "reasoning_tokens", "output_tokens"),
+)
+"""An object, the count in it, and the count that this is a part of."""
+
+
+def _reports(stream: Stream) -> Iterable[tuple[Said, Json]]:
+    for each in said(stream):
+        usage = each.response.get("usage")
+        if each.type in _COUNTED and isinstance(usage, dict):
+            yield each, usage
+
+
+def _no_usage(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        if each.type == "response.completed" and each.response and not isinstance(each.response.get("usage"), dict):
+            yield Hit(each.pos)
+
+
+def _lacking(stream: Stream) -> Iterable[Hit]:
+    for each in said(stream):
+        usage = each.response.get("usage")
+        if each.type == "response.incomplete" and usage is not None and not isinstance(usage, dict):
+            yield Hit(each.pos, f"usage is {shown(usage)}")
+    for each, usage in _reports(stream):
+        wrong = _wrong(usage)
+        if wrong:
+            yield Hit(each.pos, f"no number {', '.join(wrong)}")
+
+
+def _wrong(usage: Json) -> list[str]:
+    wrong = [name for name in _COUNTS if _count(usage, name) is None]
+    for details, name, _ in _DETAILS:
+        inner = usage.get(details)
+        if inner is not None and _count(inner, name) is None:
+            wrong.append(f"{details}.{name}")
+        others = inner.items() if isinstance(inner, dict) else ()
+        wrong += [f"{details}.{other}" for other, value in others if other != name and isinstance(value, str | bool)]
+    return wrong
+
+
+def _no_details(stream: Stream) -> Iterable[Hit]:
+    for each, usage in _reports(stream):
+        missing = [details for details, _, _ in _DETAILS if usage.get(details) is None]
+        if missing:
+            yield Hit(each.pos, f"no {' and no '.join(missing)}")
+
+
+def _inconsistent(stream: Stream) -> Iterable[Hit]:
+    for each, usage in _reports(stream):
+        if not _wrong(usage):
+            yield from (Hit(each.pos, said) for said in _contradictions(usage))
+
+
+def _contradictions(usage: Json) -> Iterable[str]:
+    if usage["total_tokens"] != usage["input_tokens"] + usage["output_tokens"]:
+        yield f"total {usage['total_tokens']}, input {usage['input_tokens']} + output {usage['output_tokens']}"
+    yield from (f"{name} is {usage[name]}" for name in _COUNTS if usage[name] < 0)
+    for details, name, whole in _DETAILS:
+        part = _count(usage.get(details), name)
+        if part is not None and not 0 <= part <= usage[whole]:
+            yield f"{name} {part} of {usage[whole]} {whole}"
+
+
+def _early(stream: Stream) -> Iterable[Hit]:
+    return (Hit(each.pos, each.type) for each in said(stream) if each.type in EARLY and each.response.get("usage"))
+
+
+def _count(of: Any, name: str) -> int | None:
+    value = of.get(name) if isinstance(of, dict) else None
+    return value if type(value) is int else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "RS050",
+        "warning",
+        "A completed response reports no tokens.",
+        "Codex counts 0 tokens, so its context meter stands still and it does not compact before the window is full.",
+        f"{_REFERENCE}; {_CODEX}",
+        frozenset({"openai", "codex", "sdk"}),
+        _no_usage,
+    ),
+    Rule(
+        "RS051",
+        "error",
+        "The usage lacks a count.",
+        "Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field "
+        "`total_tokens`” (or `cached_tokens` …), although all the rest was there; in the SDKs it is None.",
+        f"{_REFERENCE}; {_CODEX}",
+        frozenset({"openai", "codex", "sdk"}),
+        _lacking,
+    ),
+    Rule(
+        "RS052",
+        "warning",
+        "The token counts contradict each other.",
+        "Total is input + output, cached tokens are part of input, reasoning tokens part of output: who computes costs "
+        "or the room that is left gets wrong, even negative, numbers.",
+        _REFERENCE,
+        frozenset({"openai", "codex", "sdk"}),
+        _inconsistent,
+    ),
+    Rule(
+        "RS053",
+        "note",
+        "Tokens are reported before the response has ended.",
+        "OpenAI sends null there; clients that add up what they see count them twice.",
+        _REFERENCE,
+        frozenset({"openai", "sdk"}),
+        _early,
+    ),
+    Rule(
+        "RS055",
+        "warning",
+        "The usage has no `input_tokens_details` or no `output_tokens_details`.",
+        "The SDKs declare both as always there: `usage.input_tokens_details.cached_tokens` fails with AttributeError "
+        "“'NoneType' object has no attribute 'cached_tokens'”.",
+        _REFERENCE,
+        frozenset({"openai", "sdk"}),
+        _no_details,
+    ),
+)

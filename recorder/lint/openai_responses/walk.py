@@ -1,0 +1,277 @@
+"""A walk over the items of a response: what each said, in which order, and what is wrong with that.
+
+An item is known by its `output_index`; an event without one is of the item that is open. Nothing is said of a stream
+that cannot be read: there, what seems missing was perhaps not missing. A fault is found once, where it begins, and what
+follows from it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from recorder.lint.openai_responses.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
+from recorder.lint.openai_responses.said import Json, Said, is_readable, said
+from recorder.lint.rule import Hit
+from recorder.lint.stream import Stream
+
+Place = tuple[str, int]
+"""The name of a list in an item (content, summary) or of a text in it, and the number in that list."""
+
+
+_UNFINISHED = frozenset({"in_progress", "queued", "searching", "interpreting"})
+"""Not `generating`: OpenAI leaves it in images that are done."""
+
+_PARTS = {"response.content_part": "content", "response.reasoning_summary_part": "summary"}
+_INDEX = {"content": "content_index", "summary": "summary_index"}
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    """Pieces as one text: two halves of a character, each an escape in an event of its own, are that character."""
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text
+
+
+class Text:
+    """One text: its pieces, and what each later event says it is."""
+
+    def __init__(self, pos: int, family: Family, number: int) -> None:
+        self.pos, self.family, self.number = pos, family, number
+        self.pieces: list[str] = []
+        self.done: str | None = None
+        self.done_pos: int | None = None
+        self.in_part: str | None = None
+        self.part_pos: int | None = None
+
+    @property
+    def sum(self) -> str | None:
+        """Of its pieces; `None` if it came whole."""
+        return _joined(self.pieces) if self.pieces else None
+
+    @property
+    def told(self) -> set[str]:
+        """What it may be: pieces and whole, if they differ."""
+        return {each for each in (self.sum, self.done) if each is not None}
+
+    def of(self, item: Json) -> str | None:
+        """What an item says it is; `None` if it does not say."""
+        if not self.family.of:
+            return _text(item.get(self.family.field))
+        parts = item.get(self.family.of)
+        if not isinstance(parts, list):
+            return None
+        part = parts[self.number] if 0 <= self.number < len(parts) else {}
+        return _text(part.get(self.family.field)) or "" if isinstance(part, dict) else None
+
+
+class Part:
+    """One element of the content or the summary of an item."""
+
+    def __init__(self, pos: int, type: str | None = None, *, is_announced: bool) -> None:
+        self.pos, self.type, self.is_announced, self.is_closed = pos, type, is_announced, False
+
+
+class Item:
+    """One item of the output."""
+
+    def __init__(self, index: int, pos: int, json: Json, *, is_announced: bool) -> None:
+        self.index, self.pos, self.is_announced = index, pos, is_announced
+        self.type = _text(json.get("type")) or "item"
+        self.id = _text(json.get("id"))
+        self.added = json
+        self.done: Json | None = None
+        self.done_pos: int | None = None
+        self.has_places = True  # whether its parts are numbered so that one can tell which is which
+        self.parts: dict[Place, Part] = {}
+        self.texts: dict[Place, Text] = {}
+
+
+class Walk:
+    """The items of one response, and what is wrong with them by rule."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.items: dict[int, Item] = {}
+        self.hits: dict[str, list[Hit]] = {}
+        self._open = 0
+        for each in said(stream) if is_readable(stream) else ():
+            step = _STEPS.get(each.type)
+            if step is not None:
+                step(self, each)
+
+    def found(self, rule: str) -> list[Hit]:
+        return self.hits.get(rule, [])
+
+    def _hit(self, rule: str, pos: int, said: str) -> None:
+        self.hits.setdefault(rule, []).append(Hit(pos, said))
+
+    def on_added(self, each: Said) -> None:
+        index = self._index(each)
+        if index in self.items:
+            if self.items[index].is_announced:
+                self._hit("RS031", each.pos, f"output_index {index}")
+            return
+        self._next(index, each.pos)
+        self.items[index] = Item(index, each.pos, _object(each.payload.get("item")), is_announced=True)
+
+    def on_done(self, each: Said) -> None:
+        item, json = self._item(each), _object(each.payload.get("item"))
+        if item.done is not None:
+            self._hit("RS033", each.pos, f"{each.type} again, output_index {item.index}")
+            return
+        item.done, item.done_pos = json, each.pos
+        if item.is_announced:
+            self._identity(each.pos, item, json)
+        if _text(json.get("status")) in _UNFINISHED:
+            self._hit("RS048", each.pos, f"{item.type} {item.index}: {json['status']}")
+
+    def _identity(self, pos: int, item: Item, done: Json) -> None:
+        """Whether an item is done as it was added: by its id (if it had none, that of its events), type and call."""
+        added_id, now, is_nameless = _text(item.added.get("id")), _text(done.get("id")), item.type in NAMELESS
+        if (now != item.id or now != added_id) and not (added_id is None and is_nameless and item.id in (None, now)):
+            self._hit("RS025", pos, f"{item.type} {item.index}: {now}, first {added_id}")
+        elif now is None and not is_nameless:
+            self._hit("RS028", pos, f"{item.type} {item.index}")
+        was, now_called = item.added.get("call_id"), done.get("call_id")
+        if not is_nameless and (was is None) != (now_called is None):
+            self._hit("RS029", pos, f"call_id of {item.type} {item.index}: {now_called}, first {was}")
+        for field, before, after in changes(item.added, done):
+            self._hit("RS029", pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
+
+    def on_event(self, each: Said) -> None:
+        self._of_item(each)
+
+    def on_part_added(self, each: Said) -> None:
+        of = _PARTS[each.type.removesuffix(".added")]
+        item, number = self._of_item(each), _number(each.payload, _INDEX[of])
+        count = sum(name == of for name, _ in item.parts)
+        if (of, number) in item.parts or number != count:
+            item.has_places = False
+            self._hit("RS039", each.pos, f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next")
+        item.parts.setdefault(
+            (of, number), Part(each.pos, _text(_object(each.payload.get("part")).get("type")), is_announced=True)
+        )
+
+    def on_part_done(self, each: Said) -> None:
+        of = _PARTS[each.type.removesuffix(".done")]
+        item, number = self._of_item(each), _number(each.payload, _INDEX[of])
+        part = item.parts.setdefault((of, number), Part(each.pos, is_announced=False))
+        part.is_closed = True
+        json = _object(each.payload.get("part"))
+        for text in item.texts.values():
+            if text.family.of == of and text.number == number and text.family.field in json:
+                text.in_part, text.part_pos = _text(json[text.family.field]), each.pos
+
+    def on_delta(self, each: Said) -> None:
+        item, text = self._text(each, ".delta")
+        if text.done is not None and item.done is None:
+            self._hit("RS038", each.pos, f"{each.type} after its .done")
+        text.pieces.append(_text(each.payload.get("delta")) or "")
+
+    def on_text_done(self, each: Said) -> None:
+        _, text = self._text(each, ".done")
+        text.done, text.done_pos = _text(each.payload.get(text.family.field)) or "", each.pos
+
+    def _text(self, each: Said, step: str) -> tuple[Item, Text]:
+        name = each.type.removesuffix(step)
+        family, item = FAMILIES[name], self._of_item(each)
+        self._fit(each, item, family)
+        number = _number(each.payload, family.number) if family.number else 0
+        if family.needs_part:
+            self._in_part(each, item, family, number)
+        text = item.texts.get((name, number))
+        if text is None:
+            text = item.texts[name, number] = Text(each.pos, family, number)
+        return item, text
+
+    def _fit(self, each: Said, item: Item, family: Family) -> None:
+        """Whether a text is of the type of its item, and of its part."""
+        part = item.parts.get((family.of, _number(each.payload, family.number) if family.number else 0))
+        if item.type not in ("item", family.item):
+            self._hit("RS049", each.pos, f"{each.type} of {item.type} {item.index}")
+        elif part is not None and part.type not in (None, family.part) and not part.is_closed:
+            self._hit("RS049", each.pos, f"{each.type} in a part of type {part.type}")
+
+    def _in_part(self, each: Said, item: Item, family: Family, number: int) -> None:
+        part = item.parts.get((family.of, number))
+        if part is None:
+            item.parts[family.of, number] = Part(each.pos, is_announced=False)
+            if item.is_announced and item.done is None:
+                rule = "RS035" if family.part == "output_text" else "RS054"
+                self._hit(rule, each.pos, f"{each.type}, {family.number} {number} of {item.type} {item.index}")
+        elif part.is_closed and item.done is None:
+            self._hit("RS038", each.pos, f"{each.type} after its part was done")
+
+    def _of_item(self, each: Said) -> Item:
+        """The item that an event is of, which must be open."""
+        item = self._item(each)
+        named = _text(each.payload.get("item_id"))
+        if item.done is not None:
+            self._hit("RS033", each.pos, f"{each.type}, output_index {item.index}")
+        elif named is not None:
+            item.id = item.id or named
+            if named != item.id:
+                self._hit("RS024", each.pos, f"{named}, of {item.type} {item.index}: {item.id}")
+        return item
+
+    def _item(self, each: Said) -> Item:
+        index = self._index(each)
+        item = self.items.get(index)
+        if item is None:
+            self._hit("RS030", each.pos, f"{each.type}, output_index {index}")
+            self._next(index, each.pos)
+            item = self.items[index] = Item(index, each.pos, _object(each.payload.get("item")), is_announced=False)
+        return item
+
+    def _index(self, each: Said) -> int:
+        index = each.payload.get("output_index")
+        self._open = index if type(index) is int else self._open
+        return self._open
+
+    def _next(self, index: int, pos: int) -> None:
+        if index != len(self.items):
+            self._hit("RS034", pos, f"{index} instead of {len(self.items)}")
+
+
+Step = Callable[[Walk, Said], None]
+
+_STEPS: Mapping[str, Step] = {
+    **dict.fromkeys(OF_ITEMS, Walk.on_event),
+    "response.output_item.added": Walk.on_added,
+    "response.output_item.done": Walk.on_done,
+    **{f"{name}.added": Walk.on_part_added for name in _PARTS},
+    **{f"{name}.done": Walk.on_part_done for name in _PARTS},
+    **{f"{name}.delta": Walk.on_delta for name in FAMILIES},
+    **{f"{name}.done": Walk.on_text_done for name in FAMILIES},
+}
+
+
+def walk(stream: Stream) -> Walk:
+    found: Walk | None = stream.memo.get("responses walk")
+    if found is None:
+        found = stream.memo["responses walk"] = Walk(stream)
+    return found
+
+
+def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
+    """What an item is called, where two events say it otherwise."""
+    for field in ("type", "call_id", "name"):
+        was, now = _text(before.get(field)), _text(after.get(field))
+        if was is not None and now is not None and was != now:
+            yield field, was, now
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(payload: Json, field: str) -> int:
+    number = payload.get(field)
+    return number if type(number) is int else 0

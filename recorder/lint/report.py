@@ -1,0 +1,116 @@
+"""What a linter found, as lines for a person and as rows for a program.
+
+Pure: what was recorded stands in the lines as it is, and who prints them makes it safe.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, get_args
+
+from recorder.lint import PROFILES, Finding, Hit, Profile, Rule, Severity, lint, profile_of
+from recorder.lint.walk import counted
+from recorder.model.events import Event, Exchange
+
+WIDTH = 100  # characters of a line of prose
+PLACES_SHOWN = 3  # of what a finding says of its places: the first show what is wrong
+POSITIONS_SHOWN = 5  # of the events that it says that of
+
+_INDENT = " " * 18  # as far as the meaning of a rule
+_SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+
+
+class Judged(NamedTuple):
+    """One exchange, and what was found in it; nothing was looked for if no profile is about it."""
+
+    name: str  # of its session or file
+    number: int
+    exchange: Exchange
+    profile: Profile | None
+    findings: Sequence[Finding]
+
+
+def judged(name: str, number: int, exchange: Exchange, events: Iterable[Event], profile: Profile | None) -> Judged:
+    """An exchange by the rules of a profile, else of its API's own."""
+    chosen = profile or profile_of(exchange.api)
+    if chosen is None or exchange.api not in PROFILES[chosen]:
+        return Judged(name, number, exchange, None, ())
+    return Judged(name, number, exchange, chosen, lint(exchange, events, chosen))
+
+
+def unjudged(api: str, profile: Profile | None) -> str:
+    """Why an exchange of that API was not judged."""
+    if profile is not None and api != "other":
+        return f"it speaks {api}, and the profile {profile} is of {' and '.join(sorted(PROFILES[profile]))}"
+    known = ", ".join(sorted({each for apis in PROFILES.values() for each in apis}))
+    return f"its API is none that there are rules of ({known}); `recorder import --dialect` says which API a file is of"
+
+
+def lines(found: Judged, width: int = WIDTH) -> Iterable[str]:
+    """An exchange and its findings. The first line is a heading; the first of each finding begins with two spaces."""
+    exchange = found.exchange
+    heading = f"{found.name}:{found.number}  {exchange.method} {exchange.target}  by profile {found.profile}"
+    yield heading if found.findings else f"{heading}: no finding"
+    for finding in found.findings:
+        yield from _lines(finding, width)
+    if found.findings:
+        yield ""
+
+
+def _lines(finding: Finding, width: int) -> Iterable[str]:
+    first = f"  {finding.severity:<7}  {finding.rule}  "
+    yield from textwrap.wrap(finding.meaning, width, initial_indent=first, subsequent_indent=" " * len(first))
+    for place in _places(finding):
+        yield from textwrap.wrap(place, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")
+    yield from textwrap.wrap(f"why: {finding.why}", width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")
+
+
+def _places(finding: Finding) -> Iterable[str]:
+    """What stands there, and where; together, where the same stands at several places."""
+    by_said: dict[str, list[Hit]] = {}
+    for place in finding.places:
+        by_said.setdefault(place.said, []).append(place)
+    shown = 0
+    for said, places in list(by_said.items())[:PLACES_SHOWN]:
+        positions = [str(each.pos) for each in places if each.pos is not None][:POSITIONS_SHOWN]
+        shown += len(positions) or len(places)
+        where = f"event {', '.join(positions)}" if positions else ""
+        if where or said:
+            yield ": ".join(part for part in (where, said) if part)
+    if finding.count > shown:
+        yield f"and {finding.count - shown} more"
+
+
+def summary(found: Iterable[Judged]) -> str:
+    """The last line: `2 errors, 1 warning in 3 exchanges`."""
+    exchanges = [each for each in found if each.profile is not None]
+    counts = Counter(finding.severity for each in exchanges for finding in each.findings)
+    said = [counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity]]
+    return f"{', '.join(said) or 'No finding'} in {counted(len(exchanges), 'exchange')}"
+
+
+def is_faulty(found: Iterable[Judged]) -> bool:
+    """Whether there is an error or a warning: notes are no faults."""
+    return any(finding.severity != "note" for each in found for finding in each.findings)
+
+
+def rows(found: Judged) -> Iterable[dict[str, Any]]:
+    """A row for each finding."""
+    for finding in found.findings:
+        yield {
+            "session": found.name,
+            "exchange": found.number,
+            "exchange_id": found.exchange.exchange_id,
+            "profile": found.profile,
+            **{field: getattr(finding, field) for field in Finding.__struct_fields__ if field != "places"},
+            "places": [place._asdict() for place in finding.places],
+        }
+
+
+def rule_row(rule: Rule) -> dict[str, Any]:
+    """A rule as data: all of it but what looks."""
+    profiles = [profile for profile in PROFILES if profile in rule.profiles]
+    fields = {field: value for field, value in rule._asdict().items() if field != "check"}
+    return {**fields, "profiles": profiles}

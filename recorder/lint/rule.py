@@ -1,0 +1,33 @@
+"""A rule: what a stream must be, who breaks if it is not, and how that is seen. Data, but for what looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
+
+from recorder.lint.stream import Stream
+
+Severity = Literal["error", "warning", "note"]
+"""error: a client of that profile fails or loses content. warning: some do, or it is against the specification.
+note: worth knowing."""
+
+Profile = Literal["openai", "codex", "sdk", "chat", "anthropic", "gemini"]
+
+
+class Hit(NamedTuple):
+    """One place where a rule is broken."""
+
+    pos: int | None  # of the event; None for the exchange as a whole
+    said: str = ""  # what stands there, where the rule's meaning does not say it all; no final point
+
+
+class Rule(NamedTuple):
+    """One rule."""
+
+    id: str  # never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, ST… the stream, HT… HTTP
+    severity: Severity
+    meaning: str  # what is wrong, one sentence
+    why: str  # which client breaks, and how that looks there
+    source: str  # where that is written: a specification and section, or a client's source
+    profiles: frozenset[Profile]
+    check: Callable[[Stream], Iterable[Hit]]

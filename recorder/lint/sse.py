@@ -1,0 +1,202 @@
+"""ST: the stream as such, whatever its events mean. What readers of server-sent events choke on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+from recorder.lint.rule import Hit, Profile, Rule
+from recorder.lint.stream import Stream, Told
+from recorder.wire.sse import BOM, parse
+
+PROXY_SILENCE_NS = 60_000_000_000
+"""What common proxies wait for the next byte: nginx `proxy_read_timeout`, AWS ALB idle timeout."""
+
+CODEX_SILENCE_NS = 300_000_000_000
+"""What Codex waits for the next event: `DEFAULT_STREAM_IDLE_TIMEOUT_MS`."""
+
+_SECOND_NS = 1_000_000_000
+_SHOWN = 60  # bytes of a line
+_LINE = re.compile(rb"[^\r\n]+")
+_FIELDS = (b"event", b"data", b"id", b"retry", b"")  # the last: a comment
+
+_EVERYONE = frozenset[Profile]({"openai", "codex", "sdk", "chat", "anthropic", "gemini"})
+_SDK = "openai-python 3.52, _streaming.py"
+_STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
+
+
+def is_done_mark(told: Told) -> bool:
+    """Whether it is `data: [DONE]`."""
+    return told.data is not None and told.data.strip() == b"[DONE]"
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _no_text(stream: Stream) -> Iterable[Hit]:
+    return (Hit(each.pos) for each in stream.told if each.kind != "tail" and not is_text(each.raw))
+
+
+def _no_json(stream: Stream) -> Iterable[Hit]:
+    for each in stream.frames:
+        if each.payload is None and not is_done_mark(each) and each.data != b"null" and is_text(each.raw):
+            yield Hit(each.pos, "its data is empty" if not each.data else "")
+
+
+def _no_data(stream: Stream) -> Iterable[Hit]:
+    for each in stream.told:
+        if each.kind != "frame" or each.data is not None or any(_foreign_lines(each)):
+            continue
+        fields = parse(each.raw.removeprefix(BOM))
+        said = [name for name, value in (("event", fields.event), ("id", fields.id), ("retry", fields.retry)) if value]
+        if said:
+            yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in said)}")
+
+
+def _no_field(stream: Stream) -> Iterable[Hit]:
+    """Lines that say something and are no field: in Gemini and `error:` in Chat have rules of their own."""
+    if not stream.is_stream or (stream.response and stream.response.status >= 400):
+        return
+    for each in stream.told:
+        for line in _foreign_lines(each) if each.kind == "frame" or each.raw.startswith(b"{") else ():
+            if not (line.startswith(b"error:") and stream.exchange.api == "openai-chat"):
+                yield Hit(each.pos, line[:_SHOWN].decode("utf-8", "replace"))
+
+
+def _foreign_lines(told: Told) -> Iterable[bytes]:
+    lines = _LINE.findall(told.raw.removeprefix(BOM))
+    return (line for line in lines if line.partition(b":")[0] not in _FIELDS)
+
+
+def _byte_order_mark(stream: Stream) -> Iterable[Hit]:
+    return (Hit(each.pos) for each in stream.told[:1] if each.raw.startswith(BOM))
+
+
+def _carriage_returns(stream: Stream) -> Iterable[Hit]:
+    alone = [each.pos for each in stream.told if b"\r" in each.raw and b"\n" not in each.raw]
+    return [Hit(alone[0])] if alone else []
+
+
+def _unterminated(stream: Stream) -> Iterable[Hit]:
+    """A block that is whole but for its blank line. One that is cut off in its middle is no event of any kind."""
+    if stream.was_cut_by_us:
+        return []
+    return [Hit(each.pos, each.type or "") for each in stream.told[-1:] if each.kind == "tail" and each.payload]
+
+
+def _silence(stream: Stream) -> Iterable[Hit]:
+    return _silences(stream, stream.told, PROXY_SILENCE_NS)
+
+
+def _silence_for_codex(stream: Stream) -> Iterable[Hit]:
+    return _silences(stream, stream.frames, CODEX_SILENCE_NS)
+
+
+def _silences(stream: Stream, told: Iterable[Told], limit_ns: int) -> Iterable[Hit]:
+    """Between the response head, blocks, and the end, if the provider made it. While bytes were lost, nobody knows."""
+    ends = ("response",) if stream.was_cut_by_us else ("response", "end")
+    heard = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
+    heard += [(each.t_ns, each.pos, False) for each in (*told, *(half for half in stream.told if not half.raw))]
+    heard += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
+    if stream.is_stream:
+        for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(heard)):
+            if after - before > limit_ns and not is_in_gap:
+                yield Hit(pos, f"{(after - before) / _SECOND_NS:.0f} s of silence before it")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "ST001",
+        "error",
+        "An event is not valid UTF-8.",
+        "openai-python and anthropic raise UnicodeDecodeError; Codex gives up with “stream disconnected before "
+        "completion: UTF8 error: invalid utf-8 sequence”.",
+        f"{_STANDARD}; {_SDK}; Codex CLI 0.169",
+        _EVERYONE,
+        _no_text,
+    ),
+    Rule(
+        "ST002",
+        "error",
+        "The data of an event is not JSON.",
+        "openai-python and anthropic raise JSONDecodeError and the stream is over; Codex drops the event.",
+        f"{_SDK}; Codex CLI 0.169, codex-api/src/sse/responses.rs",
+        _EVERYONE,
+        _no_json,
+    ),
+    Rule(
+        "ST003",
+        "error",
+        "A block has an event name, an id or a retry time, but no data.",
+        "openai-python takes it for an event with empty data and raises JSONDecodeError: a ping needs `data: {}`, or "
+        "must be a comment. Codex passes over it.",
+        f"{_STANDARD}; {_SDK}",
+        frozenset({"openai", "sdk", "chat"}),
+        _no_data,
+    ),
+    Rule(
+        "ST004",
+        "error",
+        "The stream begins with a byte order mark.",
+        "Codex loses all of it: “stream closed before response.completed”. The SDKs lose the first line, and the first "
+        "event if that is its data; google-genai raises.",
+        f"{_SDK}; Codex CLI 0.169",
+        _EVERYONE,
+        _byte_order_mark,
+    ),
+    Rule(
+        "ST005",
+        "error",
+        "Lines end with a carriage return alone.",
+        "Codex waits for what follows the last one, and loses the last event: “stream closed before "
+        "response.completed”. The SDKs read it.",
+        f"{_STANDARD}, which allows it; Codex CLI 0.169",
+        frozenset({"openai", "codex"}),
+        _carriage_returns,
+    ),
+    Rule(
+        "ST006",
+        "error",
+        "The last event has no blank line after it.",
+        "To the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
+        "`response.completed` event.”; Codex says “stream closed before response.completed”.",
+        f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
+        frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
+        _unterminated,
+    ),
+    Rule(
+        "ST007",
+        "warning",
+        f"Nothing was sent for over {PROXY_SILENCE_NS // _SECOND_NS} s: no event, no keep-alive.",
+        "Proxies on the way close a connection that is silent for so long, and the client sees a broken stream; Codex: "
+        "“stream disconnected before completion”. Send a ping event while the model thinks.",
+        "nginx proxy_read_timeout 60s; AWS ALB idle timeout 60 s; openai/codex#3267",
+        _EVERYONE,
+        _silence,
+    ),
+    Rule(
+        "ST008",
+        "error",
+        f"There was no event for over {CODEX_SILENCE_NS // _SECOND_NS} s.",
+        "Codex gives up: “stream disconnected before completion: idle timeout waiting for SSE”. Comments do not "
+        "count for it: only an event (`event: ping`, `data: {}`) starts its timer anew.",
+        "openai/codex, model-provider-info: DEFAULT_STREAM_IDLE_TIMEOUT_MS; Codex CLI 0.169",
+        frozenset({"codex"}),
+        _silence_for_codex,
+    ),
+    Rule(
+        "ST009",
+        "error",
+        "A line is no field of server-sent events (`event`, `data`, `id`, `retry`), and no comment.",
+        "All clients pass over it, without an error: what it says is lost. Most often `data:` is missing in front.",
+        f"{_STANDARD}; {_SDK}",
+        frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
+        _no_field,
+    ),
+)

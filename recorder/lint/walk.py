@@ -1,0 +1,88 @@
+"""A walk over a stream: it goes over it once, and tells each fault by the id of the one rule that names it.
+
+Rules whose faults follow from each other share a walk, so that a fault is named by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
+from typing import TypeGuard
+
+from recorder.lint.rule import Hit
+from recorder.lint.shape import Misfit
+from recorder.lint.stream import Stream, Told
+from recorder.wire.dialects.telling import as_json
+
+Fault = tuple[str, Hit]
+"""The id of a rule, and where it is broken."""
+
+_SHOWN = 60  # characters of a value that is shown
+
+
+class Walk:
+    """The faults of streams, found once for each of them and told apart by rule."""
+
+    def __init__(self, name: str, faults: Callable[[Stream], Iterable[Fault]]) -> None:
+        self._name = name
+        self._faults = faults
+
+    def of(self, id: str) -> Callable[[Stream], Iterable[Hit]]:
+        """The check of a rule: its faults."""
+        return lambda stream: self._of(stream).get(id, ())
+
+    def _of(self, stream: Stream) -> Mapping[str, list[Hit]]:
+        if self._name not in stream.memo:
+            stream.memo[self._name] = self._walk(stream)
+        found: Mapping[str, list[Hit]] = stream.memo[self._name]
+        return found
+
+    def _walk(self, stream: Stream) -> Mapping[str, list[Hit]]:
+        found: dict[str, list[Hit]] = {}
+        for id, hit in self._faults(stream) if is_answer(stream) else ():
+            found.setdefault(id, []).append(hit)
+        return found
+
+
+def is_answer(stream: Stream) -> bool:
+    """Whether the response is a stream that began well: an error status is told before it."""
+    status = stream.response.status if stream.response else 200
+    return stream.is_stream and status < 400
+
+
+def is_seen_whole(stream: Stream) -> bool:
+    """Whether what is missing at the end was not sent: nobody left before, and the recorder lost nothing."""
+    return not (stream.was_cut_by_us or stream.has_gap)
+
+
+def heard(stream: Stream) -> Iterable[Told]:
+    """The blocks of a stream, up to where bytes of it were lost: what comes after that cannot be told out of order."""
+    lost = stream.gaps[0].pos if stream.gaps else None
+    return takewhile(lambda told: lost is None or told.pos < lost, stream.told)
+
+
+def is_told(told: Told) -> bool:
+    """Whether its data is JSON."""
+    return told.payload is not None or told.data == b"null"
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """`true` is no number to a client."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def misfit(found: Misfit) -> str:
+    """What stands there in the place of what."""
+    said = "is missing" if found.value is None else f"is {shown(found.value)}"
+    return f"{found.path or 'it'} {said}, which must be {found.wanted}"
+
+
+def shown(value: object) -> str:
+    """A value as JSON, as far as it is worth showing."""
+    said = as_json(value)
+    return said if len(said) <= _SHOWN else said[:_SHOWN] + "…"

@@ -1,0 +1,104 @@
+"""What the log is made of: sessions, exchanges, events. Frozen, no behaviour.
+
+The fields of each struct are the columns of its table, in order (`recorder.store.schema`). Times are integers in
+nanoseconds: `*_ns` of a session or exchange is wall time since the epoch, `t_ns` of an event is monotonic time since
+the exchange began.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal[
+    "request",  # pos 0: the request head as JSON; then, with type "body", its body in parts
+    "response",  # the response head as JSON
+    "frame",  # one SSE block with its terminator
+    "comment",  # an SSE block that carries no field: comment lines, stray blank lines
+    "part",  # a piece of an SSE block over `recorder.wire.sse.FRAME_LIMIT`
+    "tail",  # what stood unterminated when the stream ended
+    "body",  # a piece of a body that is not SSE, or could not be decoded
+    "reads",  # [[t_ns, wire bytes], …]: the reads from the upstream, as compact JSON
+    "gap",  # what was received but not kept, counted, as JSON
+    "end",  # how it ended, with counts and digests, as JSON
+    "note",  # anything said about the exchange later
+]
+
+BODY_KINDS: frozenset[Kind] = frozenset({"frame", "comment", "part", "tail", "body"})
+"""Kinds whose `raw`, in order of `pos`, concatenate to the decoded response body."""
+
+BrokenOff = Literal[
+    "client_disconnect",
+    "upstream_reset",
+    "upstream_unreachable",
+    "truncated",
+    "timeout",
+    "recorder_shutdown",
+    "recorder_crash",
+]
+Outcome = Literal["eof", "client_done"] | BrokenOff
+"""How the transport of an exchange ended: the body as HTTP says a body ends, or before that. `client_done`: the client
+left when the stream had said that it is over, and did not wait for the end of its body (`recorder.wire.conclusion`)."""
+
+WHOLE: frozenset[Outcome] = frozenset({"eof", "client_done"})
+"""Outcomes of a response of which nothing is missing."""
+
+ENDED_HERE: frozenset[str] = frozenset({"client_disconnect", "client_done", "recorder_shutdown", "recorder_crash"})
+"""Outcomes that are no doing of the upstream: what is missing at the end, it may have sent."""
+
+Status = Literal["completed", "incomplete", "failed", "error_status"] | BrokenOff
+"""How an exchange ended, its meaning included: `status` of the `end` event."""
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A named group of exchanges: one agent run, one test, one `recorder run`."""
+
+    session_id: str  # UUIDv7, hyphenated
+    created_ns: int
+    name: str
+    source: str  # the grouping rule that found the name
+    labels: str  # a JSON object
+    origin: Literal["live", "import", "synthetic"]
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One HTTP request and the response it got, streamed or not."""
+
+    session_id: str
+    exchange_id: str  # UUIDv7, hyphenated
+    started_ns: int
+    recorder_id: str
+    provider: str  # the upstream's name: openai, anthropic, gemini, or the user's own
+    api: str  # the dialect's name: openai-responses, openai-chat, anthropic, gemini, other
+    method: str
+    target: str  # path and redacted query, as the client sent them
+    client: str | None = None
+    client_version: str | None = None
+    thread_id: str | None = None
+    turn_id: str | None = None
+    attempt: int | None = None
+    resumes_response_id: str | None = None
+    resumes_after: int | None = None
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One row of the log: a frame, or a step in the life of an exchange."""
+
+    session_id: str
+    exchange_id: str
+    pos: int  # 0, 1, 2 … without a hole
+    kind: Kind
+    t_ns: int  # arrival of the frame's last byte, since the exchange began
+    type: str | None
+    sequence_number: int | None
+    item_id: str | None
+    output_index: int | None
+    raw: bytes
+    data_start: int | None  # where in `raw` the JSON payload stands, if it is one `data:` line
+    data_length: int | None
+    hash: bytes  # SHA-256, see `link`
+
+
+PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are no conversation, by day
+LATEST = "latest"  # the session that was used last: no session is called that

@@ -1,0 +1,124 @@
+"""What a recording says of a request, a response and an ending: the JSON of the journal's control records (heads and
+end) and of the log's events of those kinds (records).
+
+Headers and URLs in here are already redacted (`recorder.wire.redaction.headers`): these structs reach the disk.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from recorder.model.events import Exchange, Outcome, Session, Status
+
+Header = tuple[str, str]  # name as sent, value; latin-1 decoded, so that every byte survives
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import knows of an exchange that a recorder finds out: the session it belongs to.
+
+    With `exchange`, its row in the log that it was exported from, what follows are no bytes of a response: each chunk
+    is an event of the log, a line of the export (`recorder.model.jsonl`).
+    """
+
+    session: Session
+    exchange: Exchange | None = None
+
+
+class RequestHead(msgspec.Struct, frozen=True):
+    """A request as the client sent it, before it is forwarded."""
+
+    exchange_id: str
+    session_id: str  # the session's id if grouping finds no session that exists
+    started_ns: int  # wall time
+    method: str
+    target: str  # path and redacted query, as the client sent them, without the `/s/<session>` prefix
+    upstream: str  # the name of the upstream it goes to
+    headers: list[Header]
+    session: str | None = None  # from the path prefix or `X-Recorder-Session`
+    session_source: str | None = None  # which of the two
+    imported: Imported | None = None  # if no client sent it to us
+
+
+class RequestEnd(msgspec.Struct, frozen=True):
+    """Whether the whole request body was seen."""
+
+    complete: bool
+
+
+class ResponseHead(msgspec.Struct, frozen=True):
+    """A response head as the upstream sent it."""
+
+    status: int
+    reason: str
+    headers: list[Header]
+    http_version: str = "1.1"
+
+
+class ExchangeEnd(msgspec.Struct, frozen=True):
+    """How the transport of an exchange ended; `error` is one sentence, if there is something to say."""
+
+    outcome: Outcome
+    error: str | None = None
+
+
+class RequestRecord(msgspec.Struct, frozen=True):
+    """`raw` of the first `request` event, as JSON. The body follows in events of type "body".
+
+    With `redactions` all sizes and the digest are those of the body as it is recorded: a digest of what was sent would
+    let a short secret be guessed, since the rest is known.
+    """
+
+    method: str
+    target: str
+    upstream: str
+    headers: list[Header]
+    wire_bytes: int  # of the body, as it was sent
+    wire_sha256: str
+    body_bytes: int  # of the body, decoded, as recorded
+    complete: bool  # whether all of the body was seen
+    undecoded: str | None = None  # why the body is not decoded: it is JSON in truth, or not kept
+    redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
+
+
+class GapRecord(msgspec.Struct, frozen=True):
+    """`raw` of a `gap` event, as JSON: what was received here and not kept."""
+
+    of: Literal["request", "response"]
+    chunks: int
+    size_bytes: int
+    sha256: str
+    from_ns: int  # since the exchange began
+    to_ns: int
+    reason: str
+
+
+class EndRecord(msgspec.Struct, frozen=True):
+    """`raw` of the `end` event, as JSON: how it ended, and the sums that `recorder verify` checks."""
+
+    status: Status
+    outcome: Outcome
+    error: str | None
+    http_status: int | None
+    wire_bytes: int  # of the response body, received
+    wire_sha256: str  # of what was kept of them
+    body_bytes: int  # of the decoded body, kept
+    body_sha256: str
+    events: int  # before this one
+    frames: int
+    gap_chunks: int
+    gap_bytes: int
+    coding: str | None
+    undecoded: str | None  # why the body is kept as it was sent from some point on
+    lossless: bool
+
+
+class LateRecord(msgspec.Struct, frozen=True):
+    """`raw` of the `note` event behind the `end` of an exchange whose recorder came back later, as JSON."""
+
+    reason: str
+    events: int  # that the log does not have
+    body_bytes: int  # of the decoded body, in them
+    body_sha256: str
+    status: Status | None  # how it ended in truth

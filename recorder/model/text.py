@@ -1,0 +1,43 @@
+"""Text that every database takes, and text that a terminal may see. Pure."""
+
+from __future__ import annotations
+
+from typing import overload
+
+STORABLE_LIMIT = 2**20  # characters of a text in a projection: far above any answer, and a row stays a row
+
+_ESCAPED = {
+    **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"},
+    **{code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+    **{code: f"\\u{code:04x}" for code in (0x2028, 0x2029, 0xFEFF)},
+}
+
+
+@overload
+def storable(text: str) -> str: ...
+@overload
+def storable(text: str | None) -> str | None: ...
+def storable(text: str | None) -> str | None:
+    """`text` cut to `STORABLE_LIMIT` characters, without what PostgreSQL's text refuses and SQLite's ends at.
+
+    NUL and lone surrogates become U+FFFD. Two halves of a character that came in two deltas become that character.
+    """
+    if text is None:
+        return None
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text[:STORABLE_LIMIT]
+
+
+def storable_json(text: str | None) -> str | None:
+    """JSON whole, or not at all: half of it would be no JSON."""
+    return None if text is None or len(text) > STORABLE_LIMIT else storable(text)
+
+
+def safe_text(text: str) -> str:
+    """Recorded text as a terminal may see it: control characters, bidi controls and surrogates made visible."""
+    return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,108 @@
+"""One exchange through all projections at once: events in order in, rows at any point out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.facts import Fact
+from recorder.projections import PROJECTIONS, history
+from recorder.projections.anomalies import Anomalies
+from recorder.projections.fact_reader import Reading
+from recorder.projections.projection import Fold, Handler, Witness
+from recorder.projections.timing import Timing
+
+Rows = Mapping[str, list[Any]]
+"""By the name of the projection."""
+
+RECALLED = ("items", "phases", "anomalies")
+"""What is told of the events of an earlier exchange: what a response is, not when this one came."""
+
+
+class Folding:
+    """The state of all projections of one exchange.
+
+    An exchange that resumes a response of an earlier one is told the events before its own with `recall`, so that its
+    items are those of the whole response.
+    """
+
+    def __init__(self, exchange: Exchange, reading: Reading | None = None, *, with_history: bool = False) -> None:
+        """`with_history`: its session is found by the history that requests repeat, so that is kept too."""
+        self._reading = reading or Reading(exchange)
+        anomalies, timing = Anomalies(exchange), Timing(exchange)
+        self._observe_anomalies, self._observe_timing = anomalies.event, timing.event
+        shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
+        self._rows: dict[str, list[Any]] = {}
+        witness = Witness(anomalies.note, timing.began, anomalies.last_number, lambda: self._rows["items"])
+        self._folds = {
+            each.name: shared.get(each.name) or each.fold(exchange, witness)
+            for each in PROJECTIONS
+            if with_history or each is not history.PROJECTION
+        }
+        self._handlers = Handlers(self._folds.values())
+        self._recall_handlers: Handlers | None = None  # few exchanges go on with another
+        self._last: Event | None = None
+
+    def recall(self, event: Event) -> None:
+        """An event of the same response, from an earlier exchange."""
+        if self._recall_handlers is None:
+            self._recall_handlers = Handlers(self._folds[name] for name in RECALLED)
+        event = msgspec.structs.replace(event, t_ns=0, pos=0)
+        self._apply(self._recall_handlers, self._reading.facts(event), event)
+
+    def tell(self, event: Event) -> None:
+        """The next event of the exchange."""
+        self.tell_all((event,))
+
+    def tell_all(self, events: Iterable[Event]) -> None:
+        """The next events of the exchange, in order. This loop is what a fold costs."""
+        facts_of, handlers = self._reading.facts, self._handlers
+        observe_timing, observe_anomalies = self._observe_timing, self._observe_anomalies
+        event = self._last
+        for event in events:
+            if event.kind == "frame" or event.kind in BODY_KINDS:
+                observe_timing(event)
+                observe_anomalies(event)
+            for fact in facts_of(event):
+                handlers[fact.__class__](fact, event)
+        self._last = event
+
+    def rows(self) -> Rows:
+        """What the events so far come to. Nothing may be told after it."""
+        if self._last is not None:
+            self._apply(self._handlers, self._reading.close(), self._last)
+        for name, fold in self._folds.items():  # in order: the history is told of the items
+            self._rows[name] = list(fold.rows())
+        return self._rows
+
+    @staticmethod
+    def _apply(handlers: Handlers, facts: Iterable[Fact], event: Event) -> None:
+        for fact in facts:
+            handlers[fact.__class__](fact, event)
+
+
+class Handlers(dict[type[Fact], Handler]):
+    """By the class of a fact, what tells it to every fold that wants it."""
+
+    def __init__(self, folds: Iterable[Fold]) -> None:
+        wanted = [fold.handlers() for fold in folds]
+        for kind in {kind for handlers in wanted for kind in handlers}:
+            self[kind] = _together([handlers[kind] for handlers in wanted if kind in handlers])
+
+    def __missing__(self, kind: type[Fact]) -> Handler:
+        """A fact that nobody wants, or a subclass of one."""
+        base = next((each for each in kind.__mro__[1:] if each in self), None)
+        return self.setdefault(kind, self[base] if base else _together([]))
+
+
+def _together(handlers: list[Handler]) -> Handler:
+    """Several handlers as one; one as it is: that is what deltas have."""
+
+    def handle(fact: Fact, event: Event) -> None:
+        for each in handlers:
+            each(fact, event)
+
+    return handlers[0] if len(handlers) == 1 else handle

@@ -1,0 +1,286 @@
+"""The views: what recordings mean, as tables for SQL. Their names and columns are a contract, `docs/sql.md` its text.
+
+Rules of this file:
+
+* Data only: for each view what a row is, where its columns come from, and a query that shows its use.
+* What a column means stands in `recorder.projections.views.columns`.
+* Tables of projections come and go with their versions; a view keeps its name and its columns.
+* A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
+  one that has most of it stands, and supersedes the others: items, tokens and all sums leave them out, or they would
+  count twice.
+* Where SQLite and DuckDB can have the same text they do: DuckDB reads a file with our views as its own. So no subquery
+  in the condition of a `LEFT JOIN`, no division that leaves a rest, no function that only one of them has.
+"""
+
+from __future__ import annotations
+
+from recorder.projections.views.parts import (
+    BY_DAY,
+    ENDED,
+    FOLDED,
+    IS_TURNS,
+    ITEMS,
+    MODEL,
+    SESSION,
+    STANDS,
+    SUPERSEDED_BY,
+    TOKENS,
+    TOLD,
+    USAGE_SUMS,
+    count_of,
+    ids,
+    listed,
+    of,
+    same_exchange,
+    total,
+)
+from recorder.projections.views.view import Either, View, written
+
+__all__ = ["VIEWS", "View", "written"]
+
+
+VIEWS = (
+    View(
+        "messages",
+        "A message of a model.",
+        {
+            **ids("i"),
+            **of(
+                "i", "item output_index item_id role phase status text refusal annotations logprobs began_ns ended_ns"
+            ),
+        },
+        f"{ITEMS} WHERE i.kind = 'message' AND {STANDS}",
+        "SELECT session_name, role, text FROM messages WHERE text LIKE '%dice%' ORDER BY exchange_id, item;",
+    ),
+    View(
+        "reasoning",
+        "A piece of a model's reasoning: its summary, its raw text, or only that there was some.",
+        {
+            **ids("i"),
+            **of("i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns"),
+        },
+        f"{ITEMS} WHERE i.kind = 'reasoning' AND {STANDS}",
+        """SELECT session_name, encrypted, (ended_ns - began_ns) / 1e9 AS took_s, coalesce(text, summary_text)
+FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
+    ),
+    View(
+        "tool_calls",
+        "A call of a tool, with its result: the provider's own, or what the client's tool gave in a later request.",
+        {
+            **ids("i"),
+            "session_name": "i.session_name",
+            **of("i", "item output_index item_id type name call_id arguments arguments_json status"),
+            "output": "coalesce(i.output, r.output)",
+            "failed": "coalesce(i.failed, r.failed)",
+            "output_exchange_id": "r.exchange_id",
+            "latency_ns": """CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        WHEN r.started_ns >= i.started_ns + i.ended_ns THEN r.started_ns - (i.started_ns + i.ended_ns) END""",
+            **of("i", "began_ns ended_ns"),
+        },
+        f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
+    {TOLD} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {STANDS}) AS i
+LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
+        Either(
+            """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
+FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
+            """SELECT name, CAST(arguments_json AS json) ->> 'command' AS command, output, latency_ns / 1e9 AS took_s
+FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
+        ),
+    ),
+    View(
+        "tool_phases",
+        "A step of a tool of the provider, as a stream tells of it: in progress, searching, generating, completed, …",
+        {
+            **ids("h"),
+            **of("h", "step output_index item_id type phase detail began_ns ended_ns"),
+            "duration_ns": "h.ended_ns - h.began_ns",
+        },
+        f"""FROM p_phases_v1 AS h
+JOIN p_exchanges_v1 AS p ON {same_exchange("p", "h")}
+{SESSION("h")}
+WHERE {STANDS}""",
+        """SELECT type, phase, count(*) AS times, avg(duration_ns) / 1e9 AS took_s
+FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
+    ),
+    View(
+        "other_items",
+        "An item of a response that is no message, reasoning or tool call: tools of a server, a request for approval.",
+        {
+            **ids("i"),
+            **of("i", "item output_index item_id type name call_id status text arguments arguments_json"),
+            **of("i", "output failed began_ns ended_ns"),
+        },
+        f"{ITEMS} WHERE i.kind = 'other' AND {STANDS}",
+        "SELECT session_name, name, arguments, output FROM other_items WHERE type = 'mcp_approval_request';",
+    ),
+    View(
+        "usage",
+        "The tokens of an exchange that asked for a generation, or reported some.",
+        {
+            **ids("x"),
+            **of("x", "started_ns provider api client"),
+            **of("p", "request_model response_model"),
+            "model": MODEL,
+            **of("u", f"{TOKENS} usage_raw partial"),
+        },
+        f"""{FOLDED}
+JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
+{SESSION("x")}
+WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {STANDS}""",
+        """SELECT client, count(*) AS exchanges, sum(total_tokens) AS tokens
+FROM usage WHERE session_name = :session GROUP BY client;""",
+    ),
+    View(
+        "exchange_summary",
+        "An exchange, those that are still open or failed included.",
+        {
+            **ids("x"),
+            **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
+            **of("p", "purpose parent_thread_id stream request_model response_model"),
+            "model": MODEL,
+            **of("p", "response_id status http_status finish_reason"),
+            **of("p", "error_type error_code error_param error user_text is_turn"),
+            "superseded_by": SUPERSEDED_BY,
+            "lossless": "p.lossless",
+            "messages": count_of("message"),
+            "reasoning": count_of("reasoning"),
+            "tool_calls": count_of("tool_call"),
+            "anomalies": f"(SELECT count(*) FROM p_anomalies_v1 AS a WHERE {same_exchange('a', 'x')})",
+            **of("u", f"{TOKENS} partial"),
+            **of("t", "ttft_ns duration_ns"),
+        },
+        f"""FROM exchanges AS x
+{SESSION("x")}
+LEFT JOIN p_exchanges_v1 AS p ON {same_exchange("p", "x")}
+LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
+LEFT JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}""",
+        """SELECT session_name, model, status, error, user_text, duration_ns / 1e9 AS took_s
+FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error IS NOT NULL;""",
+    ),
+    View(
+        "session_summary",
+        "A session, and what its exchanges come to.",
+        {
+            "session_id": "s.session_id",
+            "session_name": "s.name",
+            **of("s", "created_ns origin source"),
+            "title": f"""(SELECT p.user_text {FOLDED} WHERE x.session_id = s.session_id
+        AND p.user_text IS NOT NULL ORDER BY CASE WHEN {IS_TURNS} THEN 0 ELSE 1 END, x.started_ns, x.exchange_id
+        LIMIT 1)""",
+            "started_ns": "min(x.started_ns)",
+            "ended_ns": ENDED,
+            "duration_ns": f"{ENDED} - min(x.started_ns)",
+            "exchanges": "count(x.exchange_id)",
+            "turns": f"count(DISTINCT CASE WHEN {IS_TURNS} THEN x.turn_id END) + count(CASE WHEN x.turn_id IS NULL "
+            f"AND p.is_turn = 1 AND {IS_TURNS} AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
+            "threads": "count(DISTINCT x.thread_id)",
+            "models": listed(MODEL, FOLDED),
+            "tools": listed("i.name", f"FROM p_items_v1 AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
+            "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
+            "clients": listed("x.client", "FROM exchanges AS x"),
+            "errors": "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
+            f"AND (p.status <> 'client_disconnect' OR p.status IS NULL OR {IS_TURNS}) THEN 1 END)",
+            **{name: total(f"CASE WHEN {STANDS} THEN u.{name} END") for name in TOKENS.split()},
+        },
+        f"""FROM sessions AS s
+LEFT JOIN exchanges AS x ON x.session_id = s.session_id
+LEFT JOIN p_exchanges_v1 AS p ON {same_exchange("p", "x")}
+LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
+LEFT JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}
+GROUP BY s.session_id, s.name, s.created_ns, s.origin, s.source""",
+        """SELECT session_name, title, turns, tools, total_tokens, duration_ns / 1e9 AS took_s
+FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
+    ),
+    View(
+        "usage_by_day",
+        "The tokens of a day.",
+        {
+            "day": Either(
+                "substr(date, 2, 4) || '-' || substr(date, 6, 2) || '-' || substr(date, 8)",
+                "to_char(to_timestamp(started_ns / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+            ),
+            **{name: Either(name, written(each, "postgresql")) for name, each in USAGE_SUMS.items()},
+        },
+        Either(f"FROM ({BY_DAY}) AS dates", "FROM usage GROUP BY 1"),
+        "SELECT day, input_tokens, output_tokens, reasoning_share FROM usage_by_day ORDER BY day;",
+    ),
+    View(
+        "usage_by_model",
+        "The tokens of a model.",
+        {"model": "model", **USAGE_SUMS},
+        "FROM usage GROUP BY model",
+        "SELECT model, exchanges, total_tokens, round(100 * cached_share) AS cached_percent FROM usage_by_model;",
+    ),
+    View(
+        "latency",
+        "The times of an exchange since it began, and how evenly it was served.",
+        {
+            **ids("t"),
+            "origin": "s.origin",
+            **of("x", "started_ns provider api"),
+            "model": MODEL,
+            **of("t", "head_ns first_byte_ns first_event_ns first_reasoning_ns first_text_ns first_arguments_ns"),
+            **of("t", "ttft_ns last_event_ns duration_ns longest_silence_ns stalls events bytes"),
+            **of("t", "events_per_s bytes_per_s gap_p50_ns gap_p95_ns gap_p99_ns"),
+        },
+        f"""{FOLDED}
+JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}
+{SESSION("x")}""",
+        """SELECT model, count(*) AS exchanges, avg(ttft_ns) / 1e9 AS ttft_s, max(longest_silence_ns) / 1e9 AS silence_s
+FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
+    ),
+    View(
+        "event_gaps",
+        "An SSE event, and the silence before it; of all exchanges, open ones included.",
+        {
+            **ids("e"),
+            **of("e", "pos type t_ns"),
+            "gap_ns": f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {same_exchange("earlier", "e")}
+        AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1)""",
+        },
+        f"FROM events AS e {SESSION('e')} WHERE e.kind = 'frame'",
+        "SELECT session_name, pos, type, gap_ns / 1e9 AS gap_s FROM event_gaps ORDER BY gap_ns DESC LIMIT 10;",
+    ),
+    View(
+        "tool_stats",
+        "A tool: how often it was called, and what became of that.",
+        {
+            "name": "name",
+            "type": "type",
+            "calls": "count(*)",
+            "answered": "count(output)",
+            "failed": "count(CASE WHEN failed = 1 THEN 1 END)",
+            "sessions": "count(DISTINCT session_id)",
+            "exchanges": "count(DISTINCT exchange_id)",
+            "latency_avg_ns": "CAST(round(avg(latency_ns)) AS BIGINT)",
+            "latency_max_ns": "max(latency_ns)",
+            "arguments_bytes": Either(
+                "CAST(sum(length(hex(arguments))) / 2 AS BIGINT)", "CAST(sum(octet_length(arguments)) AS BIGINT)"
+            ),
+        },
+        "FROM tool_calls GROUP BY name, type",
+        "SELECT name, calls, failed, latency_avg_ns / 1e9 AS took_s FROM tool_stats ORDER BY calls DESC;",
+    ),
+    View(
+        "anomalies",
+        "What is wrong with a stream: something it says twice and differently, that is missing or not understood.",
+        {**ids("a"), **of("a", "anomaly kind pos count detail")},
+        f"FROM p_anomalies_v1 AS a {SESSION('a')}",
+        "SELECT kind, detail, sum(count) AS times FROM anomalies GROUP BY kind, detail ORDER BY times DESC;",
+    ),
+    View(
+        "event_payloads",
+        "The JSON payload of an event as text.",
+        {
+            **ids("e"),
+            **of("e", "pos type"),
+            "payload": Either(
+                "CAST(substr(e.raw, e.data_start + 1, e.data_length) AS TEXT)",
+                "recorder_text(substr(e.raw, CAST(e.data_start + 1 AS INTEGER), CAST(e.data_length AS INTEGER)))",
+            ),
+        },
+        "FROM events AS e LEFT JOIN sessions AS s ON s.session_id = e.session_id WHERE e.data_start IS NOT NULL",
+        """SELECT type, count(*) AS events, avg(length(payload)) AS length
+FROM event_payloads GROUP BY type ORDER BY events DESC;""",
+    ),
+)

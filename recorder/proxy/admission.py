@@ -1,0 +1,151 @@
+"""Which requests are let in: only those that a program on this machine meant for us.
+
+A port on localhost is open to every web page that the user's browser shows. Two things tell such a page from a client:
+the name it used for us (DNS rebinding needs a name that an attacker can point here), and the headers that a browser
+adds and a client does not. Both are judged before any upstream hears of the request. Who listens where other machines
+reach him asks for a token besides. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from hmac import compare_digest
+from ipaddress import ip_address
+from typing import NamedTuple
+
+_HOST = re.compile(rb"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?")
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+"""What APIs are asked with. CONNECT is for forward proxies, OPTIONS is how a web page asks for permission."""
+
+
+ANY_HOST = "*"
+"""A name that stands for every one: for a server whose clients show a token, which no web page has."""
+
+TOKEN_HEADER = b"x-recorder-token"
+_TOKEN_PATH = re.compile(rb"/t/([^/?]*)(?=/|$)")
+
+Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
+
+
+class Refusal(NamedTuple):
+    """Why a request is answered by us and not by an upstream."""
+
+    status: int
+    type: str
+    message: str
+
+
+def refusal(
+    method: str, headers: Mapping[bytes, bytes], host_count: int, names: Collection[str], body_limit_bytes: int
+) -> Refusal | None:
+    """Why this request is not forwarded, or `None`. `names` are the host names that the user allowed, in lower case."""
+    request = Request(method, headers, host_count, names, body_limit_bytes)
+    for judge in (_host, _browser, _method, _upgrade, _length):
+        if verdict := judge(request):
+            return verdict
+    return None
+
+
+class Request(NamedTuple):
+    """What is judged."""
+
+    method: str
+    headers: Mapping[bytes, bytes]
+    host_count: int
+    names: Collection[str]
+    body_limit_bytes: int
+
+
+class Shown(NamedTuple):
+    """A request whose token was right, without it: no upstream and no record is to have it."""
+
+    path: bytes
+    headers: list[tuple[bytes, bytes]]
+
+
+def without_token(token: bytes, path: bytes, headers: Headers) -> Shown | Refusal:
+    """The request that shows `token`: in the header `X-Recorder-Token`, or as `/t/TOKEN/…`.
+
+    The header is for clients that can be told to send one. What a path has is in the settings and logs of a client, but
+    every client has a base URL.
+    """
+    given = [value for name, value in headers if name == TOKEN_HEADER]
+    rest = [(name, value) for name, value in headers if name != TOKEN_HEADER]
+    in_path = None if given else _TOKEN_PATH.match(path)
+    if in_path is not None:
+        given, path = [in_path[1]], path[in_path.end() :] or b"/"
+    if len(given) == 1 and compare_digest(given[0], token):
+        return Shown(path, rest)
+    return Refusal(401, "token_required", "This recorder wants its token: as X-Recorder-Token, or as /t/TOKEN/….")
+
+
+def too_large(limit_bytes: int) -> Refusal:
+    size = f"{limit_bytes / 2**20:g} MiB"
+    return Refusal(413, "request_too_large", f"The request body is over the limit of {size}; see --max-body.")
+
+
+def _host(request: Request) -> Refusal | None:
+    if request.host_count != 1:
+        return Refusal(400, "bad_request", "A request needs exactly one Host header.")
+    if is_local(request.headers[b"host"], request.names):
+        return None
+    return Refusal(
+        403,
+        "host_not_allowed",
+        "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with --allow-host.",
+    )
+
+
+def is_local(host: bytes, names: Collection[str]) -> bool:
+    """Whether a Host header names this machine in a way that nobody else can arrange."""
+    name, is_loopback = _named(host)
+    return is_loopback or (name is not None and (name in names or ANY_HOST in names))
+
+
+@lru_cache(maxsize=64)  # a client sends the same with each request
+def _named(host: bytes) -> tuple[str | None, bool]:
+    """The name in a Host header, if there is one, and whether it is that of a loopback address."""
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return None, False
+    name = (match["ipv6"] or match["name"]).decode().lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return name, True
+    try:
+        return name, ip_address(name).is_loopback
+    except ValueError:
+        return name, False
+
+
+def _browser(request: Request) -> Refusal | None:
+    site = request.headers.get(b"sec-fetch-site", b"none")
+    if b"origin" not in request.headers and site in (b"none", b"same-origin"):
+        return None
+    return Refusal(403, "browser_refused", "Requests from web pages are not forwarded.")
+
+
+def _method(request: Request) -> Refusal | None:
+    if request.method in METHODS:
+        return None
+    return Refusal(405, "method_not_allowed", f"{request.method} is not forwarded.")
+
+
+def _upgrade(request: Request) -> Refusal | None:
+    if request.headers.get(b"upgrade", b"").strip().lower() != b"websocket":
+        return None
+    return Refusal(
+        426,
+        "websocket_not_supported",
+        "WebSocket is not recorded here: use the same URL with HTTP and SSE, in the OpenAI SDKs "
+        "responses.create(stream=True) in place of responses.connect().",
+    )
+
+
+def _length(request: Request) -> Refusal | None:
+    length = request.headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length) <= request.body_limit_bytes:
+        return None
+    return too_large(request.body_limit_bytes)

@@ -1,0 +1,236 @@
+"""The proxy: an app that sends each request through a transport and each chunk of the response straight back.
+
+Rules of this file:
+
+* Bytes are passed on as they come, and only when the client takes them: nothing is parsed, joined, kept or timed out.
+* Of the heads, only what concerns one connection is changed: hop-by-hop headers, Host, and our own session header.
+* What it does not know: what is recorded, or whether anything is. A slow or failing store is the transport's affair;
+  here there is nothing to do.
+* A response that broke off is never ended properly: the client must see that it is not whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+import msgspec
+
+from recorder.errors import NotFoundError, UpstreamError, UsageError
+from recorder.proxy.admission import Refusal, refusal, too_large
+from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
+from recorder.proxy.http.messages import Request
+from recorder.proxy.http.server_exchange import Headers, Incoming
+from recorder.proxy.routing import Route, Routes
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, Anthropic and Gemini 32 and 20 MB)
+
+HEALTH = "/_recorder/healthz"
+OWN_PREFIX = "/_recorder/"
+
+
+class Transport(Protocol):
+    """What requests are sent through: `httpx.AsyncBaseTransport` and its like."""
+
+    async def handle_async_request(self, request: Any) -> Any: ...
+
+
+class Proxy:
+    """The app (`recorder.proxy.http.server_exchange.App`). `shutdown` ends what is still open."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        routes: Routes,
+        *,
+        hosts: Collection[str] = (),
+        body_limit_bytes: int = BODY_LIMIT_BYTES,
+    ) -> None:
+        """`hosts` are names for this machine, besides the loopback ones, that a request may have in `Host`."""
+        self._transport, self._routes = transport, routes
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._body_limit_bytes = body_limit_bytes
+        self._open: dict[asyncio.Task[Any], Request] = {}
+        self.forwarded = 0  # requests that went through the transport
+        self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
+
+    async def __call__(self, incoming: Incoming) -> None:
+        answer = self._own_answer(incoming)
+        if answer is not None:
+            _respond(incoming, *answer)
+            return
+        try:
+            route = self._routes.route(target_of(incoming), incoming.headers)
+        except UsageError as error:
+            _respond(incoming, *self._refuse(Refusal(400, "bad_request", str(error))))
+            return
+        except NotFoundError as error:
+            _respond(incoming, *self._refuse(Refusal(404, "unknown_path", str(error))))
+            return
+        self.forwarded += 1
+        await self._exchange(incoming, route)
+
+    async def _exchange(self, incoming: Incoming, route: Route) -> None:
+        """Forward, unless the client leaves, sends too much, or the recorder is shut down."""
+        task = asyncio.current_task()
+        assert task is not None
+
+        def refuse() -> None:
+            request.extensions["error"] = too_large(self._body_limit_bytes).message  # for the record, before its end
+            task.cancel()
+
+        body = _Body(incoming, self._body_limit_bytes, refuse)
+        request = self._open[task] = onward(incoming, route, body)
+        try:
+            await self._forward(request, route, incoming)
+        except asyncio.CancelledError:
+            if body.is_too_large:
+                if not incoming.started:
+                    _respond(incoming, *_error(too_large(self._body_limit_bytes)))
+            elif incoming.gone:
+                log.debug("%s %s: the client left", request.method, route.upstream.name)
+            elif request.extensions.get("outcome") != "recorder_shutdown":
+                raise
+        finally:
+            del self._open[task]
+
+    def shutdown(self) -> None:
+        """End every open exchange, incomplete, with the outcome `recorder_shutdown`."""
+        for task, request in self._open.items():
+            request.extensions["outcome"] = "recorder_shutdown"
+            task.cancel()
+
+    async def _forward(self, request: Request, route: Route, incoming: Incoming) -> None:
+        """The way of a request up and of each chunk down.
+
+        * client leaves: this is cancelled wherever it waits, and closes the upstream;
+        * upstream breaks: the response is not finished, so the server cuts the client off;
+        * store is slow, store fails: nothing to do, the journal stands between; what it cannot take, it counts.
+        """
+        try:
+            upstream = await self._transport.handle_async_request(request)
+        except UsageError as error:
+            _respond(incoming, *_error(Refusal(400, "bad_request", str(error))))
+            return
+        except UpstreamError as error:
+            log.warning("%s to upstream %r failed: %s", request.method, route.upstream.name, error)
+            _respond(incoming, *_unreachable(route, error))
+            return
+        try:
+            await _pass_on(upstream, incoming)
+        except UpstreamError as error:  # upstream breaks
+            log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
+            request.extensions.setdefault("outcome", error.outcome)  # for the record, if it has no end yet
+            if not incoming.started:
+                _respond(incoming, *_unreachable(route, error))
+        finally:
+            await upstream.stream.aclose()
+
+    def _own_answer(self, incoming: Incoming) -> tuple[int, bytes, Headers] | None:
+        """What we answer ourselves: refusals, and our own pages."""
+        headers = dict(incoming.headers)
+        hosts = [name for name, _ in incoming.headers].count(b"host")
+        refused = refusal(incoming.method, headers, hosts, self._hosts, self._body_limit_bytes)
+        if refused is not None:
+            return self._refuse(refused)
+        path = path_of(incoming)
+        if path == HEALTH:
+            return 200, b'{"status":"ok"}', []
+        if path.startswith(OWN_PREFIX):
+            return self._refuse(Refusal(404, "not_found", "The recorder has no such page."))
+        if path == "/" and incoming.method in ("GET", "HEAD"):
+            return _front_page(self._routes)
+        return None
+
+    def _refuse(self, refused: Refusal) -> tuple[int, bytes, Headers]:
+        """An error for a request that no upstream hears of."""
+        count, message = self.refused.get(refused.type, (0, refused.message))
+        self.refused[refused.type] = (count + 1, message)
+        return _error(refused)
+
+
+class _Body:
+    """The request body, taken from the client as fast as the upstream takes it. Iterated once."""
+
+    def __init__(self, incoming: Incoming, limit_bytes: int, refuse: Callable[[], None]) -> None:
+        """`refuse` ends the exchange."""
+        self._incoming, self._limit_bytes, self._refuse = incoming, limit_bytes, refuse
+        self._size_bytes = 0
+        self.is_too_large = False
+
+    def take(self) -> bytes | None:
+        """All of it, if it has come."""
+        return self._incoming.take(self._limit_bytes)
+
+    def __aiter__(self) -> _Body:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next piece. Over the limit, or without a client, there is none: whoever waits for it is cancelled."""
+        piece = await self._incoming.read()
+        if not piece:
+            raise StopAsyncIteration
+        self._size_bytes += len(piece)
+        if self._size_bytes <= self._limit_bytes:
+            return piece
+        self.is_too_large = True
+        self._refuse()
+        never: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        return await never
+
+
+async def _pass_on(upstream: Any, incoming: Incoming) -> None:
+    """The response on its way to the client: each chunk as it comes, in the moment of its arrival where the transport
+    can do that.
+    """
+    stream = upstream.stream
+    headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
+    reason = upstream.extensions.get("reason_phrase", b"")
+    is_pumped = hasattr(stream, "pump")
+    try:
+        first = stream.begun() if is_pumped else b""
+        incoming.start(upstream.status_code, headers, reason=reason, first=first)
+    except ValueError as error:
+        raise UpstreamError(str(error), "upstream_reset") from None
+    if is_pumped:
+        incoming.finish(await stream.pump(incoming.write, incoming.flow))
+        return
+    async for chunk in stream:
+        incoming.write(chunk)
+        await incoming.flow.drain()
+    incoming.finish()
+
+
+def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
+    """Say what listens here, to a person with a browser, or to a client that asks whether anybody does."""
+    names = ", ".join(f"/{each.name}" for each in routes.upstreams)
+    text = (
+        "This is recorder. It stands between a client and a streaming API, and records or replays what passes.\n"
+        "Set the base URL of a client to this address: `recorder env CLIENT` prints how.\n"
+        f"Upstreams can be named in the path: {names}.\n"
+    )
+    return 200, text.encode(), [(b"content-type", b"text/plain; charset=utf-8")]
+
+
+def _respond(incoming: Incoming, status: int, body: bytes, headers: Headers) -> None:
+    """Send an answer of our own, whole: JSON, if `headers` do not say what else."""
+    has_type = any(name == b"content-type" for name, _ in headers)
+    incoming.respond(status, headers if has_type else [(b"content-type", b"application/json"), *headers], body)
+
+
+def _error(refused: Refusal) -> tuple[int, bytes, Headers]:
+    """An error in the form that the APIs give theirs. The rest of the request is not read: the connection closes."""
+    error = {"message": refused.message, "type": refused.type, "code": refused.type}
+    return refused.status, msgspec.json.encode({"error": error}), [(b"connection", b"close")]
+
+
+def _unreachable(route: Route, error: UpstreamError) -> tuple[int, bytes, Headers]:
+    name, base = route.upstream
+    message = f"recorder: upstream {name!r} ({base}) could not be reached: {error}."
+    if error.outcome != "upstream_unreachable":
+        message = f"recorder: upstream {name!r} ({base}) failed: {error}."
+    return _error(Refusal(error.status, error.outcome, message))

@@ -1,0 +1,138 @@
+"""One connection to an upstream: a request goes up, its response comes down, perhaps the next one follows.
+
+A request is sent once. A connection is kept for the next one only in a state that is known: it is read, and nothing is
+left over on it, in either direction. What comes before the next one closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from recorder.proxy.http.client_response import Reply
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Connection(asyncio.Protocol):
+    """A connection, with one exchange at a time."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._arrived = select.poll()
+        self._arrived.register(connected, select.POLLIN)
+        self._transport: Any = None
+        self._reply: Reply | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._lost: Exception | None = None
+        self._early: bytes | None = b""  # of a server that answers before it is asked; `None` from its first request on
+        self._spoke_first = False
+        self.closed = False
+        self.on_idle: Callable[[Connection], None] = Connection.close  # what becomes of it when a response is whole
+
+    def begin(self, head: bytes, body: Any | None, *, chunked: bool, is_head: bool) -> Reply:
+        """Send a request; `body` is an async iterable of bytes, sent in chunked coding or as it is.
+
+        One that can be had whole goes up with its head.
+        """
+        self._reply = reply = Reply(self, is_head)
+        early, self._early = self._early, None
+        if early:
+            self._spoke_first = True
+            self.resume()
+            reply.feed(early)  # which may pause it again
+        if self.closed:
+            reply.on_lost(self._lost)
+            return reply
+        take: Callable[[], bytes | None] | None = getattr(body, "take", None)
+        whole = take() if take is not None else None
+        if whole is not None:
+            self._transport.write(head + (_chunk(whole) + LAST_CHUNK if chunked else whole))
+        else:
+            self._transport.write(head)
+            if body is not None:
+                reply.upload = self._loop.create_task(self._send(body, chunked, reply))
+        return reply
+
+    def is_silent(self) -> bool:
+        """Whether the next request can be sent: it is open, and nothing has come that is not read, no end either."""
+        return not self.closed and not self._transport.is_closing() and not self._arrived.poll(0)
+
+    def close(self) -> None:
+        """Let go of it at once, whatever is on the way."""
+        if not self.closed:
+            self.closed = True
+            self._transport.abort()
+
+    def pause(self) -> None:
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self.closed:
+            self._transport.resume_reading()
+
+    def release(self, reply: Reply) -> None:
+        """That response is done with: keep the connection if it is clean, else close it."""
+        if self._reply is reply:
+            self._reply = None
+            if reply.is_reusable() and self._is_reusable():
+                self.on_idle(self)
+            else:
+                self.close()
+
+    def _is_reusable(self) -> bool:
+        """Whether it has nothing left to send, and never said anything of its own accord."""
+        is_open = not self.closed and not self._transport.is_closing()
+        return is_open and not self._spoke_first and self._transport.get_write_buffer_size() == 0
+
+    async def _send(self, body: Any, chunked: bool, reply: Reply) -> None:
+        try:
+            async for piece in body:
+                if self.closed:
+                    return
+                if piece:
+                    self._transport.write(_chunk(piece) if chunked else piece)
+                if self._writable is not None:
+                    await self._writable
+            if chunked:
+                self._transport.write(LAST_CHUNK)
+            reply.sent = True
+        except Exception as error:  # of whoever gives the body: the request cannot be finished
+            reply.fail(error)
+            self.close()
+
+    # -- what the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._reply is not None:
+            self._reply.feed(data)
+        elif self._early is not None:
+            self._early += data
+            self.pause()
+        else:  # nobody asked for anything
+            self.close()
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():  # whoever waited for it may have been cancelled
+            writable.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed, self._lost = True, exc
+        self.resume_writing()
+        if self._reply is not None:
+            self._reply.on_lost(exc)
+        self.on_idle = Connection.close
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""

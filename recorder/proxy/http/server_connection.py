@@ -1,0 +1,352 @@
+"""The clients of a server: their connections, and on each of them requests, one after another.
+
+HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this file:
+
+* A request is somebody's only if everybody who reads its head finds the same end of it; what is not, is a 400.
+* The head of a request is bounded: its size, its headers, its time. What comes after it costs no timer.
+* A body that nobody takes is held back in the kernel, and so are requests behind those that wait already.
+* A request waits for the one before it, and until the client takes what it is sent: nothing is answered in advance.
+* A client that has gone is seen to, at once where its connection is read, soon where it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import select
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+
+from recorder.proxy.http.descriptors import Room
+from recorder.proxy.http.framing import is_framed
+from recorder.proxy.http.server_exchange import App, Headers, Incoming
+
+log = logging.getLogger(__name__)
+
+HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 KiB, httpx takes a URL of 64
+HEADERS = 100  # of a request: SDKs send about 25
+HEAD_S = 10.0  # from the first byte of a request to the last one of its head, which clients send in one piece
+KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
+HELD_BYTES = 64 * 2**10  # of a body that nobody takes: then the socket is not read, and TCP holds the client back
+LOOK_S = 1.0  # between looks whether a client has gone that is not read, and so would not be seen to
+PIPELINED = 16  # requests behind the one that is being answered: more than any client sends at once
+
+_GONE = getattr(select, "POLLRDHUP", 0)  # besides what is always told: a broken connection
+_FRAMING = frozenset({b"transfer-encoding", b"content-length"})
+_BAD_REQUEST = b"Invalid HTTP request received."
+_REFUSAL = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+    b"connection: close\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST)
+)
+
+
+UNLIMITED = 2**31
+_NO_ROOM_HEADERS = [(b"content-type", b"application/json"), (b"retry-after", b"1"), (b"connection", b"close")]
+_NO_ROOM = (
+    b'{"error":{"message":"This recorder has as many connections as its limit of open files allows: try again soon, '
+    b'or raise the limit (ulimit -n) and restart it.","type":"no_room","code":"no_room"}}'
+)
+
+
+class Clients:
+    """Who is connected, and what is being answered."""
+
+    def __init__(self, app: App, on_crowded: Callable[[], None], on_eased: Callable[[], None]) -> None:
+        """`on_crowded` is called when there are more than `room.accepted`, `on_eased` when there are fewer again."""
+        self.app = app
+        self.room = Room(UNLIMITED, UNLIMITED)
+        self.connections: set[Connection] = set()
+        self.answering: set[Incoming] = set()
+        self._on_crowded, self._on_eased = on_crowded, on_eased
+        self._is_full = False
+
+    def arrived(self, connection: Connection) -> bool:
+        """Count a client; return whether there is room for it."""
+        self.connections.add(connection)
+        count, room = len(self.connections), self.room
+        if count <= room.served:
+            return True
+        if not self._is_full:
+            self._is_full = True
+            log.warning(
+                "no more than %d clients at once: new ones are refused; raise the limit (ulimit -n)", room.served
+            )
+        if count > room.accepted:
+            self._on_crowded()
+        return False
+
+    def left(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        count, room = len(self.connections), self.room
+        if count == room.accepted:
+            self._on_eased()
+        elif count < room.served // 2:
+            self._is_full = False
+
+    async def answer(self, incoming: Incoming, *, is_refused: bool) -> None:
+        try:
+            await incoming.answer(_no_room if is_refused else self.app)
+        finally:
+            self.answering.discard(incoming)
+
+
+async def _no_room(incoming: Incoming) -> None:
+    """Refuse a request, when its body is read: closing before would reset the connection, answer and all."""
+    if not incoming.expects:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEAD_S):
+                while await incoming.read():
+                    pass
+    incoming.respond(503, _NO_ROOM_HEADERS, _NO_ROOM)
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection."""
+
+    def __init__(self, clients: Clients, loop: asyncio.AbstractEventLoop) -> None:
+        self._clients, self._loop = clients, loop
+        self._parser = self._new_parser()
+        self._answering: Incoming | None = None
+        self._waiting: deque[Incoming] = deque()
+        self._coming: Incoming | None = None  # whose body is being read, or was read last
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_in_head = self._is_held = self._is_looking = self._is_deaf = False
+        self._is_refused = False
+        self._is_offered = self._is_declining = False  # another protocol
+        self._head_bytes = self._bodiless_bytes = 0
+        self._url = b""
+        self._headers: Headers = []
+        self._drained: asyncio.Future[None] | None = None
+        self.transport: Any = None
+        self.write_paused = False
+
+    def shut_down(self) -> None:
+        """Let go of it when the request that is being answered is."""
+        if self._answering is None:
+            self.transport.close()
+        else:
+            self._answering.closes = True
+
+    # -- what the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self._is_refused = not self._clients.arrived(self)
+        self._wait(KEEP_ALIVE_S)  # for a first request as long as for the next one
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        was_in_head = self._is_in_head
+        self._bodiless_bytes += len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self._refuse()
+            return
+        if self._bodiless_bytes > 2 * HEAD_BYTES:  # of one header, or trailers, or what is said of chunks
+            self._refuse()
+        elif self._is_in_head and not (was_in_head and self._timer):
+            self._wait(HEAD_S)
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+        self._go_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clients.left(self)
+        self._wait(None)
+        self._is_deaf = True
+        del self._parser  # which has this connection, and would keep it until the next collection
+        self._waiting.clear()
+        self._coming = None
+        self.resume_writing()
+        if self._answering is not None:
+            self._answering.lost()
+
+    # -- what a request calls
+
+    async def drain(self) -> None:
+        if self.write_paused:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await self._drained
+
+    def taken(self) -> None:
+        if self._is_held:
+            self._hold()
+
+    def answered(self, *, closes: bool) -> None:
+        self._answering = None
+        if closes:
+            self.transport.close()
+        elif self._waiting:
+            self._go_on()
+        elif not self._is_in_head:  # of a next one, which has its time
+            self._wait(KEEP_ALIVE_S)
+        self._hold()
+
+    def reset(self) -> None:
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    # -- what the parser calls
+
+    def on_message_begin(self) -> None:
+        if self._is_declining:
+            return
+        self._is_in_head = True
+        self._head_bytes, self._url, self._headers = 0, b"", []
+
+    def on_url(self, url: bytes) -> None:
+        if self._is_in_head:
+            self._url += url
+            self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_in_head:
+            return  # trailers are no part of the head
+        self._headers.append((name.lower(), value))
+        self._count(len(name) + len(value) + len(b": \r\n"))
+
+    def on_headers_complete(self) -> None:
+        if not self._is_in_head:
+            return
+        parser, headers = self._parser, self._headers
+        version = parser.get_http_version()
+        if not is_framed(headers, version):
+            raise ValueError("where the request ends cannot be told for certain")
+        url = httptools.parse_url(self._url)
+        url.path.decode("ascii")  # raises ValueError
+        self._is_in_head = False
+        self._bodiless_bytes = 0
+        self._wait(None)
+        incoming = Incoming(
+            self, parser.get_method().decode("ascii"), url.path, url.query or b"", headers, version=version
+        )
+        incoming.closes = version == "1.0" or not parser.should_keep_alive()
+        if version == "1.1":
+            incoming.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
+        self._is_offered = parser.should_upgrade()
+        self._coming = incoming
+        self._waiting.append(incoming)
+        self._go_on()
+        self._hold()
+
+    def on_body(self, body: bytes) -> None:
+        self._bodiless_bytes = 0
+        if self._coming is not None:
+            self._coming.feed(body)
+            if self._coming.held_bytes > HELD_BYTES:
+                self._hold()
+            elif self._answering is None:  # what is left of one that is answered
+                self._wait(KEEP_ALIVE_S)
+
+    def on_message_complete(self) -> None:
+        if self._coming is not None and not self._is_offered:
+            self._coming.end()
+
+    # -- its own
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # whoever closes may have pipelined before
+        return parser
+
+    def _parse(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while True:
+            try:
+                self._parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as offer:
+                self._decline()
+                rest = rest[offer.args[0] :]
+            else:
+                return
+
+    def _decline(self) -> None:
+        """Go on in HTTP/1.1, as whoever offers another protocol expects of those who do not know it: Java's client does
+        with each first request. The parser takes what follows for that protocol; it is the body of the request, as
+        another parser is told.
+        """
+        framing = [b"%b: %b\r\n" % header for header in self._headers if header[0] in _FRAMING]
+        self._parser, self._is_offered, self._is_declining = self._new_parser(), False, True
+        self._parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *framing, b"\r\n"]))
+        self._is_declining = False
+
+    def _go_on(self) -> None:
+        """Have the next request answered, if its turn has come."""
+        if self._waiting and self._answering is None and not self.write_paused and not self.transport.is_closing():
+            self._answering = incoming = self._waiting.popleft()
+            self._clients.answering.add(incoming)
+            self._loop.create_task(self._clients.answer(incoming, is_refused=self._is_refused))
+
+    def _hold(self) -> None:
+        """Read on, or not."""
+        coming = self._coming
+        held = len(self._waiting) >= PIPELINED or (coming is not None and coming.held_bytes > HELD_BYTES)
+        if held != self._is_held and not self.transport.is_closing():
+            self._is_held = held
+            if held:
+                self.transport.pause_reading()
+                self._look_later()
+            else:
+                self.transport.resume_reading()
+
+    def _look_later(self) -> None:
+        """Once: an upload is held and read on again and again."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """While it is not read: whether the client has gone."""
+        self._is_looking = False
+        if self._is_held and not self.transport.is_closing():
+            poll = select.poll()
+            poll.register(self.transport.get_extra_info("socket").fileno(), _GONE)
+            if poll.poll(0):
+                self.transport.abort()
+            else:
+                self._look_later()
+
+    def _refuse(self) -> None:
+        """It is no HTTP. In the middle of a response there is no place for another one: it is cut off."""
+        self._is_deaf = True
+        if self._answering is None or not self._answering.started:
+            self.transport.write(_REFUSAL)
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES or len(self._headers) > HEADERS:
+            raise ValueError("the head of the request is too large")  # which httptools makes a 400 of
+
+    def _wait(self, seconds: float | None) -> None:
+        """For a head, no longer than that; `None`: for nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self._loop.call_later(seconds, self._late)
+
+    def _late(self) -> None:
+        """No whole head has come. Of a request behind one that is being answered, it may take that much longer."""
+        self._timer = None
+        if self._answering is not None or self._waiting:
+            self._wait(HEAD_S)
+        else:
+            self.transport.close()

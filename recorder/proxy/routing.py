@@ -1,0 +1,199 @@
+"""Where a request goes: its path and headers → a session's name, an upstream, a URL.
+
+Rules of this file:
+
+* An address comes from the table of upstreams and from nowhere else. Host, absolute form, userinfo, query and path of a
+  request can choose an entry of that table; none of them can make one.
+* A path is data: its percent-encoding, repeats and order stay as they came.
+* Pure: no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from recorder.errors import NotFoundError, UsageError
+from recorder.model.events import LATEST
+from recorder.wire.upstreams import ENDPOINTS, UPSTREAMS, VERSION, VERSIONLESS, join
+
+SESSION_HEADER = b"x-recorder-session"
+SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things
+
+Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
+
+_API_PATH = re.compile(
+    rf"(?:/upload)?/v\d+(?:alpha|beta)?\d*(?:/|$)|/(?:{'|'.join((*ENDPOINTS, 'tunedModels'))})(?:[/:]|$)"
+)
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_SHOWN = 80  # characters of a path in a sentence
+_TARGET = re.compile(r"/(?!/)[\x21-\x7e]*|/")
+_SESSION = re.compile(r"/s/([^/?]*)(?=[/?]|$)")
+_DOTS = re.compile(r"/(?:\.|%2e){1,2}(?=[/?]|$)", re.IGNORECASE)
+
+_BY_PATH = (
+    (re.compile(r"(?:/v1)?/messages(?:/|$)"), "anthropic"),
+    (re.compile(r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)"), "gemini"),
+    (re.compile(r"(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"), "gemini"),
+    (re.compile(r"(?!(?:/v1)?/(?:models|files|batches)(?:/|$))"), "openai"),  # those three all the APIs have
+)
+_BY_HEADER = (
+    (b"anthropic-version", "anthropic"),
+    (b"x-api-key", "anthropic"),
+    (b"x-goog-api-key", "gemini"),
+)
+_API_KEY = re.compile(r"(?:^|&)key=")
+
+
+class Upstream(NamedTuple):
+    """An entry of the table: where `/NAME/…` goes."""
+
+    name: str
+    base: (
+        str  # an http or https URL without a query or userinfo; one that ends in a slash is taken as it is, see `join`
+    )
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where one request goes. `url` and `target` may hold a key: they are not for logs."""
+
+    upstream: Upstream
+    url: str
+    target: str  # path and query as the client sent them, without the session prefix
+    session: str | None = None
+    session_source: str | None = None
+
+    @property
+    def url_target(self) -> str:
+        """Path and query of `url`, as they are."""
+        return self.url[self.url.index("/", self.url.index("//") + 2) :]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What a request was before it was forwarded: `extensions["recorder"]` of the request that a transport gets."""
+
+    upstream: str
+    target: str
+    headers: list[tuple[bytes, bytes]]
+    session: str | None = None
+    session_source: str | None = None
+
+
+class Routes:
+    """The table of upstreams."""
+
+    def __init__(self, upstreams: Iterable[Upstream] = (), *, any_path: bool = False) -> None:
+        """Hold the public APIs, with `upstreams` added to them or standing in their place.
+
+        With `any_path`, a path that no API has is taken too: for replays, which send nothing to anybody.
+        """
+        self._bases = {**UPSTREAMS, **dict(upstreams)}
+        self._any_path = any_path
+
+    @property
+    def upstreams(self) -> list[Upstream]:
+        return [Upstream(*item) for item in self._bases.items()]
+
+    def route(self, target: str, headers: Headers) -> Route:
+        """Return the route of an origin-form target.
+
+        Raises `UsageError` for a target that cannot be one, `NotFoundError` for a path that belongs to no upstream and
+        no API: it may be a mistyped name, and its request is for nobody else.
+        """
+        if not _TARGET.fullmatch(target) or _DOTS.search(target):
+            raise UsageError("The path of the request must begin with one slash and have no dot segments.")
+        known = dict(headers)
+        target, session = _split_session(target)
+        source = "path" if session is not None else None
+        if session is None and SESSION_HEADER in known:
+            session, source = _clean(known[SESSION_HEADER].decode("utf-8", "replace")), "header"
+        if session == LATEST:
+            raise UsageError(
+                "A session called latest would never be found by that name, which means the one that was used last: "
+                "give another name."
+            )
+        upstream, rest = self._choose(target, known)
+        return Route(upstream, join(upstream.base, rest), target, session, source)
+
+    def _choose(self, target: str, headers: Mapping[bytes, bytes]) -> tuple[Upstream, str]:
+        name = target[1:].partition("?")[0].partition("/")[0]
+        if name in self._bases:
+            rest = target[1 + len(name) :]
+            return Upstream(name, self._bases[name]), rest if rest.startswith("/") else f"/{rest}"
+        path = target.partition("?")[0]
+        if not self._any_path and not _API_PATH.match(path):
+            names = ", ".join(f"/{name}" for name in self._bases)
+            raise NotFoundError(
+                f"No API has the path {path[:_SHOWN]}, and no upstream has that name: a path is that of an API, as "
+                f"/v1/responses is, behind the name of an upstream or without it. There are {names}."
+            )
+        name = _guess(target, headers)
+        return Upstream(name, self._bases[name]), target
+
+
+def parse_upstream(text: str) -> Upstream:
+    """`NAME=URL` as an entry of the table. Raises `UsageError` with what is wrong."""
+    name, equals, url = text.partition("=")
+    if not equals:
+        raise UsageError(f"{text!r} is not an upstream: write NAME=URL, for example openai=https://api.openai.com.")
+    if not _NAME.fullmatch(name) or name == "s":
+        raise UsageError(f"{name!r} cannot name an upstream: use a-z, 0-9 and '-', a letter first, and not just 's'.")
+    if VERSION.fullmatch(f"/{name}") or VERSIONLESS.match(f"/{name}"):
+        raise UsageError(f"{name!r} cannot name an upstream: it is a path of the APIs themselves.")
+    return Upstream(name, _base(name, url))
+
+
+def recorded_upstreams(names: Iterable[str]) -> Iterator[Upstream]:
+    """Yield an entry for each name that only a recorder knew: `/NAME/…` is found again, and nothing is sent there.
+
+    The names come from files: what cannot name an upstream is left away.
+    """
+    for name in sorted({*names} - UPSTREAMS.keys()):
+        with suppress(UsageError):
+            yield parse_upstream(f"{name}=http://{name}.invalid")
+
+
+def _base(name: str, url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"The URL of upstream {name!r} cannot be read: {error}.") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise UsageError(f"The URL of upstream {name!r} must begin with http:// or https:// and name a host.")
+    if parts.username is not None or parts.password is not None or "?" in url or "#" in url:
+        raise UsageError(f"The URL of upstream {name!r} must have no user, password, query or fragment.")
+    if not re.fullmatch(r"[\x21-\x7e]+", url) or _DOTS.search(parts.path):
+        raise UsageError(f"The URL of upstream {name!r} must be plain ASCII without spaces and dot segments.")
+    return url.rstrip("/")
+
+
+def _split_session(target: str) -> tuple[str, str | None]:
+    match = _SESSION.match(target)
+    if match is None:
+        return target, None
+    rest = target[match.end() :]
+    return rest if rest.startswith("/") else f"/{rest}", _clean(unquote(match[1], errors="replace"))
+
+
+def _clean(name: str) -> str:
+    if not name.strip() or len(name) > SESSION_LIMIT:
+        raise UsageError(f"The name of a session has 1 to {SESSION_LIMIT} characters.")
+    return name
+
+
+def _guess(target: str, headers: Mapping[bytes, bytes]) -> str:
+    """The upstream of a path that does not name one."""
+    path, _, query = target.partition("?")
+    for pattern, name in _BY_PATH:
+        if pattern.match(path):
+            return name
+    for header, name in _BY_HEADER:
+        if header in headers:
+            return name
+    return "gemini" if _API_KEY.search(query) else "openai"

@@ -1,0 +1,190 @@
+"""A forward proxy that lets nobody out of this machine, and says who was asked for: a replay sets it for its clients.
+
+Rules of this file:
+
+* Nothing leaves: no name is looked up, no connection is opened but to this machine itself.
+* Of a request only the host is kept, never its path, query, headers or body.
+* What is for this machine passes byte for byte: some clients take everything to a proxy, whatever `NO_PROXY` says.
+  Only that it is the last on its connection is said besides: the next one may be for another host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from recorder.proxy.admission import is_local
+from recorder.wire.upstreams import HOSTS
+
+HOST = "127.0.0.1"
+HEAD_BYTES = 64 * 2**10  # of a request's line and headers, as of any client of ours
+HEAD_S = 10.0  # for them to come, in which clients send them in one piece
+READ_BYTES = 64 * 2**10
+ASKED_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_EXCEPTIONS = ("NO_PROXY", "no_proxy")
+_OF_NODE = "NODE_USE_ENV_PROXY"  # without which its `fetch` looks at none of the others
+
+_OF_CONNECTION = frozenset({b"connection", b"proxy-connection", b"keep-alive"})
+_LINE = re.compile(rb"(?P<method>[A-Z]+) (?P<target>\S+) HTTP/1\.[01]\r\n")
+_ABSOLUTE = re.compile(r"https?://(?P<authority>[^/?#]*)", re.IGNORECASE)  # https: axios asks for no tunnel
+_AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?")
+
+_APIS = (
+    *(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
+    *(r".+\.openai\.azure\.com", r".+\.services\.ai\.azure\.com", r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com"),
+    *(r"openrouter\.ai", r"ai-gateway\.vercel\.sh", r"router\.huggingface\.co", r"dashscope[a-z-]*\.aliyuncs\.com"),
+    *(r"api\.groq\.com", r"api\.mistral\.ai", r"api\.deepseek\.com", r"api\.x\.ai", r"api\.together\.(?:ai|xyz)"),
+    *(r"api\.fireworks\.ai", r"api\.cohere\.(?:ai|com)", r"api\.cerebras\.ai", r"api\.perplexity\.ai"),
+)
+_API = re.compile("|".join(_APIS))
+
+
+class Refused(NamedTuple):
+    """Who was asked for, in order."""
+
+    hosts: Sequence[str]
+    apis: Mapping[str, frozenset[str]]  # those of them that are hosts of model APIs → the upstreams that stand for them
+
+    def past(self, asked: Collection[str]) -> list[str]:
+        """APIs that were to be asked past the upstreams in `asked`. A client that asks both is content with these: what
+        it sends to its provider besides are statistics (Claude Code), and no tunnel says what passes in it.
+        """
+        return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(asked)]
+
+
+class _Place(NamedTuple):
+    """Where a client wants to go."""
+
+    host: str
+    port: int
+    is_tunnel: bool
+
+
+class RefusingProxy:
+    """The proxy, on a free port of this machine from `start` to `stop`."""
+
+    def __init__(self, apis: Iterable[tuple[str, str]] = ()) -> None:
+        """`apis` are hosts of model APIs besides the known ones, each with the upstream that stands for it."""
+        self._apis = {(host, name) for host, name in (*HOSTS.items(), *apis)}
+        self._asked: dict[str, None] = {}
+        self._clients: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, HOST, 0, limit=HEAD_BYTES)
+        self.url = f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    def stop(self) -> None:
+        """Stop; whoever is still connected is cut off."""
+        if self._server is not None:
+            self._server.close()
+            for writer in list(self._clients):
+                writer.transport.abort()
+
+    def refused(self) -> Refused:
+        """Who was asked for so far."""
+        hosts = list(self._asked)
+        named = {host: frozenset(name for of, name in self._apis if of == host) for host in hosts}
+        return Refused(hosts, {host: names for host, names in named.items() if names or _API.fullmatch(host)})
+
+    def variables(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What has clients come here in place of other proxies. Exceptions that an environment makes hold on."""
+        found = {form: self.url for name in _VARIABLES for form in (name, name.lower())}
+        had = dict.fromkeys(value for name in _EXCEPTIONS if (value := given.get(name)))
+        return {**found, **dict.fromkeys(_EXCEPTIONS, ",".join([*had, *LOOPBACK])), _OF_NODE: "1"}
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients.add(writer)
+        try:
+            with contextlib.suppress(OSError):
+                await self._answer(reader, writer)
+        finally:
+            self._clients.discard(writer)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HEAD_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            return
+        place = _place(head)
+        if place is None:
+            await _say(writer, "400 Bad Request", "This is a proxy that refuses: name a host to be refused.")
+        elif is_local(f"[{place.host}]".encode() if ":" in place.host else place.host.encode(), ()):
+            await _pass(place, head, reader, writer)
+        else:
+            if len(self._asked) < ASKED_LIMIT:
+                self._asked[place.host] = None
+            await _say(writer, "403 Forbidden", f"recorder: this is a replay, and {place.host} is not asked in it.")
+
+
+def _place(head: bytes) -> _Place | None:
+    """Where a request wants to go; `None` if that is nowhere a proxy goes."""
+    line = _LINE.match(head)
+    if line is None:
+        return None
+    target = line["target"].decode("latin-1")
+    is_tunnel = line["method"] == b"CONNECT"
+    absolute = None if is_tunnel else _ABSOLUTE.match(target)
+    if not is_tunnel and absolute is None:
+        return None
+    authority = absolute["authority"].rpartition("@")[2] if absolute else target
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None:
+        return None
+    port = int(found["port"] or (443 if is_tunnel else 80))
+    return _Place((found["ipv6"] or found["name"]).lower().rstrip("."), port, is_tunnel)
+
+
+async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """To this machine: what comes from either side goes to the other."""
+    try:
+        host = "localhost" if place.host.endswith(".localhost") else place.host  # whatever a resolver makes of it
+        back, there = await asyncio.open_connection(host, place.port)
+    except (OSError, OverflowError):
+        await _say(writer, "502 Bad Gateway", f"recorder: nothing listens on port {place.port} of this machine.")
+        return
+    try:
+        if place.is_tunnel:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            there.write(_last(head))  # the absolute form, which every server takes (RFC 9112 section 3.2.2)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_flow(reader, there))
+            tasks.create_task(_flow(back, writer))
+    finally:
+        there.close()
+
+
+def _last(head: bytes) -> bytes:
+    """Make a request the last one on its connection, unless it asks for another protocol there."""
+    line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    names = [header.partition(b":")[0].strip().lower() for header in headers]
+    if b"upgrade" in names:
+        return head
+    kept = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
+    return b"\r\n".join([line, *kept, b"Connection: close", b"", b""])
+
+
+async def _flow(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):  # either side may leave
+        while data := await source.read(READ_BYTES):
+            sink.write(data)
+            await sink.drain()
+        if not sink.is_closing():
+            sink.write_eof()
+
+
+async def _say(writer: asyncio.StreamWriter, status: str, text: str) -> None:
+    body = f"{text}\n".encode()
+    head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()

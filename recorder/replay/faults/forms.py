@@ -1,0 +1,186 @@
+"""Faults as they are written on a command line or in a marker: `cut@12`, `stall@3:2s`, `status:429:retry-after=1`.
+
+A form is a name, where it strikes after `@`, and options after `:`. `FORMS` has all of them, as shown to users, and
+what may stand in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import msgspec
+
+from recorder.replay.faults.kinds import (
+    ALTERED,
+    Altered,
+    CutAfter,
+    CutAt,
+    Delay,
+    Drip,
+    Reordered,
+    Slice,
+    Stall,
+    Status,
+    Which,
+)
+from recorder.replay.faults.transport import Fault
+
+FORMS: Mapping[str, str] = {
+    "cut": "cut@EVENT or cut@SECONDSs, with :reset for a reset connection",
+    "stall": "stall@EVENT or stall@EVENT:SECONDSs",
+    "delay": "delay:SECONDSs",
+    "slice": "slice, slice:BYTES or slice:utf8",
+    "drop": "drop@EVENT or drop:SHARE%",
+    "repeat": "repeat@EVENT or repeat:SHARE%",
+    "reorder": "reorder@EVENT or reorder:SHARE%",
+    "corrupt": "corrupt@EVENT or corrupt:SHARE%",
+    "status": "status:CODE, with :retry-after=SECONDS and :times=N",
+    "drip": "drip:BYTES for so many a second",
+}
+"""What there is. Events count from 1; `cut@0` and `stall@0` are before the first."""
+
+SECONDS_LIMIT = 86_400  # a day: who waits longer wants a stall without an end
+
+RANGES = (
+    "EVENT counts from 1, for cut and stall from 0: before the first. BYTES and N are 1 or more, SHARE 0 to 100, "
+    f"CODE 400 to 599, SECONDS 0 to {SECONDS_LIMIT}; ms may stand for s"
+)
+"""What may stand in them, for people."""
+
+_FORM = re.compile(r"(?P<name>[a-z]+)(?:@(?P<place>[^:]+))?(?P<options>(?::[^:]+)*)")
+_DURATION = re.compile(r"(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|)")
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
+_WHOLE_LIMIT = 999_999_999
+_UNITS = {"s": 1.0, "ms": 0.001}
+
+
+class _Nonsense(Exception):
+    """The form is right, what stands in it is not: the message, if there is one, says what."""
+
+
+def parse_fault(text: str) -> Fault:
+    """The fault that is meant. Raises `ValueError` with one sentence for a person."""
+    form = _FORM.fullmatch(text)
+    name = form["name"] if form else re.split("[@:]", text)[0]
+    if name not in _PARSERS:
+        raise ValueError(f"{text!r} is no fault: there are {', '.join(FORMS)}.")
+    try:
+        if form is None:
+            raise _Nonsense
+        fault = _PARSERS[name](form["place"], form["options"].split(":")[1:])
+    except _Nonsense as nonsense:
+        why = f"{nonsense}; " if str(nonsense) else ""
+        raise ValueError(f"{text!r} is no fault: {why}write {FORMS[name]}.") from None
+    return msgspec.structs.replace(fault, form=text)
+
+
+def _cut(place: str | None, options: list[str]) -> Fault:
+    if options not in ([], ["reset"]) or place is None:
+        raise _Nonsense
+    outcome = "upstream_reset" if options else "truncated"
+    return CutAfter(_whole(place), outcome) if re.fullmatch("-?[0-9]+", place) else CutAt(_seconds(place), outcome)
+
+
+def _stall(place: str | None, options: list[str]) -> Fault:
+    event = _whole(place)
+    return Stall(event, _seconds(_only(options))) if options else Stall(event)
+
+
+def _delay(place: str | None, options: list[str]) -> Fault:
+    _nowhere(place)
+    return Delay(_seconds(_only(options)))
+
+
+def _slice(place: str | None, options: list[str]) -> Fault:
+    _nowhere(place)
+    if options == ["utf8"]:
+        return Slice(in_characters=True)
+    return Slice(_whole(_only(options), least=1)) if options else Slice()
+
+
+def _altered(how: str, place: str | None, options: list[str]) -> Fault:
+    return Altered(_which(place, options), how)
+
+
+def _reordered(place: str | None, options: list[str]) -> Fault:
+    return Reordered(_which(place, options))
+
+
+def _status(place: str | None, options: list[str]) -> Fault:
+    _nowhere(place)
+    status = _whole(options[0] if options else None, 400, 599)
+    named = dict(option.partition("=")[::2] for option in options[1:])
+    if len(named) < len(options) - 1 or not named.keys() <= {"retry-after", "times"}:
+        raise _Nonsense
+    times = _whole(named["times"], least=1) if "times" in named else None
+    after = [("retry-after", _number(named["retry-after"]))] if "retry-after" in named else []
+    return Status(status, tuple(after), times)
+
+
+def _drip(place: str | None, options: list[str]) -> Fault:
+    _nowhere(place)
+    return Drip(_whole(_only(options), least=1))
+
+
+def _which(place: str | None, options: list[str]) -> Which:
+    if place is not None:
+        if options:
+            raise _Nonsense
+        return Which(_whole(place, least=1))
+    share = _SHARE.fullmatch(_only(options))
+    if share is None:
+        raise _Nonsense
+    if float(share[1]) > 100:
+        raise _Nonsense(f"{share[0]} is more than all")
+    return Which(share=float(share[1]) / 100)
+
+
+def _nowhere(place: str | None) -> None:
+    if place is not None:
+        raise _Nonsense
+
+
+def _only(options: list[str]) -> str:
+    if len(options) != 1:
+        raise _Nonsense
+    return options[0]
+
+
+def _whole(text: str | None, least: int = 0, most: int = _WHOLE_LIMIT) -> int:
+    if text is None or not re.fullmatch("-?[0-9]+", text):
+        raise _Nonsense
+    if text.startswith("-") or len(text) > 9 or not least <= int(text) <= most:
+        raise _Nonsense(f"{text} is not between {least} and {most}")
+    return int(text)
+
+
+def _number(text: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text):
+        raise _Nonsense
+    return text
+
+
+def _seconds(text: str) -> float:
+    duration = _DURATION.fullmatch(text)
+    if duration is None:
+        raise _Nonsense
+    if not duration[2]:
+        raise _Nonsense(f"{text} has no unit, s or ms")
+    seconds = float(duration[1]) * _UNITS[duration[2]]
+    if not 0 <= seconds <= SECONDS_LIMIT:
+        raise _Nonsense(f"{text} is {'less than nothing' if seconds < 0 else 'over a day'}")
+    return seconds
+
+
+_PARSERS: Mapping[str, Callable[[str | None, list[str]], Fault]] = {
+    "cut": _cut,
+    "stall": _stall,
+    "delay": _delay,
+    "slice": _slice,
+    **{how: partial(_altered, how) for how in ALTERED},
+    "reorder": _reordered,
+    "status": _status,
+    "drip": _drip,
+}

@@ -1,0 +1,275 @@
+"""What can go wrong with a response, each a `Fault`: errors, delays, cuts, stalls, lost or damaged events, slices.
+
+Waiting is their only I/O, on the clock of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from recorder.errors import UpstreamError
+from recorder.model.payloads import Header
+from recorder.proxy.http.messages import Response
+from recorder.replay.faults.blocks import Block, Chunks, blocks
+from recorder.replay.faults.transport import Fault, Run
+from recorder.replay.pace import FOREVER_S
+from recorder.replay.transport import origin_of, whole
+from recorder.wire.dialects.refusals import error_body
+
+SLICE_BYTES = 64  # the longest slice, if no other is asked for
+DRIPS = 20  # a second: few enough to cost nothing, many enough to be a flow
+
+_PAYLOAD = re.compile(rb"(?:\A|[\r\n])data: ?(?!\[DONE\])([{\[][^\r\n]*[^\s])")  # without the spaces at its end
+_MULTIBYTE = re.compile(rb"[\xc2-\xf4][\x80-\xbf]{1,3}")
+
+
+class Status(Fault, frozen=True):
+    """An error response in the provider's own shape, to the first `times` requests or to all."""
+
+    status: int
+    headers: tuple[Header, ...] = ()
+    times: int | None = None
+
+    async def before(self, run: Run) -> Response | None:
+        if self.times is not None and run.number > self.times:
+            return None
+        run.struck(self)
+        request, origin = run.request, origin_of(run.request)
+        message = f"recorder: a fault answers with {self.status}."
+        body = error_body(request.method, origin.target, origin.upstream, self.status, message)
+        return whole(self.status, body, self.headers)
+
+
+class Delay(Fault, frozen=True):
+    """The request is sent later."""
+
+    seconds: float
+
+    async def before(self, run: Run) -> Response | None:
+        run.struck(self)
+        await run.waiting.pause(self.seconds)
+        return None
+
+
+class _AtEvent(Fault, frozen=True):
+    """Strikes after an event, or before the first: then it needs none."""
+
+    event: int
+
+    @property
+    def needs_events(self) -> bool:
+        return self.event > 0
+
+    @property
+    def unmet(self) -> str:
+        return _no_event(self.event) if self.event else "there was no response"
+
+
+class CutAfter(_AtEvent, frozen=True):
+    """The connection breaks after an event."""
+
+    outcome: str = "truncated"
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        if self.event == 0:
+            raise _cut(self, run)
+        async for block in blocks(chunks):
+            yield block.raw
+            if block.event == self.event:
+                raise _cut(self, run)
+
+
+class CutAt(Fault, frozen=True):
+    """The connection breaks at a time after the request."""
+
+    seconds: float
+    outcome: str = "truncated"
+
+    @property
+    def unmet(self) -> str:
+        return f"no response took {self.seconds:g} s"
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        deadline_ns = run.waiting.started_ns + int(self.seconds * 1e9)
+        while True:
+            try:
+                chunk = await run.waiting.within(deadline_ns, anext(chunks))
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise _cut(self, run) from None
+            yield chunk
+
+
+class Stall(_AtEvent, frozen=True):
+    """Nothing comes for a while after an event, or nothing any more."""
+
+    seconds: float = FOREVER_S
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        if self.event == 0:
+            await self._pause(run)
+            async for chunk in chunks:
+                yield chunk
+            return
+        async for block in blocks(chunks):
+            yield block.raw
+            if block.event == self.event:
+                await self._pause(run)
+
+    async def _pause(self, run: Run) -> None:
+        run.struck(self)
+        await run.waiting.pause(self.seconds)
+
+
+class Which(msgspec.Struct, frozen=True):
+    """Some events: the one of a number, or a share of all."""
+
+    event: int | None = None
+    share: float = 0.0
+
+    def has(self, block: Block, run: Run) -> bool:
+        if block.event is None:
+            return False
+        return block.event == self.event if self.event is not None else run.dice.random() < self.share
+
+
+class _OfEvents(Fault, frozen=True):
+    """Strikes some events."""
+
+    which: Which
+
+    @property
+    def needs_events(self) -> bool:
+        return True
+
+    @property
+    def unmet(self) -> str:
+        return "it met no event" if self.which.event is None else _no_event(self.which.event)
+
+
+class Altered(_OfEvents, frozen=True):
+    """Events are lost, come twice, or damaged: `how` is a key of `ALTERED`."""
+
+    how: str
+
+    @property
+    def unmet(self) -> str:
+        return f"{super().unmet}{' that has JSON' if self.how == 'corrupt' else ''}"
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        async for block in blocks(chunks):
+            altered: Sequence[bytes] = (block.raw,)
+            if self.which.has(block, run):
+                altered = ALTERED[self.how](block.raw, run.dice)
+            if altered != (block.raw,):
+                run.struck(self)
+            for raw in altered:
+                yield raw
+
+
+class Reordered(_OfEvents, frozen=True):
+    """Events come after the next one."""
+
+    @property
+    def unmet(self) -> str:
+        return f"{super().unmet} and another after it"
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        late = b""
+        async for block in blocks(chunks):
+            if not late and self.which.has(block, run):
+                late = block.raw
+                continue
+            yield block.raw
+            if late and block.event is not None:
+                run.struck(self)
+                yield late
+                late = b""
+        if late:
+            yield late
+
+
+class Slice(Fault, frozen=True):
+    """Bytes come in small pieces: at random, or cut in the middle of every character that has several bytes."""
+
+    limit_bytes: int = SLICE_BYTES
+    in_characters: bool = False
+
+    @property
+    def unmet(self) -> str:
+        return f"no response had {'a character of several bytes' if self.in_characters else 'enough bytes'}"
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        async for chunk in chunks:
+            places = list(_within_characters(chunk, run.dice) if self.in_characters else self._places(chunk, run.dice))
+            if places:
+                run.struck(self)
+            for start, stop in pairwise([0, *places, len(chunk)]):
+                yield chunk[start:stop]
+                await asyncio.sleep(0)  # what is sent in one turn of an event loop may leave in one piece
+
+    def _places(self, chunk: bytes, dice: random.Random) -> Iterator[int]:
+        place = dice.randint(1, self.limit_bytes)
+        while place < len(chunk):
+            yield place
+            place += dice.randint(1, self.limit_bytes)
+
+
+class Drip(Fault, frozen=True):
+    """So many bytes a second, and no more."""
+
+    bytes_per_s: float
+
+    @property
+    def unmet(self) -> str:
+        return "no response had a body"
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        drop = max(1, round(self.bytes_per_s / DRIPS))
+        due_ns = 0
+        async for chunk in chunks:
+            due_ns = max(due_ns, run.waiting.clock.now_ns())
+            if chunk:
+                run.struck(self)
+            for start in range(0, len(chunk), drop):
+                await run.waiting.until(due_ns)
+                data = chunk[start : start + drop]
+                due_ns += int(len(data) / self.bytes_per_s * 1e9)
+                yield data
+
+
+def _no_event(number: int) -> str:
+    return f"no response had an event {number}"
+
+
+def _cut(fault: CutAfter | CutAt, run: Run) -> UpstreamError:
+    run.struck(fault)
+    return UpstreamError("the connection was cut by a fault", fault.outcome)
+
+
+def _damaged(block: bytes, dice: random.Random) -> bytes:
+    """A block whose JSON ends too early, which no JSON object survives."""
+    payload = _PAYLOAD.search(block)
+    if payload is None:
+        return block
+    start, stop = payload.span(1)
+    return block[: dice.randint(start + 1, stop - 1)] + block[stop:]
+
+
+def _within_characters(chunk: bytes, dice: random.Random) -> Iterator[int]:
+    for character in _MULTIBYTE.finditer(chunk):
+        yield dice.randint(character.start() + 1, character.end() - 1)
+
+
+ALTERED: Mapping[str, Callable[[bytes, random.Random], Sequence[bytes]]] = {
+    "drop": lambda block, dice: (),
+    "repeat": lambda block, dice: (block, block),
+    "corrupt": lambda block, dice: (_damaged(block, dice),),
+}

@@ -1,0 +1,128 @@
+"""Faults: a transport that wraps another one and does to its responses what networks and providers do.
+
+Several apply in the order given. What there is, is elsewhere (`recorder.replay.faults.kinds`), and so is how they
+are written (`recorder.replay.faults.forms`).
+
+Rules of this file:
+
+* Same seed, same run: chance comes from a generator seeded with the seed and the number of the request. The transport's
+  own chunking does not count: faults at events see events, whole ones.
+* Events are those of event streams. Another body has none: what strikes before the first event, at a time or at bytes
+  strikes it too, what strikes at an event does not. The wrapped transport is asked for a body that is not
+  content-coded, so that there are events to see.
+* Which faults have done nothing is known; and a replay knows of the requests that a fault has answered in its place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from recorder.proxy.http.messages import Response
+from recorder.replay.faults.blocks import Chunks
+from recorder.replay.pace import LOOP, Waiting
+from recorder.replay.playback import Clock
+from recorder.replay.transport import ReplayTransport, Transport
+from recorder.wire.dialects import framing
+
+
+class Run:
+    """One request on its way through the faults; `struck` is told which of them have done something."""
+
+    def __init__(self, request: Any, number: int, seed: int, clock: Clock, struck: Callable[[Fault], None]) -> None:
+        self.request, self.number = request, number  # 1 for the first that the transport is asked
+        self.dice = random.Random(f"{seed}/{number}")
+        self.waiting = Waiting(clock, request)
+        self.struck = struck
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that goes wrong."""
+
+    form: str = ""  # as it was written
+
+    @property
+    def needs_events(self) -> bool:
+        """Whether it does nothing to a body that has none."""
+        return False
+
+    @property
+    def unmet(self) -> str:
+        """What did not happen, where it has done nothing."""
+        return "there was no request for it"
+
+    async def before(self, run: Run) -> Response | None:
+        """What answers instead of the wrapped transport, if anything does."""
+        return None
+
+    def body(self, chunks: Chunks, run: Run) -> Chunks:
+        """The response body as it comes out."""
+        return chunks
+
+
+class FaultTransport:
+    """Does what the faults say to each request that passes through `inner`, and to what comes back."""
+
+    def __init__(self, inner: Transport, faults: Sequence[Fault], *, seed: int = 0, clock: Clock = LOOP) -> None:
+        self._inner, self._faults, self._seed, self._clock = inner, faults, seed, clock
+        self._numbers = count(1)
+        self._struck: set[Fault] = set()
+
+    @property
+    def unused(self) -> list[str]:
+        """Those that have done nothing so far, as they were written."""
+        return [fault.form or repr(fault) for fault in self.idle()]
+
+    def idle(self) -> list[Fault]:
+        """Those that have done nothing so far."""
+        return [fault for fault in self._faults if fault not in self._struck]
+
+    async def handle_async_request(self, request: Any) -> Any:
+        run = Run(request, next(self._numbers), self._seed, self._clock, self._struck.add)
+        for fault in self._faults:
+            if (refused := await fault.before(run)) is not None:
+                if isinstance(self._inner, ReplayTransport):
+                    await self._inner.note(request, "fault", f"The fault {fault.form} has answered it.")
+                return refused
+        if any(fault.needs_events for fault in self._faults):
+            request.headers["accept-encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        response.stream = _Spoilt(response, self._faults, run)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Spoilt:
+    """A response body that went through the faults."""
+
+    def __init__(self, response: Any, faults: Sequence[Fault], run: Run) -> None:
+        self._inner = response.stream
+        self._steps: list[Any] = [_chunks(self._inner)]
+        type_ = response.headers.get("content-type")
+        has_events = framing(type_) == "sse" and not response.headers.get("content-encoding")
+        for fault in faults:
+            if has_events or not fault.needs_events:
+                self._steps.append(fault.body(self._steps[-1], run))
+
+    def __aiter__(self) -> _Spoilt:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data: bytes = await anext(self._steps[-1])
+        return data
+
+    async def aclose(self) -> None:
+        for step in reversed(self._steps):
+            await step.aclose()
+        await self._inner.aclose()
+
+
+async def _chunks(stream: Any) -> Chunks:
+    async for chunk in stream:
+        yield chunk

@@ -1,0 +1,186 @@
+"""A response asked for again by its id: found in the exchanges that made it, where no such question was recorded.
+
+A client that lost its stream goes on with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it was
+cut; one that did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
+
+After the last event of a response that is over there is nothing, so a number at the last, or beyond it, gets a stream
+without events, as from the provider. Where the recording broke off, what comes after its last event is not known: that
+is a miss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from recorder.model.events import WHOLE
+from recorder.model.payloads import Header, ResponseHead
+from recorder.replay.matching.fingerprint import Place
+from recorder.wire.dialects import framing
+from recorder.wire.dialects.telling import decoded, object_, text, whole
+from recorder.wire.recording import Piece, Recorded
+from recorder.wire.sse import BOM, begins_stream, parse
+
+FIRST_EVENTS = 8
+"""A response says its id in one of the first events of its stream."""
+
+_MAKES = re.compile(r"POST (?:/.*)?/responses|GET (?:/.*)?/responses/[^/]+")
+_ASKS = re.compile(r"GET (?:/.*)?/responses/([^/]+)")
+_WHOLE = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_UNFINISHED = frozenset({"queued", "in_progress"})
+_BLANK_LINE_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n")
+
+
+class Retrieval(NamedTuple):
+    """An answer found by the id of a response; `after`, of its stream, the number from which on it is wanted."""
+
+    recorded: Recorded
+    after: int | None
+
+
+class Responses:
+    """The responses that exchanges made, by upstream and id. Exchanges are looked into once, when first asked for."""
+
+    def __init__(self, recordings: Iterable[tuple[Place, Recorded]]) -> None:
+        self._parts: dict[tuple[str, str], list[Recorded]] = {}
+        for place, recorded in recordings:
+            if _MAKES.fullmatch(f"{place.method} {place.path}") and (id := response_id(recorded)) is not None:
+                self._parts.setdefault((place.upstream, id), []).append(recorded)
+
+    def find(self, place: Place, *, anywhere: bool = False) -> Retrieval | None:
+        """The answer to a question for a response, if a recorded exchange has it.
+
+        With `anywhere`, that of another upstream too, if only one has made a response of that id.
+        """
+        asked = _ASKS.fullmatch(f"{place.method} {place.path}")
+        parts = self._made(place.upstream, asked[1], anywhere) if asked else []
+        parameters = dict(place.query)
+        if parameters.get("stream", "").lower() not in ("true", "1"):
+            return _document(parts)
+        after = parameters.get("starting_after")
+        if after is not None and not re.fullmatch(r"[0-9]{1,18}", after):
+            return None
+        return _stream(parts, None if after is None else int(after))
+
+    def _made(self, upstream: str, id: str, anywhere: bool) -> list[Recorded]:
+        parts = self._parts.get((upstream, id), [])
+        if parts or not anywhere:
+            return parts
+        found = [others for (_, made), others in self._parts.items() if made == id]
+        return found[0] if len(found) == 1 else []
+
+
+def _stream(parts: Iterable[Recorded], after: int | None) -> Retrieval | None:
+    """The exchange that has the next event and goes on for longest: each resumed one has a part of the response."""
+    spans = [(*span, part) for part in parts if _is_stream(part) and (span := _span(part)) is not None]
+    if not spans:
+        return None
+    next_one = min(first for first, _, _ in spans) if after is None else after + 1
+    fitting = [(last, part) for first, last, part in spans if first <= next_one]
+    last, part = max(fitting, key=lambda each: each[0], default=(-1, None))
+    if part is None or (last < next_one and not _is_over(part)):
+        return None
+    return Retrieval(part, after)
+
+
+def _document(parts: Iterable[Recorded]) -> Retrieval | None:
+    """The finished response as one document: as a document, or as the last event of a stream states it."""
+    for part in parts:
+        if not _is_stream(part):
+            said = object_(_json(_body(part)))
+            if text(said.get("status")) not in _UNFINISHED:
+                return Retrieval(part, None)
+        elif (found := _finished(part)) is not None:
+            return Retrieval(_as_document(part, found), None)
+    return None
+
+
+def _is_over(recorded: Recorded) -> bool:
+    """Whether nothing comes after it: its last event says so, or the provider ended it there."""
+    return (recorded.end is not None and recorded.end.outcome in WHOLE) or _finished(recorded) is not None
+
+
+class _Said(msgspec.Struct):
+    type: str | None = None
+    response: msgspec.Raw = msgspec.Raw()
+
+
+def _finished(recorded: Recorded) -> bytes | None:
+    """The response as the last event of its stream states it."""
+    for block in _blocks(reversed(list(_joined(recorded.pieces)))):
+        try:
+            said = msgspec.json.decode(block, type=_Said)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if said.type in _WHOLE and bytes(said.response):
+            return bytes(said.response)
+    return None
+
+
+def _as_document(recorded: Recorded, body: bytes) -> Recorded:
+    kept: list[Header] = [(n, v) for n, v in recorded.headers if n.lower() != "content-type"]
+    head = ResponseHead(200, "OK", [*kept, ("content-type", "application/json")])
+    return msgspec.structs.replace(
+        recorded,
+        response=head,
+        pieces=(Piece(recorded.head_ns, body),),
+        reads=(),
+        end_ns=recorded.head_ns,
+    )
+
+
+def response_id(recorded: Recorded) -> str | None:
+    """The id of the response that an exchange received, in a stream or as a document."""
+    if not _is_stream(recorded):
+        return text(object_(_json(_body(recorded))).get("id"))
+    for block in islice(_blocks(_joined(recorded.pieces)), FIRST_EVENTS):
+        id = text(object_(object_(_json(block)).get("response")).get("id"))
+        if id is not None:
+            return id
+    return None
+
+
+def _is_stream(recorded: Recorded) -> bool:
+    types = [value for name, value in recorded.headers if name.lower() == "content-type"]
+    return framing(types[0] if types else None) == "sse" or begins_stream(_body(recorded)) is True
+
+
+def _body(recorded: Recorded) -> bytes:
+    return b"".join(piece.raw for piece in recorded.pieces)
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return decoded(data)
+    except ValueError:
+        return None
+
+
+def _joined(pieces: Iterable[Piece]) -> Iterator[bytes]:
+    """Blocks of a stream: a long one was kept in several pieces."""
+    held: list[bytes] = []
+    for piece in pieces:
+        held.append(piece.raw)
+        if piece.raw.endswith(_BLANK_LINE_ENDS):
+            yield b"".join(held)
+            held = []
+    if held:
+        yield b"".join(held)
+
+
+def _blocks(raws: Iterable[bytes]) -> Iterator[bytes]:
+    """What the blocks say, of those that say something."""
+    for raw in raws:
+        data = parse(raw.removeprefix(BOM)).data
+        if data is not None:
+            yield data
+
+
+def _span(recorded: Recorded) -> tuple[int, int] | None:
+    """The first and the last number of the events that an exchange has."""
+    numbers = [number for piece in recorded.pieces if (number := whole(piece.sequence_number)) is not None]
+    return (min(numbers), max(numbers)) if numbers else None

@@ -1,0 +1,114 @@
+"""Where two JSON values differ, for a person to read: paths, and what stands there on each side.
+
+Values are equal as JSON has it: `1` is `1.0`, and neither is `true`. Work is bounded: what is equal is passed over by
+comparison, and past a limit nothing more is looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from recorder.replay.matching.fingerprint import canonical
+from recorder.wire.dialects.telling import as_json
+
+SHOWN = 120
+"""Characters shown of a value: a sentence, from a little before where it begins to differ."""
+
+BEFORE = 30
+
+MEMBERS_LIMIT = 100_000
+"""Members of one object or array that are looked at, one after another."""
+
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One place. A side is `None` if nothing stands there, else JSON, cut to what can be read."""
+
+    path: str  # input[3].content[0].text; empty for the whole
+    recorded: str | None
+    asked: str | None
+
+    def __str__(self) -> str:
+        recorded, asked = (side if side is not None else "(nothing)" for side in (self.recorded, self.asked))
+        return f"{self.path or '(the body)'}: recorded {recorded}, asked {asked}"
+
+
+def differences(recorded: Any, asked: Any, limit: int) -> list[Difference]:
+    """The first `limit` places in which two JSON values differ."""
+    return list(islice(_differences("", recorded, asked), limit))
+
+
+def _differences(path: str, recorded: Any, asked: Any) -> Iterator[Difference]:
+    if _is_equal(recorded, asked):
+        return
+    sides = _members(recorded), _members(asked)
+    if type(recorded) is not type(asked) or sides[0] is None or sides[1] is None:
+        yield Difference(path, *_shown(recorded, asked))
+        return
+    for name in [*sides[0], *(name for name in sides[1] if name not in sides[0])]:
+        yield from _at(_step(path, name), *(side.get(name, _NOTHING) for side in sides if side is not None))
+    if max(len(recorded), len(asked)) > MEMBERS_LIMIT:
+        yield Difference(path, *(f"{len(each)} members, not all compared" for each in (recorded, asked)))
+
+
+def _is_equal(recorded: Any, asked: Any) -> bool:
+    """Whether they are surely equal: of objects and arrays, members may be told apart that Python takes for equal."""
+    if recorded != asked:
+        return bool(recorded != recorded and asked != asked)  # NaN, which the standard library reads
+    if isinstance(recorded, dict | list):
+        return canonical(recorded) == canonical(asked)
+    return isinstance(recorded, bool) == isinstance(asked, bool)
+
+
+def _members(value: Any) -> dict[Any, Any] | None:
+    """Those that are compared, of an object by their names, of an array by their numbers."""
+    if isinstance(value, dict):
+        return dict(islice(value.items(), MEMBERS_LIMIT))
+    return dict(enumerate(value[:MEMBERS_LIMIT])) if isinstance(value, list) else None
+
+
+_NOTHING = object()
+
+
+def _at(path: str, recorded: Any, asked: Any) -> Iterator[Difference]:
+    if recorded is _NOTHING:
+        yield Difference(path, None, _cut(as_json(asked), 0))
+    elif asked is _NOTHING:
+        yield Difference(path, _cut(as_json(recorded), 0), None)
+    else:
+        yield from _differences(path, recorded, asked)
+
+
+def _step(path: str, name: str | int) -> str:
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return f"{path}.{name}" if path else name
+    return f"{path}[{as_json(name)}]"
+
+
+def _shown(recorded: Any, asked: Any) -> tuple[str, str]:
+    """Both from a little before where they part."""
+    sides = as_json(recorded), as_json(asked)
+    start = max(0, _parting(*sides) - BEFORE)
+    return _cut(sides[0], start), _cut(sides[1], start)
+
+
+def _parting(one: str, other: str) -> int:
+    """How many characters the beginnings share, found by halving: comparing slices is cheap, a loop is not."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _cut(text: str, start: int) -> str:
+    if len(text) <= SHOWN:
+        return text
+    end = start + SHOWN
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

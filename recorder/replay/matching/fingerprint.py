@@ -1,0 +1,241 @@
+"""What makes two requests the same: where they go, and their bodies at three depths.
+
+`exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0` for `1`; a body
+that is no JSON is its bytes. `quiet` is that without noise. `shape` is what is left where even the words of the
+instructions may differ: the parameters, who spoke how often, what was said last, which calls were answered.
+
+Pure, and never raises: what cannot be read is compared as bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+from zlib import crc32
+
+import msgspec
+
+from recorder.model.payloads import Header
+from recorder.replay.matching.noise import Quiet, Rules
+from recorder.replay.matching.once import Once
+from recorder.wire.dialects import by_path
+from recorder.wire.dialects.payload import too_deep
+from recorder.wire.dialects.telling import Object, array, decoded, object_
+from recorder.wire.recording import Recorded
+from recorder.wire.redaction.headers import REDACTED
+
+OUTLINE_LIMIT = 4096
+"""Elements of a list that are compared one by one: no conversation is near it, lists of numbers are above it."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request as it is matched: its content coding undone, its session prefix taken off."""
+
+    method: str
+    target: str  # path and query as sent
+    upstream: str
+    headers: list[Header]
+    body: bytes
+    upstream_is_known: bool = True  # else its path and headers alone say which it may be
+
+
+def request_of(recorded: Recorded) -> Request:
+    """The request that a recorded exchange is the answer to."""
+    head = recorded.request
+    return Request(head.method, head.target, head.upstream, head.headers, recorded.request_body)
+
+
+def without_secrets(request: Request, rules: Rules) -> Request:
+    """A request with its body as it would be recorded."""
+    body, counts = rules.redactor.redact(request.body)
+    return msgspec.structs.replace(request, body=body) if counts else request
+
+
+class Place(NamedTuple):
+    """Where a request goes. Requests to different places are never the same."""
+
+    method: str
+    upstream: str
+    path: str  # without version 1 and the upstream's name in front, decoded
+    query: tuple[tuple[str, str], ...]  # sorted, without secrets and noise
+
+    def __str__(self) -> str:
+        method, upstream, path, query = self.words
+        return f"{method} {path}{'?' if query else ''}{query} ({upstream})"
+
+    @property
+    def words(self) -> tuple[str, str, str, str]:
+        """Its fields, to be shown."""
+        return self.method, self.upstream, self.path, "&".join(f"{name}={value}" for name, value in self.query)
+
+
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_FIRST_VERSION = re.compile(r"/v1(?=/)")
+
+
+def place(request: Request, rules: Rules) -> Place:
+    """The place of a request, the same for all spellings that reach the same endpoint."""
+    path, _, query = _ORIGIN.sub("", request.target, count=1).partition("#")[0].partition("?")
+    path = path.removeprefix(f"/{request.upstream}") if path.startswith(f"/{request.upstream}/") else path
+    return Place(
+        request.method.upper(), request.upstream, unquote(_FIRST_VERSION.sub("", path, count=1)), _query(query, rules)
+    )
+
+
+def _query(query: str, rules: Rules) -> tuple[tuple[str, str], ...]:
+    """Parameters whose value is not kept in a recording cannot be compared."""
+    given = (parameter.partition("=") for parameter in query.split("&"))
+    known = ((unquote(name), unquote(value.replace("+", " "))) for name, _, value in given)
+    return tuple(sorted((n, v) for n, v in known if n and REDACTED not in (n, v) and not rules.is_parameter(n)))
+
+
+class Likeness:
+    """One request, compared. What is asked for is computed once, and nothing of the body's size is held."""
+
+    def __init__(self, request: Request, rules: Rules, others: Mapping[str, int] | None = None) -> None:
+        """`others` are directories that are noise in it, besides those that it names itself."""
+        self.request = request
+        self._rules = rules
+        self._others = others
+
+    @Once
+    def exact(self) -> bytes:
+        """The same for bodies that mean the same."""
+        value = json_value(self.request.body)
+        return sha256(self.request.body if value is NO_JSON else b"JSON" + canonical(value)).digest()
+
+    @Once
+    def quiet(self) -> bytes:
+        """The same for bodies that mean the same but for noise."""
+        return self._parts[0]
+
+    @Once
+    def outline(self) -> Mapping[str, int]:
+        """A checksum of each part of the quiet body: how many of them differ is how far apart two requests are."""
+        return self._parts[1]
+
+    @Once
+    def directories(self) -> Mapping[str, int]:
+        """The directories that the body names as the client's own."""
+        return self._parts[2]
+
+    @Once
+    def shape(self) -> bytes | None:
+        """The same for requests at the same position of conversations; `None` for what is no conversation."""
+        value = self.value()
+        return None if value is NO_JSON else _shape(self.request, object_(value))
+
+    @Once
+    def handles(self) -> Mapping[str, int]:
+        """The handles that the client made, numbered: `recorder.replay.matching.handles` says what they are."""
+        return self._parts[3]
+
+    def value(self) -> Any:
+        """The quiet body as JSON; `NO_JSON` if it is none."""
+        return self._read().value
+
+    def _read(self) -> Quiet:
+        value = json_value(self.request.body)
+        return Quiet(NO_JSON, {}, {}) if value is NO_JSON else self._rules.quiet(value, self._others)
+
+    @Once
+    def _parts(self) -> tuple[bytes, Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
+        value, directories, handles = self._read()
+        whole, outline = sha256(), {}
+        pieces = [("", _without_boundary(self.request))] if value is NO_JSON else _outlined(value)
+        for path, piece in pieces:
+            outline[path] = crc32(piece)
+            whole.update(b"%d %d " % (len(path), len(piece)) + path.encode("utf-8", "surrogatepass") + piece)
+        return whole.digest(), outline, directories, handles
+
+
+NO_JSON = object()
+
+
+def _number(digits: str) -> Any:
+    """A number with a point or an exponent: the same as without, if it is whole."""
+    number = float(digits)
+    if number - number != 0:
+        return digits  # infinite
+    return int(number) if number.is_integer() else number
+
+
+_decode = msgspec.json.Decoder(float_hook=_number).decode
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def json_value(body: bytes) -> Any:
+    """The JSON that a body is, or `NO_JSON`."""
+    try:
+        if too_deep(body):
+            return NO_JSON
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _tolerant(body)
+
+
+def _tolerant(body: bytes) -> Any:
+    try:
+        return decoded(body)
+    except ValueError:
+        return NO_JSON
+
+
+def canonical(value: Any) -> bytes:
+    """JSON, the same for equal values."""
+    try:
+        return _encode(value)
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        return _with_lone_surrogates(value)
+
+
+def _with_lone_surrogates(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _outlined(value: Any) -> Iterator[tuple[str, bytes]]:
+    """A body in its parts: the members of it, and of those that are lists, the elements."""
+    for name, member in sorted(value.items()) if isinstance(value, dict) else [("", value)]:
+        if isinstance(member, list) and len(member) <= OUTLINE_LIMIT:
+            yield name, b"[]"
+            yield from ((f"{name}[{number}]", canonical(each)) for number, each in enumerate(member))
+        else:
+            yield name, canonical(member)
+
+
+_BOUNDARY = re.compile(r"multipart/.*?;\s*boundary=\"?([^\s\";]{8,70})", re.IGNORECASE)
+
+
+def _without_boundary(request: Request) -> bytes:
+    """A form, without the separator that is drawn anew for each."""
+    content_type = next((value for name, value in request.headers if name.lower() == "content-type"), "")
+    match = _BOUNDARY.match(content_type)
+    return request.body.replace(match[1].encode("latin-1", "replace"), b"boundary") if match else request.body
+
+
+_CONVERSATIONS = ("input", "messages", "contents")
+_WORDS = frozenset({*_CONVERSATIONS, "instructions", "system", "systemInstruction", "system_instruction", "tools"})
+_WRAPPER = "request"  # of the Gemini CLI
+
+
+def _shape(request: Request, body: Object) -> bytes | None:
+    inner = object_(body.get(_WRAPPER)) or body
+    spoken = next((inner[name] for name in _CONVERSATIONS if name in inner), None)
+    if spoken is None or len(array(spoken)) > OUTLINE_LIMIT:
+        return None
+    path = request.target.partition("?")[0]
+    asked = by_path(request.method, path).asked(path, canonical(body))
+    if asked.text is None and not asked.results:
+        return None
+    parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*_WORDS, _WRAPPER)}
+    roles = [_role(each) for each in array(spoken)]
+    answered = [result.call_id or result.name for result in asked.results]
+    return sha256(canonical([parameters, roles, asked.text, answered])).digest()
+
+
+def _role(spoken: Any) -> list[Any]:
+    return [object_(spoken).get("role"), object_(spoken).get("type")]

@@ -1,0 +1,235 @@
+"""Handles: what a tool of the client returned for the model to hand back. The number of a process, the id of an agent.
+
+A client makes them anew in each run, and the recorded model hands back the recorded ones: a client that gets these
+looks for an agent that it never had. Both requests name theirs, so the answer can name the client's.
+
+Rules of this file:
+
+* What is a handle say the rules of kind `handles` alone, by a client's own words around it. Those that a request and
+  the recorded one name are pairs, by their order. There is no memory: what a request says decides its answer.
+* In an answer only texts of its JSON change, and of these only the handles. All else stays, byte for byte, and where it
+  was split it is split: in an event, a read, a delta. The recording itself is never touched.
+* Texts at the same place of events that follow one another are one text: a handle may come in several deltas.
+* Pure; never raises on what was recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from recorder.wire.dialects.telling import decoded
+from recorder.wire.recording import Piece, Recorded
+
+HANDLE_BYTES = range(4, 513)
+"""The length of a handle. Fewer characters stand anywhere by chance; the path of a file is the longest."""
+
+ANSWER_BYTES = 8 * 2**20
+"""The largest answer that handles are put into: that takes a second or two. No model writes that much."""
+
+_SAFE = re.compile(r"[!#-\[\]-~]+")  # what JSON writes as it is: ASCII without spaces, quotes, backslashes
+_DATA = re.compile(rb"(?:\A|[\r\n])data:[ ]?([^\r\n]*)")
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_CHARACTER = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL)
+_NUMBERS = frozenset({"index", "output_index", "content_index", "summary_index"})
+"""Fields that say which of several texts an event goes on with."""
+
+Path = tuple[str | int, ...]
+
+
+def is_handle(text: str) -> bool:
+    """Whether a text is found again as it is, and told from others."""
+    return len(text) in HANDLE_BYTES and _SAFE.fullmatch(text) is not None
+
+
+def finding(handles: Iterable[str]) -> re.Pattern[str] | None:
+    """What finds handles where no letter or digit goes on; in a JSON text within a text a newline ends in a letter."""
+    names = "|".join(map(re.escape, sorted(handles, key=len, reverse=True)))
+    return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{names})(?![0-9A-Za-z])") if names else None
+
+
+def pairs(recorded: Mapping[str, int], asked: Mapping[str, int]) -> Mapping[str, str]:
+    """The recorded handles, and those that the client has in their place. None, if one side has more than the other.
+
+    One that both have is there too: another one may be a part of it.
+    """
+    if len(recorded) != len(asked) or list(recorded) == list(asked):
+        return {}
+    return dict(zip(recorded, asked, strict=True))
+
+
+def handed_back(recorded: Recorded, handles: Mapping[str, str]) -> Recorded:
+    """A recorded exchange whose answer names the handles of the client that gets it."""
+    body = b"".join(piece.raw for piece in recorded.pieces)
+    pattern = finding(handles)
+    if pattern is None or recorded.is_coded or len(body) > ANSWER_BYTES:
+        return recorded
+    edits = sorted(_edits(body, pattern, handles))
+    if not edits:
+        return recorded
+    changed = _edited(body, edits)
+    ends = _moved(accumulate(len(piece.raw) for piece in recorded.pieces), edits)
+    pieces = [
+        Piece(piece.t_ns, changed[start:end], piece.sequence_number)
+        for piece, (start, end) in zip(recorded.pieces, pairwise([0, *ends]), strict=True)
+    ]
+    return msgspec.structs.replace(recorded, pieces=tuple(pieces), reads=_reads(recorded, len(body), edits))
+
+
+class _Edit(NamedTuple):
+    """What stands in place of the bytes from `start` to `end` of a body."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+class _Text(NamedTuple):
+    """A text of an event: where the event's JSON is, and the path to the text in it."""
+
+    json: tuple[int, int]
+    path: Path
+    text: str
+
+
+def _edits(body: bytes, pattern: re.Pattern[str], handles: Mapping[str, str]) -> Iterator[_Edit]:
+    texts: dict[object, list[_Text]] = {}
+    for start, end in _payloads(body):
+        try:
+            value = decoded(body[start:end])
+        except ValueError:
+            continue
+        for place, path, text in _leaves(value):
+            texts.setdefault(place, []).append(_Text((start, end), path, text))
+    raw = _Raw(body)
+    for parts in texts.values():
+        starts = list(accumulate((len(part.text) for part in parts), initial=0))
+        for match in pattern.finditer("".join(part.text for part in parts)):
+            if (mine := handles[match[0]]) != match[0]:
+                yield from _in_parts(raw, parts, starts, match.span(), mine)
+
+
+def _payloads(body: bytes) -> Iterator[tuple[int, int]]:
+    """Where the JSON of each event is, or of the one document."""
+    if body.lstrip()[:1] in (b"{", b"["):
+        yield 0, len(body)
+    else:
+        yield from (match.span(1) for match in _DATA.finditer(body))
+
+
+def _leaves(value: Any) -> Iterator[tuple[object, Path, str]]:
+    """Each text of an event, with its path and its place, which it shares with those that it goes on with."""
+    type = str(value.get("type")) if isinstance(value, dict) else ""
+    waiting: list[tuple[Path, tuple[str, ...], Any]] = [((), (type,), value)]
+    while waiting:
+        path, numbers, each = waiting.pop()
+        if isinstance(each, str):
+            yield (path, numbers), path, each
+        elif isinstance(each, dict):
+            own = tuple(f"{len(path)} {name} {each[name]!r}" for name in _NUMBERS if isinstance(each.get(name), int))
+            waiting += (((*path, name), numbers + own, member) for name, member in each.items())
+        elif isinstance(each, list):
+            waiting += (((*path, number), numbers, member) for number, member in enumerate(each))
+
+
+def _in_parts(
+    raw: _Raw, parts: Sequence[_Text], starts: Sequence[int], span: tuple[int, int], new: str
+) -> Sequence[_Edit]:
+    """The edits that put `new` in place of `span` of a text that came in parts; none, if one of them is not found."""
+    edits: list[_Edit] = []
+    number = bisect_right(starts, span[0]) - 1
+    while number < len(parts) and starts[number] < span[1]:
+        first, last = max(starts[number], span[0]), min(starts[number + 1], span[1])
+        if first < last:
+            offsets = raw.offsets(parts[number])
+            if offsets is None:
+                return ()
+            said = new[first - span[0] : None if last == span[1] else last - span[0]]
+            edits.append(_Edit(offsets[first - starts[number]], offsets[last - starts[number]], said.encode()))
+        number += 1
+    return edits
+
+
+class _Raw:
+    """A body in which texts are found again. Each event and each text is looked into once."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._spans: dict[tuple[int, int], Mapping[Path, tuple[int, int]]] = {}
+        self._offsets: dict[tuple[tuple[int, int], Path], Sequence[int] | None] = {}
+
+    def offsets(self, text: _Text) -> Sequence[int] | None:
+        """Where each character of a text begins in the body, and where the last one ends."""
+        key = text.json, text.path
+        if key not in self._offsets:
+            self._offsets[key] = self._find(text)
+        return self._offsets[key]
+
+    def _find(self, text: _Text) -> Sequence[int] | None:
+        if text.json not in self._spans:
+            self._spans[text.json] = dict(_strings(self._body[slice(*text.json)]))
+        span = self._spans[text.json].get(text.path)
+        if span is None:
+            return None
+        start, end = text.json[0] + span[0] + 1, text.json[0] + span[1] - 1
+        raw = self._body[start:end]
+        if raw.isascii() and b"\\" not in raw:
+            return range(start, end + 1)
+        characters = _CHARACTER.findall(raw.decode("utf-8", "replace"))
+        offsets = list(accumulate((len(each.encode("utf-8", "replace")) for each in characters), initial=start))
+        return offsets if len(offsets) == len(text.text) + 1 else None
+
+
+def _strings(raw: bytes) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """The path and the span, with its quotes, of each text of a JSON value."""
+    path: list[str | int] = []
+    before = b""
+    for token in _TOKEN.finditer(raw):
+        said = token[0]
+        if said in (b"{", b"["):
+            path.append("" if said == b"{" else 0)
+        elif said in (b"}", b"]"):
+            path.pop()
+        elif said == b"," and path and isinstance(path[-1], int):
+            path[-1] += 1
+        elif said[:1] == b'"' and path and isinstance(path[-1], str) and before in (b"{", b","):
+            path[-1] = str(decoded(said))
+        elif said[:1] == b'"':
+            yield tuple(path), token.span()
+        before = said
+
+
+def _edited(body: bytes, edits: Iterable[_Edit]) -> bytes:
+    kept: list[bytes] = []
+    end = 0
+    for edit in edits:
+        kept += body[end : edit.start], edit.new
+        end = edit.end
+    return b"".join([*kept, body[end:]])
+
+
+def _moved(ends: Iterable[int], edits: Sequence[_Edit]) -> list[int]:
+    """Where the same places are in the edited body, in order. Of a handle that is cut, each side keeps its length."""
+    moved: list[int] = []
+    grown = done = 0
+    for end in ends:
+        while done < len(edits) and edits[done].end <= end:
+            grown += len(edits[done].new) - (edits[done].end - edits[done].start)
+            done += 1
+        cut = edits[done] if done < len(edits) and edits[done].start < end else None
+        moved.append(end + grown if cut is None else cut.start + grown + min(end - cut.start, len(cut.new)))
+    return moved
+
+
+def _reads(recorded: Recorded, body_bytes: int, edits: Sequence[_Edit]) -> tuple[tuple[int, int], ...]:
+    """The reads of the edited body; none, if they are not those of this body."""
+    ends = list(accumulate(size for _, size in recorded.reads))
+    if not ends or ends[-1] != body_bytes:
+        return ()
+    sizes = (end - start for start, end in pairwise([0, *_moved(ends, edits)]))
+    return tuple((t_ns, size) for (t_ns, _), size in zip(recorded.reads, sizes, strict=True))

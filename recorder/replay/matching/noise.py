@@ -1,0 +1,224 @@
+"""Requests with the noise taken out, by the rules of `recorder.replay.matching.noise_rules`: what is left says what was
+asked.
+
+Rules of this file:
+
+* Noise is put out of sight, never put right: the same comes out for both sides of a comparison, and nothing is sent.
+* Pure; never raises on what a client sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+from recorder.replay.matching.handles import finding, is_handle
+from recorder.replay.matching.noise_rules import DEFAULT, IN_TEXTS, How, Kind, Rule, read
+from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
+from recorder.wire.redaction.headers import NEVER, REDACTED
+
+TEXT_LIMIT = 2**20
+"""Characters of a text that rules are tried on: what is longer is a file or an image, and no client's own words."""
+
+TEXTS_LIMIT = 100_000
+"""Texts of one body: an agent's longest history is far below it, and a body of 64 MiB could hold millions."""
+
+ID_LIMIT = 200
+"""Characters of an id."""
+
+DIRECTORY_CHARACTERS = range(4, 4097)
+"""The length of a directory's path: the longest that Linux takes, and no `/` nor `.`."""
+
+NAMES_LIMIT = 64
+"""Directories of one request, and handles: each is looked for in every text."""
+
+
+class Quiet(NamedTuple):
+    """A body without noise, and what it names itself, numbered in the order in which it does."""
+
+    value: Any
+    directories: Mapping[str, int]
+    handles: Mapping[str, int]
+
+
+class Rules:
+    """Rules of noise, and how far down from `exact` a request may be matched."""
+
+    def __init__(self, rules: Iterable[Rule] = DEFAULT, until: How = "position", redactor: Redactor = BY_SHAPE) -> None:
+        """`redactor` takes the secrets out of both requests, as when they are recorded."""
+        self.rules = tuple(rules)
+        self.redactor = redactor
+        self.until: How = until
+        self._fields = [rule.what.split(".") for rule in self._of("fields")]
+        self._patterns = [(rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS]
+
+    def headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those that say something of the request and whose value was kept, names in lower case, sorted.
+
+        They are for comparisons that a person reads. They do not decide a match: of most, only the name was recorded.
+        """
+        given = ((name.lower(), value) for name, value in headers)
+        return sorted((n, v) for n, v in given if not v.startswith(REDACTED) and not self._is("headers", n))
+
+    def is_parameter(self, name: str) -> bool:
+        """Whether a query parameter of that name is noise, or a secret."""
+        return self._is("parameters", name) or NEVER.search(name.lower()) is not None
+
+    def quiet(self, body: Any, others: Mapping[str, int] | None = None) -> Quiet:
+        """A decoded body, which this may take apart, without noise.
+
+        `others` are directories to look for too.
+        """
+        for path in self._fields:
+            _remove(body, path)
+        texts = list(islice(_texts(body), TEXTS_LIMIT + 1))
+        if len(texts) > TEXTS_LIMIT:
+            return Quiet(body, {}, {})
+        together = "\n".join(texts)
+        at_work = [(rule, pattern) for rule, pattern in self._patterns if rule.hint in together]
+        directories = _named(texts, _of_kind("directories", at_work), _directory)
+        handles = _named(texts, _of_kind("handles", at_work), _handle)
+        hush = _Hush(at_work, {**(others or {}), **directories}, handles)
+        return Quiet(hush.value(body) if hush.has_work else body, directories, handles)
+
+    def _of(self, kind: Kind) -> list[Rule]:
+        return [rule for rule in self.rules if rule.kind == kind]
+
+    def _is(self, kind: Kind, name: str) -> bool:
+        return any(fnmatchcase(name, what) for what in self._names[kind])
+
+    @cached_property
+    def _names(self) -> Mapping[str, Sequence[str]]:
+        return {kind: [rule.what for rule in self._of(kind)] for kind in ("headers", "parameters")}
+
+
+DEFAULT_RULES = Rules()
+
+
+def rules_from(table: Mapping[str, object]) -> Rules:
+    """The rules of a `[match]` table. Raises `ValueError` with one sentence that says what is wrong with it."""
+    return Rules(*read(table))
+
+
+_Patterns = Sequence[tuple[Rule, re.Pattern[str]]]
+
+
+class _Hush:
+    """One body's texts, without noise."""
+
+    def __init__(self, patterns: _Patterns, directories: Mapping[str, int], handles: Mapping[str, int]) -> None:
+        self._texts = _of_kind("texts", patterns)
+        self._made = _of_kind("ids", patterns)
+        self._names = [
+            (names, label, pattern)
+            for names, label, pattern in (
+                (directories, "directory", _anywhere(directories)),
+                (handles, "handle", finding(handles)),
+            )
+            if pattern is not None
+        ]
+        self._ids: dict[str, int] = {}
+        self.has_work = bool(self._texts or self._made or self._names)
+
+    def value(self, value: Any) -> Any:
+        """Any JSON, in order of its keys: so are ids numbered."""
+        if value.__class__ is dict:
+            return {name: self._within(each) for name, each in sorted(value.items())}
+        if value.__class__ is list:
+            return [self._within(each) for each in value]
+        return self._text(value) if value.__class__ is str else value
+
+    def _within(self, value: Any) -> Any:
+        if value.__class__ is str:
+            return self._text(value)
+        return self.value(value) if value.__class__ in (dict, list) else value
+
+    def _text(self, text: str) -> str:
+        if len(text) > TEXT_LIMIT:
+            return text
+        if len(text) <= ID_LIMIT and any(rule.hint in text and pattern.fullmatch(text) for rule, pattern in self._made):
+            return f"<id {self._ids.setdefault(text, len(self._ids))}>"
+        return _without(text, sorted(self._found(text), key=lambda each: (each[0], -each[1])))
+
+    def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where noise is: each rule sees the text as it was sent, so that none hides it from another."""
+        for names, label, pattern in self._names:
+            if any(name in text for name in names):
+                yield from ((*match.span(), f"<{label} {names[match[0]]}>") for match in pattern.finditer(text))
+        for rule, pattern in self._texts:
+            if rule.hint in text:
+                yield from ((*match.span(), f"<{rule.name}>") for match in pattern.finditer(text))
+
+
+def _without(text: str, found: Iterable[tuple[int, int, str]]) -> str:
+    """A text with labels in place of what was found, in order; what overlaps is one, under the label of the first."""
+    kept: list[str] = []
+    end = 0
+    for start, stop, label in found:
+        if start >= end:
+            kept += text[end:start], label
+        end = max(end, stop)
+    return "".join([*kept, text[end:]])
+
+
+def _of_kind(kind: Kind, patterns: _Patterns) -> _Patterns:
+    return [each for each in patterns if each[0].kind == kind]
+
+
+def _anywhere(directories: Mapping[str, int]) -> re.Pattern[str] | None:
+    """What finds the directories, the longest first, where a path may begin and where a step of it ends."""
+    names = "|".join(map(re.escape, sorted(directories, key=len, reverse=True)))
+    return re.compile(rf"(?<![\w./\\-])(?:{names})(?![\w-])") if names else None
+
+
+def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], str | None]) -> dict[str, int]:
+    """What the groups of patterns say, numbered."""
+    found: dict[str, int] = {}
+    for text in texts if patterns else ():
+        for rule, pattern in patterns:
+            for match in pattern.finditer(text) if rule.hint in text else ():
+                name = name_of(match[1] or "")
+                if name is not None and len(found) < NAMES_LIMIT:
+                    found.setdefault(name, len(found))
+    return found
+
+
+def _directory(said: str) -> str | None:
+    """The path of a directory, if it can be told from other texts: not `/`, nor `.`."""
+    name = said.strip().rstrip("/\\")
+    return name if len(name) in DIRECTORY_CHARACTERS and ("/" in name or "\\" in name) else None
+
+
+def _handle(said: str) -> str | None:
+    return said if is_handle(said) else None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if value.__class__ is str:
+        if len(value) <= TEXT_LIMIT:
+            yield value
+    elif value.__class__ is dict:
+        for _, each in sorted(value.items()):
+            yield from _texts(each)
+    elif value.__class__ is list:
+        for each in value:
+            if each.__class__ in (str, dict, list):
+                yield from _texts(each)
+
+
+def _remove(value: Any, path: Sequence[str]) -> None:
+    """Take away what stands at `path`, and an object that is empty without it."""
+    step, *rest = path
+    if step == "*":
+        for each in list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+            if rest:
+                _remove(each, rest)
+    elif isinstance(value, dict) and step in value:
+        if rest:
+            _remove(value[step], rest)
+        if not rest or value[step] == {}:
+            del value[step]

@@ -1,0 +1,128 @@
+"""When things are due: waiting on a given clock, for many streams on one event loop, or in a thread without one.
+
+Rules of this file:
+
+* Deadlines are absolute, so an error at one of them is not passed on to the next.
+* Waits do not hold each other up. The thread itself sleeps only for a stream that is alone, for its last bit, and what
+  that stream has sent goes out first.
+* A client that waits so long for nothing that its own read timeout ends first gets that timeout: the outcome `timeout`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from recorder.errors import UpstreamError
+from recorder.replay.playback import SPIN_S, Clock
+
+T = TypeVar("T")
+
+FOREVER_S = 10 * 365 * 86400.0  # of a stall: until somebody gives up
+
+
+class LoopClock(Clock):
+    """The real time for any number of streams on event loops.
+
+    One stream alone is a tenth of a millisecond late. With others beside it, it takes what the loop gives, a
+    millisecond or two: if each of a hundred put the thread to sleep for its last bit, all would wait for all.
+    """
+
+    def __init__(self) -> None:
+        self._sleepers: set[object] = set()
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        if deadline_ns <= self.now_ns():
+            await asyncio.sleep(0)  # of many that are due at once, each still leaves by itself
+            return
+        me = object()
+        self._sleepers.add(me)
+        try:
+            await self._turn(deadline_ns)
+            while (left_s := self._left_s(deadline_ns)) > 0:
+                if left_s <= SPIN_S and self._is_alone():
+                    time.sleep(left_s)
+                else:
+                    await self._turn(deadline_ns)
+        finally:
+            self._sleepers.discard(me)
+
+    async def _turn(self, deadline_ns: int) -> None:
+        """Let the loop have what is left, but for the last bit of one alone. uvloop may wake up early: ask again."""
+        await asyncio.sleep(max(0.0, self._left_s(deadline_ns) - (SPIN_S if self._is_alone() else 0.0)))
+
+    def _left_s(self, deadline_ns: int) -> float:
+        return (deadline_ns - self.now_ns()) / 1e9
+
+    def _is_alone(self) -> bool:
+        return len(self._sleepers) == 1
+
+
+class ThreadClock(Clock):
+    """The real time for a thread of its own, without an event loop: a coroutine that waits on it never suspends."""
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        left_s = (deadline_ns - self.now_ns()) / 1e9
+        if left_s > 0:
+            time.sleep(left_s)
+
+
+LOOP = LoopClock()  # one for all: it knows who else sleeps
+THREAD = ThreadClock()
+
+
+class Waiting:
+    """What a request waits for: deadlines of a clock, as long as the client that sent it has patience."""
+
+    def __init__(self, clock: Clock, request: Any) -> None:
+        self.clock = clock
+        self.started_ns = clock.now_ns()
+        self._patience_s: float | None = (request.extensions.get("timeout") or {}).get("read")
+
+    async def until(self, deadline_ns: int) -> None:
+        """Raises `UpstreamError` if the client's read timeout ends first."""
+        now_ns = self.clock.now_ns()
+        if self._patience_s is None or deadline_ns - now_ns <= self._patience_s * 1e9:
+            await self.clock.sleep_until(deadline_ns)
+            return
+        await self.clock.sleep_until(now_ns + int(self._patience_s * 1e9))
+        raise UpstreamError(f"nothing came for {self._patience_s:g} s", "timeout")
+
+    async def pause(self, seconds: float) -> None:
+        await self.until(self.clock.now_ns() + int(seconds * 1e9))
+
+    async def within(self, deadline_ns: int, awaited: Awaitable[T]) -> T:
+        """What is awaited. Raises `TimeoutError` at the deadline; without an event loop, as soon as there is anything
+        after it."""
+        if _has_loop():
+            async with asyncio.timeout((deadline_ns - self.clock.now_ns()) / 1e9):
+                result = await awaited
+        else:
+            result = await awaited
+        if self.clock.now_ns() >= deadline_ns:
+            raise TimeoutError
+        return result
+
+
+class Pace:
+    """The times of a recording, at `speed` times the original from the request on; for `None` nothing waits."""
+
+    def __init__(self, waiting: Waiting, speed: float | None) -> None:
+        self._waiting, self._speed = waiting, speed
+
+    async def until(self, t_ns: int) -> None:
+        """Return when what was recorded at `t_ns` is due. Others have their turn in any case."""
+        if self._speed is None:
+            await asyncio.sleep(0)
+        else:
+            await self._waiting.until(self._waiting.started_ns + int(t_ns / self._speed))
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

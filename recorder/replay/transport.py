@@ -1,0 +1,284 @@
+"""Replay: a transport that answers from recorded exchanges, byte for byte, at the times they came, and as they ended.
+
+Rules of this file:
+
+* It never guesses: what answers a request is for `recorder.replay.matching` to say, and a miss is an error or another
+  transport's affair.
+* Bytes are the recorded ones but for handles, which are the client's own (`recorder.replay.matching.handles`).
+* What was cut is cut again: after the last piece of a response that broke off stands an `UpstreamError` with its
+  outcome, as from the real upstream.
+* It knows no HTTP library. Requests are whatever has the attributes that httpx gives them, responses likewise.
+* Waiting is its only I/O (`recorder.replay.pace`): on a clock that never suspends it runs without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from http import HTTPStatus
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from recorder.errors import NotFoundError, UpstreamError, UsageError
+from recorder.model.events import WHOLE
+from recorder.model.payloads import Header, ResponseHead
+from recorder.proxy.http.messages import Response
+from recorder.proxy.routing import Origin, Routes
+from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request
+from recorder.replay.matching.handles import handed_back
+from recorder.replay.pace import LOOP, LoopClock, Pace, Waiting
+from recorder.replay.playback import Clock
+from recorder.wire.dialects.refusals import error_body
+from recorder.wire.recording import Piece, Recorded
+from recorder.wire.redaction import headers as redaction
+from recorder.wire.request_body import decoded_body
+from recorder.wire.upstreams import HOSTS
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MISS_HEADER = "x-recorder-miss"
+
+MISS_STATUS = 400
+"""Of the answer to a request that nothing answers. SDKs take it for final, and agents show what it says, Claude Code
+after it has asked without its beta features. At 404, 409, 422 and 5xx they ask again, for minutes, or blame the model:
+docs/testing.md has the measurements."""
+
+INLINE_BYTES = 64 * 2**10
+"""The largest request body that is matched between two events of other streams: that takes two milliseconds at most,
+and five if nothing answers it. A larger one is matched in a thread: one of 60 MiB takes seconds."""
+
+_TWO_LINE_ENDS = re.compile(rb"(?>\r\n|\n|\r){2}\Z")
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+class Chunk(NamedTuple):
+    """What is sent in one piece, and when, in nanoseconds since the request."""
+
+    t_ns: int
+    data: bytes
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a request is answered with. Without `head` there is no response, only the failure."""
+
+    head: ResponseHead | None
+    head_ns: int
+    chunks: Sequence[Chunk]
+    end_ns: int
+    failure: tuple[str, str] | None = None  # message and outcome, if it ends before its end
+
+    def fail(self) -> None:
+        """Raise what stands at the end, if it broke off."""
+        if self.failure is not None:
+            raise UpstreamError(*self.failure)
+
+
+def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) -> Answer:
+    """A recorded exchange as an answer: in the reads that it came in, or frame by frame.
+
+    With `after`, only the events with a greater sequence number, the first of them at once.
+    """
+    head = recorded.response
+    if head is not None:
+        head = msgspec.structs.replace(head, headers=_true_headers(recorded))
+    if after is None:
+        chunks = (_as_read(recorded) if reads else None) or [Chunk(piece.t_ns, piece.raw) for piece in recorded.pieces]
+        last_ns = chunks[-1].t_ns if chunks else recorded.head_ns
+        return Answer(head, recorded.head_ns, chunks, max(last_ns, recorded.end_ns), _failure(recorded))
+    rest = [chunk for chunk, number in _numbered(recorded.pieces) if number is not None and number > after]
+    first_ns = rest[0].t_ns if rest else recorded.end_ns
+    chunks = [Chunk(max(0, chunk.t_ns - first_ns), chunk.data) for chunk in rest]
+    return Answer(head, 0, chunks, max(0, recorded.end_ns - first_ns), _failure(recorded))
+
+
+def _true_headers(recorded: Recorded) -> list[Header]:
+    """Those of which there is a value: what redaction put in its place would be taken for one."""
+    return [(name, value) for name, value in recorded.headers if not redaction.COUNTED.fullmatch(value)]
+
+
+def _as_read(recorded: Recorded) -> list[Chunk] | None:
+    """The body in the pieces that were read, if those were pieces of it: not if it was coded, or not all was kept."""
+    end = recorded.end
+    if end is None or ((end.coding is not None or end.undecoded is not None) and not recorded.is_coded):
+        return None
+    body = b"".join(piece.raw for piece in recorded.pieces)
+    ends = [0, *accumulate(size for _, size in recorded.reads)]
+    if ends[-1] != len(body):
+        return None
+    starts = zip(recorded.reads, ends, ends[1:], strict=False)
+    return [Chunk(t_ns, body[start:stop]) for (t_ns, _), start, stop in starts]
+
+
+def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
+    """Pieces with the sequence number of their event; what has none of its own has that of the event before.
+
+    An event in parts has its number on the last of them.
+    """
+    number: int | None = None
+    parts: list[Piece] = []
+    for piece in pieces:
+        parts.append(piece)
+        ending = b"".join(part.raw[-4:] for part in parts[-4:])
+        if piece.sequence_number is None and not _TWO_LINE_ENDS.search(ending):
+            continue
+        number = piece.sequence_number if piece.sequence_number is not None else number
+        yield from ((Chunk(part.t_ns, part.raw), number) for part in parts)
+        parts.clear()
+    yield from ((Chunk(part.t_ns, part.raw), number) for part in parts)
+
+
+def _failure(recorded: Recorded) -> tuple[str, str] | None:
+    if recorded.end is None:
+        return "the recording goes no further", "truncated"
+    if recorded.end.outcome in WHOLE:
+        return None
+    return recorded.end.error or f"the recorded exchange ended here: {recorded.end.outcome}", recorded.end.outcome
+
+
+def _response(head: ResponseHead, stream: Any) -> Response:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
+    return Response(head.status, head.reason.encode("latin-1"), headers, stream, head.http_version)
+
+
+def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
+    """A JSON response of our own."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield body
+
+    fields = [("content-type", "application/json"), ("content-length", str(len(body))), *headers]
+    return _response(ResponseHead(status, _PHRASES.get(status, ""), fields), stream())
+
+
+class Transport(Protocol):
+    """What answers in place of a recording: `httpx.AsyncBaseTransport` and its like."""
+
+    async def handle_async_request(self, request: Any) -> Any: ...
+
+    async def aclose(self) -> None: ...
+
+
+class ReplayTransport:
+    """Answers each request with the recorded exchange that matches it.
+
+    Where none does, `otherwise` answers: another transport, an error of that status that says what was there, or
+    with `None` a `NotFoundError` is raised.
+    """
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        *,
+        speed: float | None = 1.0,
+        reads: bool = True,
+        otherwise: Transport | int | None = MISS_STATUS,
+        clock: Clock = LOOP,
+    ) -> None:
+        if speed is not None and not 0 < speed < float("inf"):
+            raise ValueError(f"{speed} is no speed: give a number over 0, or None for no pauses.")
+        self._matcher, self._speed, self._reads = matcher, speed, reads
+        self._otherwise, self._clock = otherwise, clock
+
+    async def handle_async_request(self, request: Any) -> Any:
+        waiting = Waiting(self._clock, request)
+        found = await self._judged(request, self._matcher.match)
+        if isinstance(found, Match):
+            _tell_gap(found.recorded)
+            recorded = await self._handed_back(found)
+            return await self._replay(answer(recorded, found.after, reads=self._reads), waiting)
+        return await self._missed(request, found)
+
+    async def note(self, request: Any, how: Elsewhere, message: str) -> None:
+        """That a request was answered before it came here: it was asked all the same."""
+        await self._judged(request, lambda asked: self._matcher.note(asked, how, message))
+
+    async def _judged(self, request: Any, judge: Callable[[Request], T]) -> T:
+        """Of a large body beside the event loop, if there is one. A body that is coded may be large."""
+        body = await request.aread()
+        is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
+        if is_large and isinstance(self._clock, LoopClock):
+            return await asyncio.to_thread(lambda: judge(asked_by(request, body)))
+        return judge(asked_by(request, body))
+
+    async def _handed_back(self, found: Match) -> Recorded:
+        """The exchange with the handles of the client that asks: of a large answer beside the event loop, likewise."""
+        recorded, handles = found.recorded, found.handles
+        is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
+        if is_large and isinstance(self._clock, LoopClock):
+            return await asyncio.to_thread(handed_back, recorded, handles)
+        return handed_back(recorded, handles) if handles else recorded
+
+    async def aclose(self) -> None:
+        if not isinstance(self._otherwise, int | None):
+            await self._otherwise.aclose()
+
+    async def _replay(self, answer: Answer, waiting: Waiting) -> Response:
+        pace = Pace(waiting, self._speed)
+        if answer.head is None:
+            await pace.until(answer.end_ns)
+            answer.fail()
+            raise UpstreamError("there was no response", "truncated")
+        await pace.until(answer.head_ns)
+        return _response(answer.head, _body(answer, pace))
+
+    async def _missed(self, request: Any, miss: Miss) -> Any:
+        if self._otherwise is None:
+            raise NotFoundError(miss.message)
+        if not isinstance(self._otherwise, int):
+            return await self._otherwise.handle_async_request(request)
+        asked = miss.request
+        body = error_body(
+            *(asked.method, asked.target, asked.upstream, self._otherwise, miss.message), code="recording_not_found"
+        )
+        return whole(self._otherwise, body, [(MISS_HEADER, "1")])
+
+
+async def _body(answer: Answer, pace: Pace) -> AsyncIterator[bytes]:
+    for chunk in answer.chunks:
+        await pace.until(chunk.t_ns)
+        yield chunk.data
+    await pace.until(answer.end_ns)
+    answer.fail()
+
+
+def _tell_gap(recorded: Recorded) -> None:
+    """Whoever allowed gaps is told which answers have one."""
+    if recorded.end is not None and recorded.end.gap_chunks:
+        what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"
+        log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
+
+
+def asked_by(request: Any, body: bytes) -> Request:
+    """A request as it would have been recorded, with its body as it was sent."""
+    origin = origin_of(request)
+    headers = redaction.headers(origin.headers)
+    body, _ = decoded_body(headers, body)
+    target = redaction.target(origin.target)
+    return Request(request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request))
+
+
+def _names_upstream(request: Any) -> bool:
+    """Whether it says where it goes: it came through a proxy, which knows, or it goes to a host of the public APIs."""
+    return isinstance(request.extensions.get("recorder"), Origin) or request.url.host in HOSTS
+
+
+def origin_of(request: Any) -> Origin:
+    """What a request was before it was forwarded; of one that came through no proxy, what it would have been."""
+    origin = request.extensions.get("recorder")
+    if isinstance(origin, Origin):
+        return origin
+    target = request.url.raw_path.decode("ascii")
+    upstream = HOSTS.get(request.url.host)
+    if upstream is None:
+        known = [(name.lower(), value) for name, value in request.headers.raw]
+        try:
+            upstream = Routes(any_path=True).route(target, known).upstream.name
+        except UsageError:
+            upstream = request.url.host
+    return Origin(upstream, target, request.headers.raw)

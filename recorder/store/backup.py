@@ -1,0 +1,141 @@
+"""A copy of the database as it is at one moment, while recorders go on.
+
+Rules of this file:
+
+* It only reads the database, in one transaction, page by page: the copy is the database as of its beginning, down to
+  the rowids that the full-text index goes by. Who writes does not wait, and nobody checkpoints but the store.
+* A copy has its name only when all of it is there, was read back, and is on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from recorder.errors import NotFoundError, RecorderError, StoreError
+from recorder.store import migrate
+from recorder.store.schema import LOG
+from recorder.store.sqlite.connection import BUSY_TIMEOUT_S, READER, apply, file_uri, translated
+
+PAGES = 2_000  # between two words on the progress: 8 MB
+
+Progress = Callable[[int, int], None]
+"""How many pages are copied, of how many."""
+
+
+class Backup(NamedTuple):
+    """What a copy has: how many exchanges that have ended, and how far each journal was in the log."""
+
+    exchanges: int
+    offsets: dict[str, tuple[int, int]]
+
+
+class Contents(NamedTuple):
+    """What two databases with the same log have in common."""
+
+    rows: tuple[int, ...]
+    ended: int
+    heads: bytes  # a digest of how every exchange ended, which is chained to all that came before
+
+
+def back_up(source: Path, target: Path, progress: Progress, *, force: bool = False) -> Backup:
+    """Copy the database at `source` to `target`. Raises `RecorderError` if it cannot be, and nothing is there then."""
+    if migrate.is_empty(source):
+        raise NotFoundError(f"There is nothing in the database {source} yet.")
+    _check_target(source, target, force)
+    with _partial(target) as partial:
+        with translated(source), closing(_reading(source)) as connection:
+            connection.execute("BEGIN")
+            contents = contents_of(connection)
+            offsets = {name: (segment, offset) for name, segment, offset in connection.execute(_OFFSETS)}
+            _copy(connection, partial, progress)
+        check(partial, contents)
+        _put_in_place(partial, target)
+    return Backup(contents.ended, offsets)
+
+
+_OFFSETS = 'SELECT recorder_id, segment, "offset" FROM ingest_offsets'
+_ENDS = "SELECT session_id, exchange_id, hash FROM events WHERE kind = 'end' ORDER BY session_id, exchange_id"
+
+
+def contents_of(connection: sqlite3.Connection) -> Contents:
+    """What a database has."""
+    rows = tuple(connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0] for table in LOG)
+    digest, ended = sha256(), 0
+    for session_id, exchange_id, head in connection.execute(_ENDS):
+        digest.update(f"{session_id}/{exchange_id}/".encode() + head)
+        ended += 1
+    return Contents(rows, ended, digest.digest())
+
+
+def _copy(connection: sqlite3.Connection, target: Path, progress: Progress) -> None:
+    def told(_status: int, remaining: int, total: int) -> None:
+        progress(total - remaining, total)
+
+    with translated(target), closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        copy.execute("PRAGMA synchronous = OFF")  # it is synced when it is whole
+        connection.backup(copy, pages=PAGES, progress=told)
+
+
+def check(path: Path, contents: Contents) -> None:
+    """Read a copy back. Raises `StoreError` unless it is sound and has that."""
+    with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
+        found = connection.execute("PRAGMA quick_check(1)").fetchall()
+        if found != [("ok",)] or contents_of(connection) != contents:
+            raise StoreError(f"The copy is not what was copied ({found[0][0]}): check the disk of {path.parent}.")
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{file_uri(path)}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)
+    apply(connection, READER)
+    return connection
+
+
+def _check_target(source: Path, target: Path, force: bool) -> None:
+    if target.is_dir():
+        raise RecorderError(f"{target} is a directory: the backup needs the path of a file.")
+    if target.exists() and target.samefile(source):
+        raise RecorderError(f"{target} is the database itself: the backup needs another path.")
+    if target.exists() and not force:
+        raise RecorderError(f"{target} is there already: give another path, or --force to replace it.")
+    for suffix in ("-wal", "-journal"):  # it would be taken for a part of the new file
+        if Path(f"{target}{suffix}").exists():
+            raise RecorderError(f"{target} is a database that is in use ({target.name}{suffix}): give another path.")
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """A new file beside the target, for its owner only; gone at the end if it is still there."""
+    path = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise RecorderError(f"The backup {target} cannot be written: {error.strerror}.") from error
+    try:
+        yield path
+    finally:
+        for each in (path, Path(f"{path}-journal")):
+            with suppress(FileNotFoundError):
+                each.unlink()
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    try:
+        _sync(partial)
+        partial.replace(target)
+        _sync(target.parent)
+    except OSError as error:
+        raise RecorderError(f"The backup {target} cannot be written: {error.strerror}.") from error
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

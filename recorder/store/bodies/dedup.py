@@ -1,0 +1,296 @@
+"""What a request body has in common with earlier ones of its session, as a recipe (`recorder.model.shared_body`).
+
+Rules of this file:
+
+* What is known of a session is what its rows hold, byte for byte: whoever writes them says when they do
+  (`recorder.store.bodies.rows`), and has all of it forgotten when he is in doubt. Not to know costs room and nothing
+  else.
+* Cheap, since the ingester does it for each request: a body is cut where JSON has its items, these are looked up whole,
+  and one that is not there is held against the one that stood in its place: it begins or ends like that as a rule.
+* The first body of a session is not looked at before there is a second.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from itertools import accumulate
+from typing import NamedTuple
+from uuid import UUID
+
+from recorder.model.shared_body import RUNS, SOURCES, VERSION, Recipe, write_recipe
+from recorder.wire.sse import FRAME_LIMIT
+
+LEAST_BYTES = 1024  # of a body: what is smaller is stored whole, its row has half that size anyway
+SOURCE_BYTES = 4 * 2**20  # of the rows that a recipe needs, as much as a page of the log
+MOST_BYTES = FRAME_LIMIT  # what bodies are cut into: what is larger comes from elsewhere
+WORTH = 2  # a recipe has at most half the size of the body, or the body is stored whole
+RUN_BYTES, ID_BYTES = 8, 20  # what a run and a row take in a recipe
+
+ITEM_BYTES = 32  # of an item, at least
+COMMON_BYTES = 512  # that two have in common, at least: a run of less takes more in all the recipes to come
+ITEM_RUNS = 8  # of an item: one that is in more places is stored whole
+SESSION_BYTES = 4 * 2**20  # twice over: what was not repeated while as much was learnt is forgotten
+KNOWN_BYTES = 32 * 2**20  # of all sessions, the least recently used are forgotten: some thirty agents at once
+ENTRY_BYTES, SESSION_ENTRY_BYTES = 400, 1000  # that an item and a session take besides these bytes
+
+_ITEM = re.compile(rb"\},\s*\{")  # from one message, part or tool to the next
+
+
+class Source(NamedTuple):
+    """A row that holds bytes as they are, and how many."""
+
+    exchange: bytes
+    pos: int
+    size_bytes: int
+
+
+Run = tuple[Source | None, int, int]
+"""Where it is taken from, from where on, how many bytes. Nothing has these bytes yet where there is no source: then
+they are those of the body itself."""
+
+
+class Item:
+    """A piece of a body, where it stands, and what came after it when it was seen last."""
+
+    __slots__ = ("next", "raw", "runs")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.runs: tuple[Run, ...] = ()
+        self.next: Item | None = None
+
+
+class Known:
+    """The items of a session that stand in its rows."""
+
+    def __init__(self, waiting: tuple[bytes, Source]) -> None:
+        self._young: dict[bytes, Item] = {}
+        self._old: dict[bytes, Item] = {}
+        self._sizes = [0, 0]  # of both
+        self.first: dict[int, Item] = {}  # of the last body in each position
+        self.waiting: tuple[bytes, Source] | None = waiting  # the first body, until there is another
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(self._sizes) + (len(self.waiting[0]) if self.waiting else 0) + SESSION_ENTRY_BYTES
+
+    def find(self, raw: bytes) -> Item | None:
+        found = self._young.get(raw)
+        if found is None and (found := self._old.pop(raw, None)) is not None:
+            self.learn(found)
+        return found
+
+    def learn(self, item: Item) -> None:
+        if self._sizes[0] > SESSION_BYTES:
+            for each in self._old.values():  # others may still have it next
+                each.raw, each.runs, each.next = b"", (), None
+            self._old, self._young = self._young, {}
+            self._sizes = [0, self._sizes[0]]
+        self._old.pop(item.raw, None)
+        self._young[item.raw] = item
+        self._sizes[0] += len(item.raw) + ENTRY_BYTES
+
+
+class Sharing:
+    """What was told of each session."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, Known] = OrderedDict()  # the last is the one that was used last
+        self._size_bytes = 0
+
+    def forget(self) -> None:
+        """Whatever was told may not stand in the log."""
+        self._sessions.clear()
+        self._size_bytes = 0
+
+    def row(self, session_id: str, exchange_id: str, pos: int, body: bytes) -> bytes | None:
+        """The recipe that is to stand in the row of a body; `None` if the body is. It is known from now on."""
+        exchange = _uuid(exchange_id)
+        if exchange is None or not LEAST_BYTES <= len(body) <= MOST_BYTES:
+            return None
+        known = self._sessions.pop(session_id, None)
+        if known is None:
+            known, recipe = Known((body, Source(exchange, pos, len(body)))), None
+        else:
+            self._size_bytes -= known.size_bytes
+            recipe = _told(known, exchange, pos, body)
+        self._sessions[session_id] = known
+        self._size_bytes += known.size_bytes
+        while self._size_bytes > KNOWN_BYTES and len(self._sessions) > 1:
+            self._size_bytes -= self._sessions.popitem(last=False)[1].size_bytes
+        return None if recipe is None else write_recipe(recipe)
+
+
+def _told(known: Known, exchange: bytes, pos: int, body: bytes) -> Recipe | None:
+    if known.waiting is not None:
+        (first, row), known.waiting = known.waiting, None
+        _Told(first, known, row.pos).learn(row, is_whole=True)
+    told = _Told(body, known, pos)
+    recipe = told.recipe(told.sources())
+    literal = body if recipe is None else recipe.literal
+    told.learn(Source(exchange, pos, len(literal)), is_whole=recipe is None)
+    return recipe
+
+
+class _Told:
+    """A body as items and as runs."""
+
+    def __init__(self, body: bytes, known: Known, pos: int) -> None:
+        self._body, self._known = body, known
+        self._items: list[tuple[Item, int]] = []  # and where they begin
+        self._runs: list[Run] = []
+        self._is_retold = False
+        self._cut(pos)
+
+    def _cut(self, pos: int) -> None:
+        """Item by item: most are those that came next when the one before was seen last."""
+        known, at = self._known, 0
+        before, expected = Item(b""), known.first.get(pos)
+        head = before
+        while at < len(self._body):
+            item = self._item(at, expected)
+            if item.runs:
+                self._take(item.runs)
+                expected = item.next
+            else:
+                expected = self._compare(item.raw, at, expected)
+            if before.next is not item:
+                before.next = item
+            before = item
+            self._items.append((item, at))
+            at += len(item.raw)
+        if head.next is not None:
+            known.first[pos] = head.next
+
+    def _item(self, at: int, expected: Item | None) -> Item:
+        body = self._body
+        if expected is not None and expected.raw and body.startswith(expected.raw, at):
+            raw = expected.raw
+        else:
+            match = _ITEM.search(body, at + ITEM_BYTES)
+            raw = body[at : match.end() - 1 if match else len(body)]  # to where the next brace is
+        return self._known.find(raw) or Item(raw)
+
+    def _compare(self, raw: bytes, at: int, old: Item | None) -> Item | None:
+        """Tell an item that is not known by the one that stood there. Returns which one the next may be like."""
+        if old is None or not old.runs:
+            self._take([(None, at, len(raw))])
+            return old and old.next
+        limit = min(len(raw), len(old.raw))
+        head = _common(raw, old.raw, limit)
+        tail = _common(raw[::-1], old.raw[::-1], limit - head)
+        self._take(_part(old.runs, 0, head))
+        self._take([(None, at + head, len(raw) - head - tail)])
+        self._take(_part(old.runs, len(old.raw) - tail, len(old.raw)))
+        return old.next if tail else old
+
+    def _take(self, runs: Iterable[Run]) -> None:
+        """Runs that follow on each other are one."""
+        told = self._runs
+        for source, start, length in runs:
+            if told:
+                last, first, size = told[-1]
+                if last is source and first + size == start:
+                    told[-1] = (source, first, size + length)
+                    continue
+            if length:
+                told.append((source, start, length))
+
+    def sources(self) -> list[Source]:
+        """The rows that the runs are taken from. Of too many, those that give least are none any more: what they gave
+        is told anew, half of the rows at a time, so that it is not told with every body.
+        """
+        given: dict[Source, int] = {}
+        for source, _, length in self._runs:
+            if source is not None:
+                given[source] = given.get(source, 0) + length
+        if len(given) <= SOURCES and sum(source.size_bytes for source in given) <= SOURCE_BYTES:
+            return list(given)
+        kept, size_bytes = [], 0
+        for source in nlargest(SOURCES // 2, given, key=given.__getitem__):
+            size_bytes += source.size_bytes
+            if size_bytes <= SOURCE_BYTES:
+                kept.append(source)
+        self._retell(set(kept))
+        return kept
+
+    def _retell(self, kept: set[Source]) -> None:
+        runs, self._runs, self._is_retold = self._runs, [], True
+        for (source, start, length), at in zip(runs, _places(runs), strict=True):
+            self._take([(source, start, length) if source in kept else (None, at, length)])
+
+    def recipe(self, sources: Sequence[Source]) -> Recipe | None:
+        """`None` if it is not worth its while."""
+        size_bytes = len(self._runs) * RUN_BYTES + len(sources) * ID_BYTES
+        size_bytes += sum(length for source, _, length in self._runs if source is None)
+        if len(self._runs) > RUNS or WORTH * size_bytes > len(self._body):
+            return None
+        numbers: Mapping[Source | None, int] = {None: 0} | {each: number for number, each in enumerate(sources, 1)}
+        literal = b"".join([self._body[start : start + length] for source, start, length in self._runs if not source])
+        runs = [(numbers[source], start, length) for source, start, length in _placed(self._runs, None)]
+        return Recipe(VERSION, [(source.exchange, source.pos) for source in sources], runs, literal)
+
+    def learn(self, row: Source, *, is_whole: bool) -> None:
+        """What is new stands in that row: all of the body, or what the recipe brings along."""
+        runs: list[Run] = [(row, 0, len(self._body))] if is_whole else list(_placed(self._runs, row))
+        places = _places(runs)
+        for item, at in self._items:
+            if is_whole or self._is_retold or not item.runs:
+                first = bisect_right(places, at) - 1
+                start = at - places[first]
+                item.runs = tuple(_part(runs[first : first + ITEM_RUNS + 1], start, start + len(item.raw)))
+                if len(item.runs) <= ITEM_RUNS:
+                    self._known.learn(item)
+                else:
+                    item.runs = ()
+
+
+def _common(a: bytes, b: bytes, limit: int) -> int:
+    """How many bytes both begin with; 0 if it is not worth a run."""
+    same, step = 0, COMMON_BYTES
+    while step:
+        if same + step <= limit and a[same : same + step] == b[same : same + step]:
+            same, step = same + step, step * 2
+        else:
+            step //= 2
+    return same if same >= COMMON_BYTES else 0
+
+
+def _places(runs: Iterable[Run]) -> list[int]:
+    """Where in the body each begins."""
+    return list(accumulate((length for _, _, length in runs), initial=0))[:-1]
+
+
+def _placed(runs: Iterable[Run], row: Source | None) -> Iterator[Run]:
+    """With those that have no source counted from the beginning of them all, where they will stand in a row."""
+    own = 0
+    for source, start, length in runs:
+        if source is None:
+            yield row, own, length
+            own += length
+        else:
+            yield source, start, length
+
+
+def _part(runs: Iterable[Run], start: int, end: int) -> Iterator[Run]:
+    """The runs of a part of what they come to."""
+    at = 0
+    for source, begin, length in runs:
+        skipped = max(0, start - at)
+        taken = min(length, end - at) - skipped
+        if taken > 0:
+            yield source, begin + skipped, taken
+        at += length
+
+
+def _uuid(text: str) -> bytes | None:
+    """The bytes of an id as the recorder makes them."""
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found.bytes if str(found) == text else None

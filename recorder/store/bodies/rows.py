@@ -1,0 +1,180 @@
+"""Events ⇄ rows of `events`: the one place that knows that a row may have a recipe where its event has a body.
+
+Rules of this file:
+
+* Whoever reads rows makes events of them here, and needs the rows that recipes refer to: one question for each.
+* A recipe refers to rows of which it is certain what they hold: those that this writer has put there itself, in this
+  transaction or one that was committed. A row that stood there already may be written otherwise, and whether a
+  transaction that failed is in the log nobody knows: then all is forgotten, and what comes next is stored whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+import msgspec
+from sqlalchemy import Table
+
+from recorder.errors import StoreConflictError
+from recorder.model.events import Event
+from recorder.model.shared_body import SHARED, Recipe, read_recipe
+from recorder.store.bodies.dedup import Sharing
+from recorder.store.schema import events
+from recorder.store.sql import KEEP, SAVE, UNDO, Statement
+
+Row = Sequence[Any]
+Ask = Callable[[Statement, Any], Iterable[Row]]
+
+_KIND, _TYPE, _RAW = (list(events.c).index(events.c[name]) for name in ("kind", "type", "raw"))
+
+_OF_SOURCES = """
+SELECT CAST(e.exchange_id AS TEXT), e.pos, e.type, e.raw
+FROM {} CROSS JOIN events AS e
+WHERE e.session_id = {} AND e.exchange_id = {} AND e.pos = {} AND e.kind = 'request' AND e.type IN ('body', 'shared')
+"""
+SOURCES: Mapping[str, str] = {
+    "sqlite": _OF_SOURCES.format(
+        *("json_each(:places) AS k", ":session_id", "json_extract(k.value, '$.x')", "json_extract(k.value, '$.pos')")
+    ),
+    "postgresql": _OF_SOURCES.format(
+        *("json_to_recordset(CAST(:places AS json)) AS k (x uuid, pos bigint)", "CAST(:session_id AS uuid)"),
+        *("k.x", "k.pos"),
+    ),
+}
+"""The rows that a recipe needs, by engine; asked with what `Whole.asked` gives."""
+
+_SOURCES = Statement(SOURCES)
+
+
+class Whole:
+    """A row whose event is to be put together."""
+
+    def __init__(self, row: Row) -> None:
+        """Raises `ValueError` if its recipe makes no sense."""
+        self._row = row
+        self._recipe: Recipe = read_recipe(row[_RAW])
+        self._places = self._recipe.places()
+
+    @property
+    def asked(self) -> Mapping[str, str]:
+        """What `SOURCES` is asked with."""
+        places = [{"x": exchange_id, "pos": pos} for exchange_id, pos in self._places]
+        return {"session_id": self._row[0], "places": msgspec.json.encode(places).decode()}
+
+    def event(self, sources: Iterable[Row]) -> Event:
+        """Raises `ValueError` if they are not all there, or do not hold what is needed."""
+        held = {(exchange_id, pos): _literal(type, raw) for exchange_id, pos, type, raw in sources}
+        missing = [place for place in self._places if place not in held]
+        if missing:
+            raise ValueError("position {1} of exchange {0} is not there".format(*missing[0]))
+        return _event(self._row, "body", self._recipe.body([held[place] for place in self._places]))
+
+
+def is_shared(row: Row) -> bool:
+    """Whether the event of a row is to be put together from others."""
+    return (row[_KIND], row[_TYPE]) == ("request", SHARED)
+
+
+def is_same(standing: Row | None, row: Row) -> bool:
+    """Whether two rows are of the same event: one of them may be written in another way, then the hash says it."""
+    if standing is None or standing == row:
+        return standing is not None
+    differing = [number for number, value in enumerate(row) if standing[number] != value]
+    return {*differing} <= {_TYPE, _RAW} and (is_shared(standing) or is_shared(row))
+
+
+def whole_events(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
+    """The events of rows. Raises `ValueError` if one cannot be put together."""
+    for row in rows:
+        if is_shared(row):
+            whole = Whole(row)
+            yield whole.event(ask(_SOURCES, whole.asked))
+        else:
+            yield Event(*row)
+
+
+def events_as_they_are(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
+    """The same, but one that cannot be put together is given as it stands: its hash is not that of its bytes."""
+    for row in rows:
+        try:
+            yield from whole_events([row], ask)
+        except ValueError:
+            yield Event(*row)
+
+
+def damaged(row: Row, error: ValueError) -> str:
+    """What to say of a row whose event cannot be put together."""
+    return (
+        f"The body of the request at position {row[2]} of exchange {row[1]} cannot be put together: {error}. "
+        "`recorder verify` says what else of the log is damaged."
+    )
+
+
+def _literal(type: str, raw: bytes) -> bytes:
+    if not isinstance(raw, bytes):
+        raise ValueError("a row that is needed holds no bytes")
+    return read_recipe(raw).literal if type == SHARED else raw
+
+
+def _event(row: Row, type: str, raw: bytes) -> Event:
+    columns = list(row)
+    columns[_TYPE], columns[_RAW] = type, raw
+    return Event(*columns)
+
+
+class RowWriter(Protocol):
+    """What rows go through: a part of `recorder.store.writer.Writer`."""
+
+    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int: ...
+
+    def run(self, statement: Statement, values: Any) -> None: ...
+
+
+class Appender:
+    """Writes events, in the transactions of its owner, all of which it must see."""
+
+    def __init__(self, writer: RowWriter) -> None:
+        self._writer = writer
+        self._sharing = Sharing()
+
+    @contextmanager
+    def certain(self, transaction: AbstractContextManager[None]) -> Iterator[None]:
+        """That transaction, in which events are appended. One that never began has done nothing."""
+        has_begun = False
+        try:
+            with transaction:
+                has_begun = True
+                yield
+        except BaseException:
+            if has_begun:
+                self._sharing.forget()
+            raise
+
+    def append(self, told: Sequence[Event]) -> None:
+        """Add events, in order of their keys."""
+        if not told:
+            return
+        rows = [msgspec.structs.astuple(event) for event in told]
+        written = [self._written(event, row) for event, row in zip(told, rows, strict=True)]
+        if written == rows:
+            if self._writer.add(events, rows) < len(rows):
+                self._sharing.forget()
+            return
+        self._writer.run(SAVE, {})
+        if self._writer.add(events, written) < len(rows):  # some stood there: others may refer to what they are not
+            self._sharing.forget()
+            self._writer.run(UNDO, {})
+            self._writer.add(events, rows)
+        self._writer.run(KEEP, {})
+
+    def _written(self, event: Event, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        if event.kind != "request" or event.type is None:
+            return row
+        if event.type == SHARED:
+            raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
+        if event.type != "body":
+            return row
+        recipe = self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)
+        return row if recipe is None else (*row[:_TYPE], SHARED, *row[_TYPE + 1 : _RAW], recipe, *row[_RAW + 1 :])

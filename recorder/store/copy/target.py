@@ -1,0 +1,217 @@
+"""What a copy has read of a log, and its way into the target: in transactions, through the store, read back.
+
+Rules of this file:
+
+* A transaction holds events in order, and projections with the `end` that they are made of.
+* Where the target refuses something, what else was to be written with it is written without it.
+* An exchange is copied when its chain was computed once more from what the target gives back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
+from recorder.model.events import Event, Exchange, Session
+from recorder.store.copy.source import Extent, Side
+from recorder.store.verify.chain import Verifier
+from recorder.store.verify.log import Place
+from recorder.store.writer import Store
+
+COMMIT_ROWS = 5_000  # a transaction passes these by a page at most (`recorder.store.copy.source`)
+COMMIT_BYTES = 4 * 2**20
+CHAIN = ("position", "hash")  # the findings that say: this is not what was recorded there
+
+
+class Copied(msgspec.Struct):
+    """What became of one session."""
+
+    session_id: str
+    name: str | None = None
+    purged: bool = False  # in the target: it takes nothing of it
+    exchanges: int = 0  # of which something was written
+    standing: int = 0  # that were there already, all of what the source has
+    events: int = 0  # that were written, and their bytes
+    bytes: int = 0
+    open: list[str] = msgspec.field(default_factory=list)
+    findings: list[Place] = msgspec.field(default_factory=list)
+
+    def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
+        self.findings.append(Place(exchange_id, pos, check, message))
+
+
+class Going:
+    """An exchange that is being copied."""
+
+    def __init__(self, extent: Extent, exchange: Exchange, there: Extent | None) -> None:
+        self.key = extent.key
+        self.session, self.exchange = extent.session, exchange
+        self.stands = there is not None
+        self.standing = there.last_pos if there else -1
+        # The last event that both have is written once more: the target knows whether it is the same.
+        self.next = max(0, min(self.standing, extent.last_pos))
+        self.last: Event | None = None  # that was in order
+        self.events = 0  # that were written
+        self.is_broken = False  # in the source, or cannot be read there
+        self.is_refused = False  # by the target
+        self.begin()
+
+    def begin(self) -> None:
+        """Its events are told from the first on."""
+        self.verifier = Verifier(*self.key, self.exchange)
+
+    def takes(self, event: Event) -> bool:
+        """Whether that is to be written. Told the next event of the source."""
+        if self.is_broken or self.is_refused:
+            return False
+        self.verifier.tell(event)
+        self.is_broken = is_broken(self.verifier)
+        if self.is_broken:
+            return False
+        self.last = event
+        if event.pos < self.next:
+            return False
+        self.next = event.pos + 1
+        return True
+
+
+def is_broken(verifier: Verifier) -> bool:
+    """Whether a chain does not hold."""
+    return any(finding.check in CHAIN for finding in verifier.findings)
+
+
+class Part(NamedTuple):
+    """What a transaction writes of an exchange; without one, only the row of the session."""
+
+    session: Session
+    going: Going | None
+    events: list[Event]
+
+
+class Entry:
+    """The target of a copy."""
+
+    def __init__(self, side: Side, store: Store) -> None:
+        """Both are the same database."""
+        self.side, self._store = side, store
+        self.copied: dict[str, Copied] = {}
+        self.closed: set[str] = set()  # sessions of which nothing is taken
+        self._parts: list[Part] = []
+        self._read: list[Going] = []
+        self._rows = self._bytes = 0
+
+    def of(self, session_id: str, name: str | None = None) -> Copied:
+        return self.copied.setdefault(session_id, Copied(session_id, name))
+
+    def add(self, part: Part) -> None:
+        """To be written with the next commit."""
+        if part.session.session_id not in self.closed:
+            self._parts.append(part)
+            self._rows += 1 + len(part.events)
+            self._bytes += sum(len(event.raw) for event in part.events)
+
+    def end(self, going: Going) -> None:
+        """All that is to be written of an exchange has been added."""
+        self._read.append(going)
+
+    def is_full(self) -> bool:
+        return self._rows >= COMMIT_ROWS or self._bytes >= COMMIT_BYTES
+
+    async def commit(self) -> None:
+        """Write what was added, and see what became of the exchanges that are at their ends."""
+        parts, read, self._parts, self._read, self._rows, self._bytes = self._parts, self._read, [], [], 0, 0
+        try:
+            self._write(parts)
+        except StoreConflictError:
+            parts = [part for part in parts if self._is_taken(part)]
+        for part in parts:
+            self._count(part)
+        await self._settle([each for each in read if not each.is_refused and each.key[0] not in self.closed])
+
+    # -- writing
+
+    def _write(self, parts: Sequence[Part]) -> None:
+        if not parts:
+            return
+        with self._store.transaction():
+            for session in {part.session.session_id: part.session for part in parts}.values():
+                self._store.add_session(session)
+            for part in parts:
+                if part.going is not None:
+                    self._store.add_exchange(part.going.exchange)
+            self._store.append([event for part in parts for event in part.events])
+            for ended in [event for part in parts for event in part.events if event.kind == "end"]:
+                self._store.projector.project(ended.session_id, ended.exchange_id)
+
+    def _is_taken(self, part: Part) -> bool:
+        """By itself, of several of which something was refused."""
+        if part.session.session_id in self.closed or (part.going is not None and part.going.is_refused):
+            return False
+        try:
+            self._write([part])
+        except StoreConflictError as error:
+            self._refuse(part, error)
+            return False
+        return True
+
+    def _refuse(self, part: Part, error: StoreConflictError) -> None:
+        session_id = part.session.session_id
+        try:
+            with self._store.transaction():
+                self._store.add_session(part.session)
+        except StoreConflictError:
+            self.closed.add(session_id)
+            self.of(session_id).find(None, "conflict", f"nothing more of it is taken: {error}")
+        else:
+            if part.going is not None:
+                part.going.is_refused = True
+                self.of(session_id).find(part.going.exchange.exchange_id, "conflict", f"it is not taken: {error}")
+
+    def _count(self, part: Part) -> None:
+        if part.going is not None:
+            copied, going = self.of(part.session.session_id), part.going
+            new = [event for event in part.events if event.pos > going.standing]
+            going.events += len(new)
+            copied.events += len(new)
+            copied.bytes += sum(len(event.raw) for event in new)
+
+    # -- reading back
+
+    async def _settle(self, read: Sequence[Going]) -> None:
+        for each in await self._not_there(read):
+            message = f"what stands in {self.side.name} is not what was written: look after its disk"
+            self.of(each.key[0]).find(each.exchange.exchange_id, "copy", message, each.last.pos if each.last else None)
+        for each in read:
+            copied = self.of(each.key[0])
+            if each.events or not (each.stands or each.is_broken):
+                copied.exchanges += 1
+            elif each.stands and not each.is_broken:
+                copied.standing += 1
+
+    async def _not_there(self, read: Sequence[Going]) -> list[Going]:
+        """Those whose chain does not come to the event that was told last."""
+        due = {each.key: (each.last, Verifier(*each.key, each.exchange)) for each in read if each.last is not None}
+        try:
+            found = await self._found(due) if due else set()
+        except (StoreBusyError, StoreLostError):
+            raise
+        except StoreError:  # it may be at something else between them
+            alone = [await self._not_there([each]) for each in read] if len(read) > 1 else [read]
+            return [each for some in alone for each in some]
+        return [each for each in read if each.key in due.keys() - found]
+
+    async def _found(self, due: Mapping[tuple[str, str], tuple[Event, Verifier]]) -> set[tuple[str, str]]:
+        found = set()
+        async for page in self.side.events_between(min(due), max(due)):
+            for event in page:
+                key = event.session_id, event.exchange_id
+                last, verifier = due.get(key, (None, None))
+                if last is None or verifier is None or event.pos > last.pos:
+                    continue
+                verifier.tell(event)
+                if event.pos == last.pos and event.hash == last.hash and not is_broken(verifier):
+                    found.add(key)
+        return found

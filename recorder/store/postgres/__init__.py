@@ -1,0 +1,4 @@
+"""The engine PostgreSQL: connections, errors, partitions, rights, and statements that only it understands.
+
+Must not know: the other engine. `recorder.store.engine` chooses between them.
+"""

@@ -1,0 +1,253 @@
+"""How PostgreSQL is opened, what its errors mean, and who it is.
+
+Rules of this file:
+
+* One driver, psycopg 3, for the thread that writes and for the event loop that reads.
+* Ids come and go as text, sums as numbers: a row is the same as that of SQLite.
+* A connection that breaks is not an error of what was asked: whoever writes asks again on a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from recorder.errors import RecorderError, StoreBusyError, StoreConflictError, StoreError
+from recorder.store.location import database_name
+from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.sql import Statement
+
+try:
+    import psycopg
+    from psycopg.adapt import Dumper, Loader
+    from psycopg.postgres import types
+    from psycopg.pq import Format
+    from psycopg.types.numeric import NumericBinaryLoader, NumericLoader
+except ImportError as error:
+    raise RecorderError(
+        "PostgreSQL needs a driver that is not installed: pip install 'psycopg[binary]>=3.2'."
+    ) from error
+
+ENGINE = "postgresql"
+ENCODING = "UTF8"
+_NO_UTF8 = (
+    "The database {name} has the encoding {encoding}, which does not keep every text: "
+    "create one with ENCODING 'UTF8' TEMPLATE template0."
+)
+CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
+READERS = 4  # connections of one event loop, as for SQLite
+PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
+_NUMBERS = count(1)
+_EVERYWHERE = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}  # compiling takes longer than what we ask
+
+# A connection through a router that forgot it is given up before clients notice: in 30 s, not in 15 minutes.
+_CONNECTION: Mapping[str, Any] = {
+    "connect_timeout": CONNECT_S,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "application_name": "recorder",
+}
+
+
+class _FlagDumper(Dumper):
+    """A flag as 0 or 1, which it is in a table."""
+
+    oid = types["int8"].oid
+
+    def dump(self, obj: Any) -> bytes:
+        return b"1" if obj else b"0"
+
+
+class _IdLoader(Loader):
+    """A uuid as its text."""
+
+    def load(self, data: Any) -> str:
+        return bytes(data).decode()
+
+
+class _IdBinaryLoader(Loader):
+    """The same from its sixteen bytes."""
+
+    format = Format.BINARY
+
+    def load(self, data: Any) -> str:
+        digits = bytes(data).hex()
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+class _NumberLoader(NumericLoader):
+    """A numeric, which is what sums and shares are: whole if it is."""
+
+    def load(self, data: Any) -> Any:
+        return _plain(super().load(data))
+
+
+class _NumberBinaryLoader(NumericBinaryLoader):
+    """The same in the other format."""
+
+    def load(self, data: Any) -> Any:
+        return _plain(super().load(data))
+
+
+def _plain(number: Decimal) -> int | float:
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+def writer_engine(url: URL, busy_timeout_s: float) -> Engine:
+    """Connections that write."""
+    engine = create_engine(url, poolclass=NullPool, connect_args=_CONNECTION)
+    settings = {
+        "lock_timeout": f"{max(1, round(busy_timeout_s * 1000))}ms",
+        "synchronous_commit": "on",
+        "default_transaction_isolation": "read committed",  # who waited sees what was committed while he did
+    }
+    _prepare(engine, settings)
+    return engine
+
+
+def reader_engine(url: URL) -> AsyncEngine:
+    """Connections that only read, for an event loop."""
+    engine = create_async_engine(url, pool_size=READERS, max_overflow=0, connect_args=_CONNECTION)
+    _prepare(engine.sync_engine, {"default_transaction_read_only": "on"})
+    return engine
+
+
+@contextmanager
+def reader(url: URL, settings: Mapping[str, str]) -> Iterator[psycopg.Connection]:
+    """A connection that only reads, for one thread; it begins its transactions itself."""
+    with translated(url):
+        connection = reading(url, settings)
+    with connection:
+        yield connection
+
+
+def reading(url: URL, settings: Mapping[str, str], connect_s: int = CONNECT_S) -> psycopg.Connection:
+    """The same, for whoever keeps it and translates what it raises."""
+    conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    options: dict[str, Any] = {**_CONNECTION, "connect_timeout": connect_s}
+    connection = psycopg.connect(conninfo, autocommit=True, **options)
+    with _closed_on_error(connection):
+        adapt(connection)
+        for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():
+            connection.execute(f"SET {name} = {value}".encode())
+    return connection
+
+
+@contextmanager
+def _closed_on_error(connection: Any) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def run(connection: psycopg.Connection, statement: Statement, values: Any) -> None:
+    """A statement with values by name, or for each of a list of them."""
+    with connection.cursor() as cursor:
+        if isinstance(values, list):
+            cursor.executemany(statement.text(ENGINE).encode(), values)
+        else:
+            cursor.execute(statement.text(ENGINE).encode(), values or None)
+
+
+def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+    """Those of a statement. What is long is read piece by piece: the driver would take all before it gives a row."""
+    with _cursor(connection, statement) as cursor:
+        cursor.execute(statement.text(ENGINE).encode(), values or None)
+        yield from cursor
+
+
+def _cursor(connection: psycopg.Connection, statement: Statement) -> Any:
+    if not statement.is_long:
+        return connection.cursor(binary=True)
+    cursor = connection.cursor(name=f"ask_{next(_NUMBERS)}", binary=True)
+    cursor.itersize = PIECE
+    return cursor
+
+
+def _prepare(engine: Engine, settings: Mapping[str, str]) -> None:
+    @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy asks for a version, in text
+    def connect(connection: Any, _record: object) -> None:
+        with _closed_on_error(connection):
+            adapt(connection.driver_connection if hasattr(connection, "driver_connection") else connection)
+        with connection.cursor() as cursor:
+            for name, value in {**_EVERYWHERE, **settings}.items():
+                cursor.execute(f"SET {name} = '{value}'")
+        connection.commit()
+
+
+_LOADERS: Mapping[str, tuple[type[Loader], ...]] = {
+    "uuid": (_IdLoader, _IdBinaryLoader),
+    "numeric": (_NumberLoader, _NumberBinaryLoader),
+}
+
+
+def adapt(connection: Any) -> None:
+    """Have a connection of psycopg take and give values as recorder has them.
+
+    Raises `StoreError` if its database does not keep every text: `initdb` with `LANG=C` makes such a server.
+    """
+    encoding = connection.info.parameter_status("server_encoding")  # said at every login, so asking costs nothing
+    if encoding != ENCODING:
+        raise StoreError(_NO_UTF8.format(name=connection.info.dbname, encoding=encoding))
+    connection.adapters.register_dumper(bool, _FlagDumper)
+    for type, loaders in _LOADERS.items():
+        for loader in loaders:
+            connection.adapters.register_loader(type, loader)
+
+
+_AWAY = "The database {name} cannot be reached ({error}); try again when its server is there."
+_CLOSED = "The database {name} does not let recorder in: {error}."
+_REFUSED = ("does not exist", "authentication failed", "no password supplied", "no pg_hba.conf entry")
+_MEANING: Mapping[str, tuple[type[StoreError], str]] = {
+    "22": (StoreError, "The database {name} does not take a value: {error}."),
+    "23": (StoreConflictError, "The database {name} refused a row: {error}."),
+    "08": (StoreBusyError, _AWAY),
+    "57014": (StoreBusyError, "The database {name} did not answer in time."),
+    "57": (StoreBusyError, _AWAY),  # it is shutting down, or somebody ended the connection
+    "53": (StoreBusyError, "The database {name} has no room or no connection to spare: {error}."),
+    "40": (StoreBusyError, "The database {name} could not do this beside something else: {error}."),
+    "55": (StoreBusyError, "The database {name} is locked by another program; try again later."),
+    "28": (StoreError, _CLOSED),
+    "3D": (StoreError, "There is no database {name}: create it with createdb, or give another URL."),
+    "42501": (StoreError, "The user may not do this in {name} ({error}): see `recorder db upgrade --roles`."),
+    "25006": (StoreError, "The database {name} is read-only: {error}."),
+}
+
+
+@contextmanager
+def translated(url: URL) -> Iterator[None]:
+    """Turn what psycopg and SQLAlchemy raise into the errors of recorder."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise meaning(error.orig, url) from error
+    except psycopg.Error as error:
+        raise meaning(error, url) from error
+
+
+def meaning(error: BaseException | None, url: URL) -> StoreError:
+    """What an error of the driver means for that database."""
+    code = getattr(error, "sqlstate", None)
+    kind, sentence = StoreError, "The database {name} failed: {error}."
+    if code is not None:
+        kind, sentence = _MEANING.get(code) or _MEANING.get(code[:2]) or (kind, sentence)
+    elif isinstance(error, psycopg.OperationalError):  # libpq has no code for what happened before there was a session
+        is_final = any(words in str(error) for words in _REFUSED)
+        kind, sentence = (StoreError, _CLOSED) if is_final else (StoreBusyError, _AWAY)
+    return kind(sentence.format(name=database_name(url), error=_first_line(error)))
+
+
+def _first_line(error: BaseException | None) -> str:
+    return (str(error).strip().splitlines() or ["no reason given"])[0].rstrip(".")

@@ -1,0 +1,107 @@
+"""What the schema has on PostgreSQL besides tables: a namespace, partitions, functions, full-text search, rights.
+
+Rules of this file:
+
+* All of recorder stands in a schema of its own, so that its views (`messages`, `usage`, …) take no name from others.
+* The log is partitioned by month, by the time in `session_id` (UUIDv7): old months are dropped as a whole. What fits no
+  month is in the default partition; nothing depends on a month having one of its own.
+* Nothing here is needed for the log to be right: no trigger, no sequence, no function is in the way of a row. Rows of
+  the log are not changed because the roles that programs use have no right to.
+
+`migrations/` has its own copy; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from recorder.projections.views import VIEWS
+
+SCHEMA = "recorder"
+SEARCH = "p_search_v1"
+WRITER, READER = "recorder_writer", "recorder_reader"
+
+PARTITIONED = ("sessions", "exchanges", "events")
+APPENDED = (*PARTITIONED, "tombstones")  # what the writer adds to and never changes
+MONTHS_AHEAD = 3  # a recorder that runs makes the next one long before it is needed
+
+DEFAULT_PARTITIONS = tuple(f"CREATE TABLE {name}_other PARTITION OF {name} DEFAULT" for name in PARTITIONED)
+
+# Runs with the rights of the schema's owner, because a writer may not create tables. A month of which there is a row in
+# the default partition already stays there; a lock that is not to be had at once is tried for again later.
+ADD_PARTITIONS = """
+CREATE FUNCTION add_partitions(ahead integer) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = recorder, pg_temp SET lock_timeout = '50ms' AS $$
+DECLARE
+    month timestamp; parent text; child text;
+BEGIN
+    FOR n IN 0..least(ahead, 24) LOOP
+        month := date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => n);
+        FOREACH parent IN ARRAY ARRAY['sessions', 'exchanges', 'events'] LOOP
+            child := parent || to_char(month, '_YYYY_MM');
+            CONTINUE WHEN to_regclass('recorder.' || child) IS NOT NULL;
+            EXECUTE 'CREATE TABLE ' || child || ' PARTITION OF ' || parent || ' FOR VALUES FROM ('
+                || quote_literal(first_id(month)) || ') TO ('
+                || quote_literal(first_id(month + interval '1 month')) || ')';
+        END LOOP;
+    END LOOP;
+EXCEPTION WHEN check_violation OR lock_not_available OR duplicate_table OR unique_violation THEN
+    NULL;
+END $$
+"""
+FIRST_ID = """
+CREATE FUNCTION first_id(month timestamp) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT CAST(rpad(lpad(to_hex(CAST(extract(epoch FROM month) * 1000 AS bigint)), 12, '0'), 32, '0') AS uuid)
+$$
+"""
+# Bytes that are no text of PostgreSQL (no UTF-8, or with a NUL) are shown escaped, as `encode(data, 'escape')` does.
+# What catches an error begins a subtransaction, which no process of a parallel plan may: no plan with it is parallel.
+RECORDER_TEXT = """
+CREATE FUNCTION recorder_text(data bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL UNSAFE AS $$
+BEGIN
+    RETURN convert_from(data, 'UTF8');
+EXCEPTION WHEN others THEN
+    RETURN encode(data, 'escape');
+END $$
+"""
+SEARCH_TABLE = f"""
+CREATE TABLE {SEARCH} (
+    session_id UUID NOT NULL,
+    exchange_id UUID NOT NULL,
+    item BIGINT NOT NULL,
+    words TSVECTOR NOT NULL,
+    PRIMARY KEY (session_id, exchange_id, item)
+)
+"""
+# A tsvector holds 1 MB of words and places; most of what is longer is output of tools, not words to be looked for.
+WORDS = "to_tsvector('simple', left(concat_ws(' ', text, refusal, summary_text, arguments), 200000))"
+SEARCH_INDEX = f"CREATE INDEX {SEARCH}_words ON {SEARCH} USING gin (words)"
+
+STATEMENTS = (
+    *DEFAULT_PARTITIONS,
+    FIRST_ID,
+    ADD_PARTITIONS,
+    RECORDER_TEXT,
+    SEARCH_TABLE,
+    SEARCH_INDEX,
+    *(view.statement("postgresql") for view in VIEWS),
+    "REVOKE ALL ON FUNCTION add_partitions(integer) FROM public",
+)
+
+_CHANGED = f"""
+    SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p')
+    AND (left(c.relname, 2) = 'p_' OR c.relname IN ('dead_letters', 'rebuilds', 'ingest_offsets'))
+"""
+
+GRANTS = (
+    f"DO $$ BEGIN CREATE ROLE {WRITER} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+    f"DO $$ BEGIN CREATE ROLE {READER} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+    f"GRANT USAGE ON SCHEMA {SCHEMA} TO {WRITER}, {READER}",
+    f"GRANT SELECT ON ALL TABLES IN SCHEMA {SCHEMA} TO {WRITER}, {READER}",
+    *(f"GRANT INSERT ON {SCHEMA}.{name} TO {WRITER}" for name in APPENDED),
+    f"""DO $$ DECLARE name text; BEGIN FOR name IN {_CHANGED} LOOP
+        EXECUTE 'GRANT INSERT, UPDATE, DELETE ON {SCHEMA}.' || quote_ident(name) || ' TO {WRITER}';
+    END LOOP; END $$""",
+    f"GRANT EXECUTE ON FUNCTION {SCHEMA}.add_partitions(integer) TO {WRITER}",
+    f"ALTER DEFAULT PRIVILEGES IN SCHEMA {SCHEMA} GRANT SELECT ON TABLES TO {WRITER}, {READER}",
+)
+"""What `recorder db upgrade --roles` does: a role that appends, one that reads. Neither can log in by itself."""

@@ -1,0 +1,173 @@
+"""SQL of the user's own on PostgreSQL, on a connection that only reads.
+
+Rules of this file:
+
+* The transaction is read-only, and what runs in it is one statement of a reading kind: the extended protocol takes no
+  second one, so nothing can end the transaction and go on.
+* The rights are those of the role `recorder_reader`, wherever the user may take that role. A user who is a superuser
+  is as safe as the words he types: give programs a login of their own.
+* A statement that gives no row in time is cancelled at the server, and so is one that somebody interrupts.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import psycopg
+from psycopg import errors
+from sqlalchemy import URL
+
+from recorder.errors import RecorderError, UsageError
+from recorder.store.postgres.connection import adapt, translated
+from recorder.store.postgres.ddl import READER, SCHEMA
+from recorder.store.postgres.verify import require_log
+from recorder.store.schema import REBUILD_IS_DUE
+from recorder.store.sqlite.query import TIMEOUT_S, Answer, Row, Value, distinct, first_word
+
+READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
+STOP_S = 5.0  # for the server to hear of a cancel
+AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
+
+_SETTINGS = {
+    "search_path": SCHEMA,
+    "default_transaction_read_only": "on",
+    "timezone": "UTC",
+    "idle_in_transaction_session_timeout": "10min",  # a reader who went away must not keep old rows alive
+}
+_OF_THE_STATEMENT = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
+_IS_READER = f"""SELECT pg_has_role(oid, 'MEMBER') AND has_schema_privilege(oid, '{SCHEMA}', 'USAGE')
+FROM pg_roles WHERE rolname = '{READER}'"""
+
+
+class PostgresQuery:
+    """A database, open for questions, with the methods of `recorder.store.sqlite.query.Query`."""
+
+    def __init__(self, url: URL, connection: psycopg.Connection) -> None:
+        self._url, self._connection = url, connection
+        self._until_s = float("inf")
+        self._rows_asked: Generator[Row] | None = None
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: URL) -> Iterator[PostgresQuery]:
+        """Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
+        conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with translated(url), psycopg.connect(conninfo, application_name="recorder query") as connection:
+            adapt(connection)
+            for name, value in _SETTINGS.items():
+                connection.execute(f"SET {name} = '{value}'".encode())
+            require_log(connection, url)
+            if (member := connection.execute(_IS_READER.encode()).fetchone()) and member[0]:
+                connection.execute(f"SET ROLE {READER}".encode())
+            connection.commit()
+            query = cls(url, connection)
+            try:
+                yield query
+            finally:
+                query._let_go()
+
+    def is_stale(self) -> bool:
+        """Whether projections are still to be computed."""
+        with translated(self._url):
+            row = self._connection.execute(REBUILD_IS_DUE.encode()).fetchone()
+            return bool(row and row[0])
+
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+        """Run one statement, as `recorder.store.sqlite.query.Query.ask` does."""
+        sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+        word = first_word(sql)
+        if not word:
+            raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
+        if word not in READS:
+            raise RecorderError(f"`recorder query` only reads: {word} is refused.")
+        self._let_go()
+        rows = self._rows_asked = self._rows(sql, dict(values or {}), timeout_s)
+        return Answer([str(name) for name in next(rows)], rows)
+
+    def _let_go(self) -> None:
+        """Of an answer that was not read to its end: it has the connection, and whoever ends that would wait for it."""
+        if self._rows_asked is not None:
+            self._rows_asked.close()
+
+    def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
+        """The names of the columns, then the rows."""
+        text = _TOKEN.sub(_for_driver, sql)
+        with self._explained(timeout_s), self._connection.cursor() as cursor:
+            described = False
+            with self._watched(timeout_s) as alive:
+                for row in cursor.stream(text.encode(), values):
+                    if not described:
+                        yield tuple(distinct([column.name for column in cursor.description or []]))
+                        described = True
+                    yield row
+                    alive()
+            if not described:  # of no rows the stream has no names
+                cursor.execute(text.encode(), values)
+                yield tuple(distinct([column.name for column in cursor.description or []]))
+
+    @contextmanager
+    def _watched(self, timeout_s: float) -> Iterator[Callable[[], None]]:
+        """Cancels at the server what gives no row for so long; calling what it gives says that there was one."""
+        stopped = threading.Event()
+        self._until_s = time.monotonic() + timeout_s
+
+        def alive() -> None:
+            self._until_s = time.monotonic() + timeout_s
+
+        def watch() -> None:
+            again_s = AGAIN_S
+            while not stopped.wait(max(again_s, self._until_s - time.monotonic())):
+                if time.monotonic() >= self._until_s:
+                    again_s = min(2 * again_s, STOP_S)
+                    with suppress(psycopg.Error):
+                        self._connection.cancel_safe(timeout=STOP_S)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield alive
+        finally:
+            stopped.set()
+            watcher.join()
+
+    @contextmanager
+    def _explained(self, timeout_s: float) -> Iterator[None]:
+        try:
+            with translated(self._url):
+                try:
+                    yield
+                except errors.QueryCanceled as error:
+                    raise RecorderError(
+                        f"The statement gave no row for {timeout_s:g} s: --timeout gives it more."
+                    ) from error
+                except errors.ReadOnlySqlTransaction as error:
+                    raise RecorderError("`recorder query` only reads.") from error
+                except _OF_THE_STATEMENT as error:
+                    raise RecorderError(_sentence(error)) from error
+        finally:
+            if not self._connection.closed:
+                self._connection.rollback()
+
+
+# What is not a value by name although it looks like one: texts, names, comments, casts.
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|::|:(?P<name>[A-Za-z_]\w*)|%""",
+    re.DOTALL,
+)
+
+
+def _for_driver(match: re.Match[str]) -> str:
+    return f"%({match['name']})s" if match["name"] else match[0].replace("%", "%%")
+
+
+def _sentence(error: psycopg.Error) -> str:
+    text = re.sub(r"\s+", " ", error.diag.message_primary or str(error)).rstrip(".")
+    if "query parameter missing" in text:
+        return f"{text.partition(': ')[2]} has no value: give it with `-p NAME VALUE`."
+    if isinstance(error, errors.UndefinedTable):
+        return f"{text}; `recorder query --list` names the views."
+    return f"{text}."

@@ -1,0 +1,99 @@
+"""The connection that proves a log on PostgreSQL: it needs the rights of a reader, and to make temporary tables.
+
+Whether pages and indexes of the server are whole is the server's own affair (data checksums, `amcheck`): what is
+damaged there and gives other rows, or none, is found like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from sqlalchemy import URL, Table
+
+from recorder.errors import RecorderError
+from recorder.store import engine as engines
+from recorder.store import migrate
+from recorder.store.location import database_name
+from recorder.store.postgres.connection import ENGINE, reader, rows, run, translated
+from recorder.store.postgres.ddl import SCHEMA, SEARCH
+from recorder.store.sql import Statement
+
+_BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
+
+_NO_SEARCH = (
+    f"CREATE TEMP VIEW {SEARCH} AS SELECT * FROM {SCHEMA}.{SEARCH}",
+    f"CREATE RULE no_words AS ON INSERT TO pg_temp.{SEARCH} DO INSTEAD NOTHING",
+    f"CREATE RULE no_loss AS ON DELETE TO pg_temp.{SEARCH} DO INSTEAD NOTHING",
+)
+
+
+@contextmanager
+def opened(url: URL) -> Iterator[PostgresReader]:
+    """Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
+    with reader(url, {"search_path": SCHEMA}) as connection:
+        require_log(connection, url)
+        yield PostgresReader(url, connection)
+
+
+@contextmanager
+def scratch(url: URL, tables: Sequence[Table]) -> Iterator[PostgresReader]:
+    """The log is the schema `recorder`, what is made stands in `pg_temp`. What is written to the full-text index is
+    dropped.
+    """
+    with reader(url, {"search_path": f"pg_temp, {SCHEMA}"}) as connection:
+        try:
+            with connection.transaction():
+                connection.execute(b"SET TRANSACTION READ WRITE")
+                for table in tables:
+                    made = f"CREATE TEMP TABLE {table.name} (LIKE {SCHEMA}.{table.name} INCLUDING ALL)"
+                    connection.execute(made.encode())
+                for statement in _NO_SEARCH:
+                    connection.execute(statement.encode())
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
+            raise RecorderError(
+                "What was computed is compared in temporary tables, which this user may not make in "
+                f"{database_name(url)}: GRANT TEMPORARY ON DATABASE {url.database} to it."
+            ) from error
+        yield PostgresReader(url, connection)
+
+
+def require_log(connection: psycopg.Connection, url: URL) -> None:
+    """Raises `NotFoundError` if nothing was recorded there, `StoreError` unless its schema is the newest."""
+    tables = {row[0] for row in connection.execute(migrate.TABLES_ON_SERVER.encode())}
+    if migrate.VERSION_TABLE not in tables:
+        raise engines.nothing_in(url)
+    revision = connection.execute(f"SELECT version_num FROM {SCHEMA}.{migrate.VERSION_TABLE}".encode()).fetchone()
+    migrate.require_head(database_name(url), revision[0] if revision else None)
+
+
+class PostgresReader:
+    """A `recorder.store.verify.connection.Reader`."""
+
+    engine = ENGINE
+
+    def __init__(self, url: URL, connection: psycopg.Connection) -> None:
+        self._url, self._connection = url, connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with translated(self._url):
+            self._connection.execute(_BEGIN)
+            try:
+                yield
+            finally:
+                self._connection.execute(b"ROLLBACK")
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        with translated(self._url):
+            yield from rows(self._connection, statement, values)
+
+    def run(self, statement: Statement, values: Any) -> None:
+        with translated(self._url):
+            run(self._connection, statement, values)
+
+    def damage(self) -> list[str]:
+        """Nothing is asked of the server."""
+        return []

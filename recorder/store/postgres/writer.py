@@ -1,0 +1,234 @@
+"""The connection that writes to a database of PostgreSQL.
+
+Rules of this file:
+
+* What triggers do in a file is done here, before rows are sent: those that stand already are left out, those that
+  contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
+* New rows go by COPY, a few by INSERT.
+* Any number write at once, but nobody beside a purge: whoever looked before it would write after it. All hold one lock
+  for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
+* A connection that broke is made anew by the next transaction. Whether the last one was committed nobody knows: whoever
+  repeats it finds its rows there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from sqlalchemy import URL, Connection, Table
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import DBAPIError
+
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.store.bodies.rows import is_same
+from recorder.store.location import database_name
+from recorder.store.postgres.connection import ENGINE, rows, run, translated, writer_engine
+from recorder.store.postgres.ddl import MONTHS_AHEAD
+from recorder.store.schema import LOG, events
+from recorder.store.sql import Statement, dialect
+
+log = logging.getLogger(__name__)
+
+FEW = 8  # rows for which COPY is not worth its own round trips
+WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
+MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
+
+_TYPES = {"UUID": "uuid", "TEXT": "text", "BIGINT": "int8", "BYTEA": "bytea"}
+
+Row = tuple[Any, ...]
+
+
+def _insert(table: Table) -> str:
+    statement = insert(table).on_conflict_do_nothing(index_elements=list(table.primary_key))
+    return str(statement.compile(dialect=dialect(ENGINE, "format")))
+
+
+def _copy(table: Table) -> tuple[str, list[str]]:
+    names = ", ".join(column.name for column in table.columns)
+    types = [_TYPES[column.type.compile(dialect=dialect(ENGINE))] for column in table.columns]
+    return f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)", types
+
+
+_INSERTS = {table.name: _insert(table) for table in LOG}
+_COPIES = {table.name: _copy(table) for table in LOG}
+
+# Of each exchange: where its events end, whether it is over, whether it is known, whether its session was purged.
+_STATE = """
+SELECT CAST(a.session_id AS text), CAST(a.exchange_id AS text),
+    (SELECT max(pos) FROM events AS e WHERE e.session_id = a.session_id AND e.exchange_id = a.exchange_id),
+    EXISTS (SELECT 1 FROM events AS e WHERE e.session_id = a.session_id AND e.exchange_id = a.exchange_id
+        AND e.kind = 'end'),
+    EXISTS (SELECT 1 FROM exchanges AS x WHERE x.session_id = a.session_id AND x.exchange_id = a.exchange_id),
+    EXISTS (SELECT 1 FROM tombstones AS t WHERE t.session_id = a.session_id)
+FROM unnest(CAST(%s AS uuid[]), CAST(%s AS uuid[])) AS a (session_id, exchange_id)
+"""
+_STANDING = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
+_PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
+
+_AMONG_OTHERS, _ALONE = (f"SELECT pg_advisory_xact_lock{kind}({WRITING})" for kind in ("_shared", ""))
+
+_exchange = itemgetter(0, 1)
+_POS, _KIND = 2, 3
+
+
+class PostgresWriter:
+    """A `recorder.store.writer.Writer`."""
+
+    engine = ENGINE
+
+    def __init__(self, url: URL, busy_timeout_s: float) -> None:
+        self._url = url
+        self._engine = writer_engine(url, busy_timeout_s)
+        self._looked_s = float("-inf")
+        with self.translated():
+            self.connection: Connection = self._engine.connect()
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        try:
+            with translated(self._url):
+                yield
+        except StoreConflictError as error:
+            if isinstance(_origin(error), psycopg.errors.UniqueViolation):
+                raise StoreBusyError(f"Somebody wrote the same to {database_name(self._url)}; look again.") from error
+            raise
+        except StoreError as error:
+            if isinstance(_origin(error), psycopg.errors.NumericValueOutOfRange):  # as the driver of SQLite says it
+                raise OverflowError(str(error)) from error
+            if isinstance(_origin(error), psycopg.DataError):
+                raise ValueError(str(error)) from error
+            raise
+
+    @contextmanager
+    def transaction(self, alone: bool) -> Iterator[None]:
+        with self.translated():
+            if self.connection.closed or self._driver.broken or self._driver.closed:
+                self._connect_again()
+            self._look_at_months()
+            with self.connection.begin():
+                self.connection.exec_driver_sql(_ALONE if alone else _AMONG_OTHERS)
+                yield
+
+    def add(self, table: Table, rows: Sequence[Row]) -> int:
+        new = self._new_events(rows) if table is events else self._new_rows(table, rows)
+        if len(new) > FEW:
+            sql, types = _COPIES[table.name]
+            ids = [number for number, type in enumerate(types) if type == "uuid"]
+            with self._driver.cursor() as cursor, cursor.copy(sql) as copy:
+                copy.set_types(types)
+                for row in new:
+                    values = list(row)
+                    for number in ids:
+                        values[number] = UUID(values[number])
+                    copy.write_row(values)
+        elif new:
+            with self._driver.cursor() as cursor:
+                cursor.executemany(_INSERTS[table.name], new)
+                return int(cursor.rowcount)
+        return len(new)
+
+    def run(self, statement: Statement, values: Any) -> None:
+        run(self._driver, statement, values)
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        yield from rows(self._driver, statement, values)
+
+    def checkpoint(self) -> None:
+        """The server's own affair."""
+
+    tidy = checkpoint
+
+    def close(self) -> None:
+        with suppress(StoreError), self.translated():
+            self.connection.close()
+        self._engine.dispose()
+
+    @property
+    def _driver(self) -> Any:
+        return self.connection.connection.driver_connection
+
+    def _connect_again(self) -> None:
+        with suppress(StoreError), self.translated():
+            self.connection.invalidate()
+        with suppress(StoreError), self.translated():
+            self.connection.close()
+        self.connection = self._engine.connect()
+
+    def _look_at_months(self) -> None:
+        """The month that comes gets its partitions before it begins; who may not make them uses the default ones."""
+        if time.monotonic() - self._looked_s < MONTHS_S:
+            return
+        self._looked_s = time.monotonic()
+        try:
+            with self.connection.begin():
+                self.connection.exec_driver_sql(f"SELECT add_partitions({MONTHS_AHEAD})")
+        except DBAPIError as error:  # what is written goes to the default partitions
+            log.debug("no partitions were made: %s", error)
+
+    # -- what stands already
+
+    def _new_events(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that are not there. Raises `StoreConflictError` as the triggers of a file do."""
+        told = {key: list(group) for key, group in groupby(rows, _exchange)}
+        new: list[Row] = []
+        for *key, last, is_over, is_known, is_purged in self._rows(_STATE, list(zip(*told, strict=True))):
+            if is_purged:
+                raise _refused("the session was purged: nothing of it is taken any more")
+            if not is_known:
+                raise _refused("its exchange is not there")
+            new += self._after(told[tuple(key)], -1 if last is None else last, is_over)
+        return new
+
+    def _after(self, group: list[Row], last: int, is_over: bool) -> list[Row]:
+        repeated = [row for row in group if row[_POS] <= last]
+        if repeated:
+            asked = (*repeated[0][:2], repeated[0][_POS], repeated[-1][_POS])
+            standing = {row[_POS]: row for row in self._rows(_STANDING, asked)}
+            if any(not is_same(standing.get(row[_POS]), row) for row in repeated):
+                raise _refused("the log is append-only: other content stands at that key")
+        new = group[len(repeated) :]
+        if [row[_POS] for row in new] != list(range(last + 1, last + 1 + len(new))):
+            raise _refused("the log has no holes: a position would be skipped")
+        kinds = ["end"] * is_over + [row[_KIND] for row in new]
+        if "end" in kinds and any(kind != "note" for kind in kinds[kinds.index("end") + 1 :]):
+            raise _refused("the exchange has ended: only a note may follow")
+        return new
+
+    def _new_rows(self, table: Table, rows: Sequence[Row]) -> list[Row]:
+        """Few at a time: sessions, exchanges, tombstones."""
+        if table.name != "tombstones" and self._rows(_PURGED, ([row[0] for row in rows],)):
+            raise _refused("the session was purged: nothing of it is taken any more")
+        width = len(table.primary_key)
+        names = [column.name for column in table.primary_key]
+        sql = f"SELECT * FROM {table.name} WHERE {' AND '.join(f'{name} = %s' for name in names)}"
+        new = []
+        for row in rows:
+            standing = self._rows(sql, row[:width])
+            if not standing:
+                new.append(row)
+            elif standing[0] != row:
+                raise _refused("the log is append-only: other content stands at that key")
+        return new
+
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        with self._driver.cursor(binary=True) as cursor:
+            given = [list(value) if isinstance(value, tuple) else value for value in values]
+            found: list[Row] = cursor.execute(sql, given).fetchall()
+            return found
+
+
+def _refused(reason: str) -> StoreConflictError:
+    return StoreConflictError(f"The database refused a row: {reason}.")
+
+
+def _origin(error: BaseException) -> BaseException | None:
+    cause = error.__cause__
+    return getattr(cause, "orig", cause)

@@ -1,0 +1,264 @@
+"""The events of ended exchanges → rows of the projections, in the transaction of whoever calls.
+
+Rules of this file:
+
+* It reads the log and writes projections, bookkeeping of projections included, and nothing else.
+* What it writes for an exchange replaces what stood there: told twice is told once, and a rebuild is the same call.
+* A fold that fails is a fault of this program, not of the log: the exchange is put aside with the reason, the others
+  go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from operator import itemgetter
+from typing import Any, Protocol
+
+import msgspec
+from sqlalchemy import Table, and_, bindparam, delete, func, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+
+from recorder.errors import StoreBusyError, StoreError, StoreLostError
+from recorder.model.events import Event, Exchange
+from recorder.model.text import storable
+from recorder.projections.fold import Folding, Rows
+from recorder.store.bodies.rows import whole_events
+from recorder.store.postgres.ddl import WORDS
+from recorder.store.resumed_response import EARLIER_EVENTS, constant, each_number_once, earlier
+from recorder.store.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, sessions, tables_of
+from recorder.store.sql import Statement
+from recorder.wire.grouping.session import HISTORY
+
+log = logging.getLogger(__name__)
+
+
+class Database(Protocol):
+    """A database that a projector works on, in a transaction: `recorder.store.writer.Store`. It raises our errors."""
+
+    @property
+    def engine(self) -> str:
+        """What SQLAlchemy calls its dialect."""
+
+    def run(self, statement: Statement, values: Any) -> None:
+        """Run a statement with values by name, or for each of a list of them."""
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        """The rows of a statement, as they are read. To be closed if they are not read to the end."""
+
+    def attempt(self) -> AbstractContextManager[None]:
+        """What fails inside is undone alone."""
+
+
+ITEMS, RESULTS = tables_of["items"], tables_of["results"]
+REASON_LIMIT = 500  # characters
+START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
+REBUILD = "projections"  # the one rebuild there is: of all of them at once
+
+
+def _of_exchange(table: Table) -> Any:
+    return and_(table.c.session_id == bindparam("session_id"), table.c.exchange_id == bindparam("exchange_id"))
+
+
+def _insert(table: Table) -> Statement:
+    """Of a result that several requests carry, the earliest stands, in whatever order they are told.
+
+    Where it stands already its row is not touched: on a server whoever tells it, too, would wait for the end of this
+    transaction.
+    """
+    if table is not RESULTS:
+        return Statement(insert(table))
+    given = {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
+    stands = select(table.c.session_id).where(
+        *(column == given[column.name] for column in table.primary_key),
+        tuple_(table.c.started_ns, table.c.exchange_id) <= tuple_(given["started_ns"], given["exchange_id"]),
+    )
+    statement = insert(table).from_select(list(given), select(*given.values()).where(~stands.exists()))
+    new = statement.excluded
+    is_earlier = tuple_(new.started_ns, new.exchange_id) < tuple_(table.c.started_ns, table.c.exchange_id)
+    told = {name: new[name] for name in ("exchange_id", "started_ns", "output", "failed")}
+    return Statement(
+        statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=told, where=is_earlier)
+    )
+
+
+_of_end = select(events.c.pos).where(
+    events.c.session_id == exchanges.c.session_id,
+    events.c.exchange_id == exchanges.c.exchange_id,
+    events.c.kind == constant("end"),
+)
+_source = select(sessions.c.source).where(sessions.c.session_id == exchanges.c.session_id).scalar_subquery()
+_EXCHANGE = Statement(select(exchanges, _source).where(_of_exchange(exchanges)))
+_EVENTS = Statement(select(events).where(_of_exchange(events)).order_by(events.c.pos), is_long=True)
+_EARLIER = Statement(EARLIER_EVENTS)
+
+_RESUMING = Statement(
+    select(exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
+    .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
+    .where(_of_end.exists())
+)
+
+_DELETES = {name: Statement(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}
+# In order of their keys: two who tell the same results wait for each other in one direction only.
+_KEYS = {name: itemgetter(*(column.name for column in table.primary_key)) for name, table in tables_of.items()}
+_INSERTS = {name: _insert(table) for name, table in tables_of.items()}
+_EXCHANGES = tables_of["exchanges"]
+_IS_TOLD = Statement(
+    select(_EXCHANGES.c.exchange_id)
+    .where(_of_exchange(_EXCHANGES))
+    .union_all(select(dead_letters.c.exchange_id).where(_of_exchange(dead_letters)))
+)
+_FORGIVE = Statement(delete(dead_letters).where(_of_exchange(dead_letters)))
+_PUT_ASIDE = Statement(insert(dead_letters))
+
+_is_end = events.c.kind == constant("end")
+_key = tuple_(events.c.session_id, events.c.exchange_id)
+_PLACE = Statement(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
+_FORGET_PLACE = Statement(delete(rebuilds).where(rebuilds.c.name == bindparam("name")))
+_SET_PLACE = Statement(insert(rebuilds))
+_ENDED = Statement(select(func.count()).select_from(events).where(_is_end))
+_after = _key > tuple_(bindparam("session_id"), bindparam("exchange_id"))
+_ENDED_AFTER = Statement(
+    select(events.c.session_id, events.c.exchange_id, events.c.pos)
+    .where(_is_end, _after)
+    .order_by(events.c.session_id, events.c.exchange_id),
+    "LIMIT :limit",
+)
+_DEAD = Statement(select(dead_letters).order_by(dead_letters.c.session_id, dead_letters.c.exchange_id))
+
+_REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
+
+# Full-text search. SQLite's index is told which words to forget, and goes by the rowids of the items.
+_SEARCHED = "text, refusal, summary_text, arguments"
+_OF_EXCHANGE = "session_id = :session_id AND exchange_id = :exchange_id"
+_OF_ITEMS = f"{_SEARCHED} FROM {ITEMS.name} WHERE {_OF_EXCHANGE}"
+_WORDS = f"INSERT INTO {SEARCH} SELECT session_id, exchange_id, item, {WORDS} FROM {ITEMS.name}"
+_INDEX = Statement(
+    {
+        "sqlite": f"INSERT INTO {SEARCH} (rowid, {_SEARCHED}) SELECT rowid, {_OF_ITEMS}",
+        "postgresql": f"{_WORDS} WHERE {_OF_EXCHANGE}",
+    }
+)
+_UNINDEX = Statement(
+    {
+        "sqlite": f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) SELECT 'delete', rowid, {_OF_ITEMS}",
+        "postgresql": f"DELETE FROM {SEARCH} WHERE {_OF_EXCHANGE}",
+    }
+)
+_REINDEX = {
+    "sqlite": [Statement(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")],
+    "postgresql": [Statement(f"DELETE FROM {SEARCH}"), Statement(_WORDS)],
+}
+
+
+class Projector:
+    """Writes what exchanges come to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def project(self, session_id: str, exchange_id: str) -> None:
+        """Fold the events that the log has of an exchange, and put the rows in the place of those that are there.
+
+        Those too of exchanges that go on with its response: they may have been told before it.
+        """
+        for row in self._project(session_id, exchange_id):
+            if row.response_id is not None:
+                asked = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
+                for (later,) in self._ask(_RESUMING, asked):
+                    self._project(session_id, later)
+
+    def _project(self, session_id: str, exchange_id: str) -> list[Any]:
+        """The row of the exchange itself, if it could be folded."""
+        ids = {"session_id": session_id, "exchange_id": exchange_id}
+        for *row, source in self._ask(_EXCHANGE, ids):
+            try:
+                with self._database.attempt():
+                    rows = self._folded(Exchange(*row), ids, with_history=source == HISTORY)
+                    self._replace(ids, rows)
+                    return rows["exchanges"]
+            except (StoreBusyError, StoreLostError):
+                raise
+            except Exception as error:  # neither a bug nor a damaged table of ours may keep the log from growing
+                self._put_aside(ids, error)
+        return []
+
+    def _ask(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+        """All rows at once: a statement that is not read to its end stays open."""
+        return list(self._database.ask(statement, values))
+
+    def _folded(self, exchange: Exchange, ids: Mapping[str, str], *, with_history: bool) -> Rows:
+        folding = Folding(exchange, with_history=with_history)
+        for event in self._earlier_events(exchange):
+            folding.recall(event)
+        with closing(self._database.ask(_EVENTS, ids)) as rows:
+            folding.tell_all(whole_events(rows, self._database.ask))
+        return folding.rows()
+
+    def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
+        asked = earlier(exchange)
+        return each_number_once(Event(*row) for row in self._ask(_EARLIER, asked)) if asked else iter(())
+
+    def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
+        if self._ask(_IS_TOLD, ids):
+            self._database.run(_UNINDEX, ids)
+            self._clear(ids)
+        for name, told in rows.items():
+            if told:
+                self._database.run(_INSERTS[name], sorted(map(msgspec.structs.asdict, told), key=_KEYS[name]))
+        self._database.run(_INDEX, ids)
+
+    def _clear(self, ids: Mapping[str, str]) -> None:
+        for statement in (*_DELETES.values(), _FORGIVE):
+            self._database.run(statement, ids)
+
+    def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
+        """If it is the tables that fail, all are to be built anew; a damaged index does not even give rows back."""
+        reason = storable(f"{type(error).__name__}: {error}"[:REASON_LIMIT])
+        log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
+        is_damaged = isinstance(error, StoreError)
+        if not is_damaged:
+            self._database.run(_UNINDEX, ids)
+        self._clear(ids)
+        self._database.run(_PUT_ASIDE, {**ids, "reason": reason})
+        if is_damaged:
+            self.set_place(START)
+
+    # -- rebuilding: where it has come, and what comes next
+
+    def place(self) -> tuple[str, str] | None:
+        """The last exchange that a rebuild has done, empty ids at its beginning; `None` if none is due."""
+        for session_id, exchange_id in self._ask(_PLACE, {"name": REBUILD}):
+            return session_id, exchange_id
+        return None
+
+    def set_place(self, place: tuple[str, str] | None) -> None:
+        """How far a rebuild has come, from the next commit on; `None`: it is done."""
+        self._database.run(_FORGET_PLACE, {"name": REBUILD})
+        if place is not None:
+            self._database.run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
+
+    def reindex(self) -> None:
+        """Make the full-text index anew from the rows that are there."""
+        for statement in _REINDEX[self._database.engine]:
+            self._database.run(statement, {})
+
+    def is_due(self) -> bool:
+        """Whether something has ended without projections."""
+        return bool(self._ask(_REBUILD_IS_DUE, {})[0][0])
+
+    def ended(self) -> int:
+        """How many exchanges have ended."""
+        count: int = self._ask(_ENDED, {})[0][0]
+        return count
+
+    def ended_after(self, place: tuple[str, str], limit: int) -> list[tuple[str, str, int]]:
+        """The next exchanges that have ended, in order of their ids, each with its number of events."""
+        asked = {"session_id": place[0], "exchange_id": place[1], "limit": limit}
+        return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._ask(_ENDED_AFTER, asked)]
+
+    def dead_letters(self) -> list[tuple[str, str, str]]:
+        """The exchanges that were put aside: session, exchange, reason."""
+        return [(row[0], row[1], row[2]) for row in self._ask(_DEAD, {})]

@@ -1,0 +1,167 @@
+"""Purging: a session goes from the log and from all that was made of it, for good.
+
+Rules of this file:
+
+* A session is purged in one transaction. Its tombstone comes first: only a session that has one can be deleted from the
+  log, and it takes nothing more afterwards, whoever brings it.
+* Nobody else writes meanwhile. On a server a transaction that looked for the tombstone before would add its rows after;
+  so a purge waits for those that have begun, and those that begin later see it (`recorder.store.postgres.writer`).
+* Deleted is not gone: what is left of it is swept up later (`recorder.store.purge.vacuum`).
+* Journals are not looked into here. The tombstone keeps the ids of exchanges that a journal may tell once more; those
+  of other machines are known by their places in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+from sqlalchemy import Text, bindparam, delete, func, insert, select
+
+from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
+from recorder.store.location import database_name
+from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.purge.tombstone import Counts, Tombstone
+from recorder.store.resumed_response import constant
+from recorder.store.schema import (
+    SEARCH,
+    dead_letters,
+    events,
+    exchanges,
+    ingest_offsets,
+    sessions,
+    tables_of,
+    tombstones,
+)
+from recorder.store.sql import Contains, Statement
+from recorder.store.writer import Store
+
+_SEARCHED = "text, refusal, summary_text, arguments"
+_ITEMS = tables_of["items"].name
+
+
+_EXISTS = Statement(select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id")))
+_EXCHANGES = Statement(
+    select(exchanges.c.recorder_id, exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == bindparam("session_id"))
+    .order_by(exchanges.c.exchange_id)
+)
+# A writer on a server may not: a file has no rights but its mode.
+_MAY = Statement(
+    {
+        "sqlite": "SELECT 1",
+        "postgresql": " UNION ALL ".join(
+            f"SELECT has_table_privilege('{SCHEMA}.{table.name}', 'DELETE')" for table in (sessions, exchanges, events)
+        ),
+    }
+)
+_RECORDERS = Statement(select(ingest_offsets.c.recorder_id))
+_ENDED = Statement("SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end'")
+_EVENTS = Statement(
+    select(func.count(), func.coalesce(func.sum(func.length(events.c.raw)), constant(0))).where(
+        events.c.session_id == bindparam("session_id")
+    )
+)
+_LAST_HASH = Statement(
+    "SELECT hash FROM events WHERE session_id = :session_id "
+    "ORDER BY session_id DESC, exchange_id DESC, pos DESC LIMIT 1"
+)
+_BURY = Statement(insert(tombstones))
+_UNINDEX = Statement(
+    {
+        "sqlite": f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) "
+        f"SELECT 'delete', rowid, {_SEARCHED} FROM {_ITEMS} WHERE session_id = :session_id",
+        "postgresql": f"DELETE FROM {SEARCH} WHERE session_id = :session_id",
+    }
+)
+_DELETES = [
+    Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
+    for table in (*tables_of.values(), dead_letters, events, exchanges, sessions)
+]
+_IS_PURGED = Statement(select(tombstones.c.session_id).where(tombstones.c.session_id == bindparam("session_id")))
+_NAMING = Statement(
+    select(tombstones.c.counts).where(Contains(tombstones.c.counts, bindparam("recorder_id", type_=Text)))
+)
+
+
+def purge(
+    store: Store,
+    session_id: str,
+    reason: str,
+    now_ns: int,
+    journals: Collection[str] = (),
+    is_alive: Callable[[str], bool] = lambda _recorder_id: False,
+) -> Counts | None:
+    """Delete a session; returns what it was, `None` if it is not there.
+
+    `journals` are the ids of recorders whose journal is there, `is_alive` tells those that run. Raises `RecorderError`
+    if one of them is recording the session just now, or the user may not delete.
+    """
+    asked = {"session_id": session_id}
+    with store.transaction(alone=True):
+        if not list(store.ask(_EXISTS, asked)):
+            return None
+        if not all(may for (may,) in store.ask(_MAY, {})):
+            raise RecorderError(
+                f"The user of {database_name(store.url)} may not purge: give the URL of the owner of its schema."
+            )
+        journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
+        told = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, asked)]
+        ended = {exchange_id for (exchange_id,) in store.ask(_ENDED, asked)}
+        if any(is_alive(recorder_id) for recorder_id in {each[0] for each in told if each[1] not in ended}):
+            raise being_recorded(session_id)
+        late: dict[str, list[str]] = {}
+        for recorder_id, exchange_id in told:
+            if recorder_id in journals:
+                late.setdefault(recorder_id, []).append(exchange_id)
+        [(count, size_bytes)] = store.ask(_EVENTS, asked)
+        counts = Counts(len(told), count, size_bytes, late)
+        _bury(store, session_id, now_ns, reason, counts)
+        _unindex(store, asked)
+        for statement in _DELETES:
+            store.run(statement, asked)
+    return counts
+
+
+def being_recorded(name: str) -> RecorderError:
+    return RecorderError(f"Session {name} is being recorded: purge it when its streams have ended.")
+
+
+def _bury(store: Store, session_id: str, now_ns: int, reason: str, counts: Counts) -> None:
+    hashes = [last for (last,) in store.ask(_LAST_HASH, {"session_id": session_id})]
+    told = msgspec.json.encode(counts).decode()
+    tombstone = Tombstone(session_id, now_ns, reason, told, hashes[0] if hashes else None)
+    store.run(_BURY, msgspec.structs.asdict(tombstone))
+
+
+def bury(store: Store, tombstone: Tombstone) -> bool:
+    """Have the log know of a purge elsewhere, unless the session stands in it: then `False`. In a transaction,
+    in which nobody else writes."""
+    if list(store.ask(_EXISTS, {"session_id": tombstone.session_id})):
+        return False
+    store.run(_BURY, msgspec.structs.asdict(tombstone))
+    return True
+
+
+def _unindex(store: Store, asked: Mapping[str, str]) -> None:
+    """Take the words of a session out of the full-text index. One that is damaged is made anew, without them."""
+    try:
+        with store.attempt():
+            store.run(_UNINDEX, asked)
+    except (StoreBusyError, StoreLostError):
+        raise
+    except StoreError:
+        store.run(_DELETES[list(tables_of).index("items")], asked)
+        store.projector.reindex()
+
+
+def is_purged(store: Store, session_id: str) -> bool:
+    """Whether a session was purged. In a transaction."""
+    return bool(list(store.ask(_IS_PURGED, {"session_id": session_id})))
+
+
+def late_exchanges(store: Store, recorder_id: str) -> frozenset[str]:
+    """The exchanges of purged sessions that the journal of a recorder may tell once more. In a transaction."""
+    found = store.ask(_NAMING, {"recorder_id": recorder_id})
+    late = (msgspec.json.decode(counts, type=Counts).late.get(recorder_id, []) for (counts,) in found)
+    return frozenset(exchange_id for each in late for exchange_id in each)

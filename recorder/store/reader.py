@@ -1,0 +1,243 @@
+"""The log as it is read: on an event loop, in short transactions, never in the way of the writer.
+
+Rules of this file:
+
+* It only reads, through connections that cannot write (`recorder.store.sqlite.connection.READER`).
+* A transaction holds one page. A reader that stays in one would keep the WAL from being emptied, so no caller can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import URL, Row, Select, bindparam, func, select, text
+from sqlalchemy.sql import Executable
+
+from recorder.errors import NotFoundError, StoreError, UsageError
+from recorder.model.events import LATEST, PROBE, Event, Exchange, Session
+from recorder.model.ids import ID_LENGTH, ids_beginning
+from recorder.store import engine as engines
+from recorder.store import migrate
+from recorder.store.bodies.rows import SOURCES, Whole, damaged, is_shared
+from recorder.store.location import database_name, database_path, database_url, is_file
+from recorder.store.progress import PROGRESS, Progress
+from recorder.store.purge.tombstone import Tombstone
+from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
+from recorder.store.retention import OPEN, Holding, holdings
+from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
+from recorder.store.session_list import NEWEST_FIRST, SPANS, Listing, SessionRow, Wanted
+from recorder.store.usage import By, Tally, sums_by, tallies
+
+AnyRow = Row[*tuple[Any, ...]]
+AnySelect = Select[*tuple[Any, ...]]
+
+PAGE_ROWS = 500
+PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
+CANDIDATES = 5
+
+_EXCHANGES = (
+    select(exchanges)
+    .where(exchanges.c.session_id == bindparam("session_id"))
+    .order_by(exchanges.c.started_ns, exchanges.c.exchange_id)
+)
+
+_REBUILD_IS_DUE = text(REBUILD_IS_DUE)
+
+_after = [
+    events.c.session_id == bindparam("session_id"),
+    events.c.exchange_id == bindparam("exchange_id"),
+    events.c.pos > bindparam("after"),
+]
+
+
+def _page(kinds: Collection[str] | None) -> AnySelect:
+    """Events after a position, as many as fit in a page: the sizes decide where it ends, then the rows are read."""
+    wanted = [*_after, events.c.kind.in_(sorted(kinds))] if kinds is not None else _after
+    size = func.length(events.c.raw)
+    before = (func.sum(size).over(order_by=events.c.pos) - size).label("before")
+    sizes = select(events.c.pos, before).where(*wanted).order_by(events.c.pos).limit(PAGE_ROWS).subquery()
+    until = select(func.max(sizes.c.pos)).where(sizes.c.before < PAGE_BYTES).scalar_subquery()
+    return select(events).where(*wanted, events.c.pos <= until).order_by(events.c.pos)
+
+
+class Log:
+    """The log, open for reading. `await Log.open(url)`, and `close` it before the event loop ends."""
+
+    def __init__(self, url: URL) -> None:
+        self.url, self.name = url, database_name(url)
+        self._engine = engines.reader_engine(url)
+        self._sources = text(SOURCES[self._engine.dialect.name])
+
+    @classmethod
+    async def open(cls, url: str | Path | URL) -> Self:
+        """Raises `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
+        given = database_url(url)
+        engines.require(given)
+        log = cls(given)
+        try:
+            migrate.require_head(log.name, await log._revision())
+        except BaseException:
+            await log.close()
+            raise
+        return log
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+    async def sessions(self, limit: int | None = None, wanted: Wanted | None = None) -> list[SessionRow]:
+        """Those of the newest exchanges, newest first, each with the sums of its exchanges."""
+        listing = Listing(wanted or Wanted(), limit, self._engine.dialect.name)
+        with engines.translated(self.url):
+            async with self._engine.connect() as connection:
+                rows = (await connection.execute(listing.newest)).all()
+                if not rows:
+                    return []  # of no session a view would sum up all
+                lines, told = [(await connection.execute(each)).all() for each in listing.about(rows)]
+        return listing.rows(rows, lines, told)
+
+    async def session(self, ref: str) -> Session:
+        """The session that `ref` means: `latest`, an id, a name (the newest of that name), or the beginning of an id.
+
+        Raises `NotFoundError` if none does, `UsageError` if it is the beginning of several ids.
+        """
+        ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
+        if ref == LATEST:
+            found = await self._newest(sessions.c.source != PROBE, limit=1)
+        else:
+            exact = ids_beginning(ref.lower()) if len(ref) == ID_LENGTH else None
+            found = await self._newest(sessions.c.session_id == exact.first, limit=1) if exact else []
+            found = found or await self._newest(sessions.c.name == ref, limit=1)
+            found = found or await self._beginning_with(ref.lower())
+        if found:
+            return found[0]
+        purged = await self.tombstone(ref)
+        if purged is not None:
+            raise NotFoundError(str(purged))
+        remedy = "nothing is recorded there" if ref == LATEST else "`recorder sessions` lists what there is"
+        raise NotFoundError(f"There is no session {ref!r} in {self.name}: {remedy}.")
+
+    async def tombstone(self, ref: str) -> Tombstone | None:
+        """What is left of the session that was purged and had this id, or the only one whose id begins so."""
+        meant, ids = ids_beginning(ref.lower()), tombstones.c.session_id
+        if meant is None:
+            return None
+        rows = await self._all(select(tombstones).where(ids.between(*meant)).order_by(ids).limit(2))
+        return Tombstone(*rows[0]) if len(rows) == 1 else None
+
+    async def holdings(self, session_ids: Collection[str] | None = None) -> list[Holding]:
+        """What some sessions take, or all: the least recently used first."""
+        return [Holding(*row) for row in await self._all(holdings(session_ids))]
+
+    async def recorders_of_open(self) -> dict[str, set[str]]:
+        """The recorders of exchanges that have not ended, by session."""
+        found: dict[str, set[str]] = {}
+        for session_id, recorder_id in await self._all(OPEN):
+            found.setdefault(session_id, set()).add(recorder_id)
+        return found
+
+    async def count_named(self, name: str) -> int:
+        """How many sessions have this name."""
+        named = select(func.count()).select_from(sessions).where(sessions.c.name == name)
+        return int((await self._all(named))[0][0])
+
+    async def names(self, beginning: str, limit: int) -> list[str]:
+        """The names of the newest sessions whose names begin so."""
+        begins = sessions.c.name.startswith(beginning, autoescape=True)
+        found = await self._newest(begins, sessions.c.source != PROBE, limit=limit)
+        return [session.name for session in found]
+
+    async def exchanges(self, session_id: str) -> list[Exchange]:
+        """The exchanges of a session, in order of their start."""
+        return [Exchange(*row) for row in await self._all(_EXCHANGES, session_id=session_id)]
+
+    async def spans(self, session_id: str) -> dict[str, int]:
+        """How long each exchange of a session has taken so far, up to its last event."""
+        rows = await self._all(SPANS, session_id=session_id)
+        return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}
+
+    async def usage(self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
+        """The tokens of the exchanges that have ended and began in a time, summed by some keys."""
+        return tallies(by, await self._all(sums_by(by, since_ns, until_ns)))
+
+    async def rebuild_is_due(self) -> bool:
+        """Whether the projections lack exchanges that the log has."""
+        return bool((await self._all(_REBUILD_IS_DUE))[0][0])
+
+    async def events(
+        self, session_id: str, exchange_id: str, after: int = -1, kinds: Collection[str] | None = None
+    ) -> AsyncIterator[Event]:
+        """The events of an exchange after a position, in order, of all kinds or of some.
+
+        Ends with the last event that there is now; call it again with the last `pos` to follow an open exchange.
+        """
+        page = _page(kinds)
+        while True:
+            rows = await self._all(page, session_id=session_id, exchange_id=exchange_id, after=after)
+            for row in rows:
+                yield await self._event(row) if is_shared(row) else Event(*row)
+            if len(rows) < PAGE_ROWS and sum(len(row.raw) for row in rows) < PAGE_BYTES:
+                return
+            after = rows[-1].pos
+
+    async def earlier_events(self, exchange: Exchange) -> list[Event]:
+        """The events of the response that this exchange resumes, from before it was resumed."""
+        asked = earlier(exchange)
+        found = [Event(*row) for row in await self._all(EARLIER_EVENTS, **asked)] if asked else []
+        return list(each_number_once(found))
+
+    async def progress(self, since: str, others: Collection[str] = ()) -> list[Progress]:
+        """How far exchanges are: those whose id is `since` or later, and some others, in order of their ids."""
+        return [Progress(*row) for row in await self._all(PROGRESS, since=since, others=list(others))]
+
+    async def _event(self, row: AnyRow) -> Event:
+        """One at a time: of a page of recipes, not all bodies are in memory."""
+        try:
+            whole = Whole(row)
+            return whole.event(await self._all(self._sources, **whole.asked))
+        except ValueError as error:
+            raise StoreError(damaged(row, error)) from error
+
+    async def _beginning_with(self, prefix: str) -> list[Session]:
+        meant = ids_beginning(prefix)
+        if meant is None:
+            return []
+        found = await self._newest(sessions.c.session_id.between(*meant), limit=CANDIDATES + 1)
+        if len(found) > 1:
+            named = "".join(f"\n  {session.session_id} {session.name}" for session in found[:CANDIDATES])
+            more = "\n  …" if len(found) > CANDIDATES else ""
+            raise UsageError(
+                f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:{named}{more}"
+            )
+        return found
+
+    async def _newest(self, *where: Any, limit: int) -> list[Session]:
+        statement = select(sessions).where(*where).order_by(*NEWEST_FIRST).limit(limit)
+        return [Session(*row) for row in await self._all(statement)]
+
+    async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
+        """The rows of one statement, in a transaction of its own."""
+        with engines.translated(self.url):
+            async with self._engine.connect() as connection:
+                return (await connection.execute(statement, values)).all()
+
+    async def _revision(self) -> str | None:
+        if is_file(self.url):
+            if migrate.is_empty(database_path(self.url)):
+                return None
+        elif migrate.VERSION_TABLE not in {row[0] for row in await self._all(text(migrate.TABLES_ON_SERVER))}:
+            raise engines.nothing_in(self.url)
+        with engines.translated(self.url):
+            async with self._engine.connect() as connection:
+                revision: str | None = (await connection.exec_driver_sql(migrate.READ_REVISION)).scalar()
+                return revision

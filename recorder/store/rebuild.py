@@ -1,0 +1,61 @@
+"""All projections anew, from the log: exchange by exchange, beside whoever reads and writes.
+
+Each batch is a transaction with the place it comes to, so a rebuild that is interrupted goes on where it was; what ends
+meanwhile is projected by whoever writes it. A reader sees an exchange's rows as they were or as they are, never half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from recorder.store.projector import START
+from recorder.store.writer import Store
+
+BATCH_EXCHANGES = 200
+BATCH_EVENTS = 20_000  # about a tenth of a second under the write lock; one exchange may pass it
+
+Place = tuple[str, str] | None
+"""The last exchange that is done; `None` when all are."""
+
+Progress = Callable[[int, int], None]
+"""How many exchanges are done, of how many."""
+
+
+class Rebuilt(NamedTuple):
+    """What a rebuild did: how many exchanges, and those that could not be folded (session, exchange, reason)."""
+
+    exchanges: int
+    put_aside: list[tuple[str, str, str]]
+
+
+def rebuild(store: Store, progress: Progress) -> Rebuilt:
+    """Fold every exchange that has ended, or those that an interrupted rebuild has left."""
+    with store.transaction():
+        place: Place = store.projector.place() or START
+        if place == START and store.projector.dead_letters():
+            store.projector.reindex()  # it may be what kept them from being projected
+        total = store.projector.ended()
+        store.projector.set_place(place)
+    done = 0
+    while place is not None:
+        with store.transaction():
+            place, count = _step(store, place)
+        done += count
+        progress(done, max(total, done))
+    with store.transaction():
+        return Rebuilt(done, store.projector.dead_letters())
+
+
+def _step(store: Store, place: tuple[str, str]) -> tuple[Place, int]:
+    """One batch: where it comes to, `None` at the end, and how many exchanges it was."""
+    projector, count, events = store.projector, 0, 0
+    reached: Place = None
+    for session_id, exchange_id, size in projector.ended_after(place, BATCH_EXCHANGES):
+        if count and events + size > BATCH_EVENTS:
+            break
+        projector.project(session_id, exchange_id)
+        reached = session_id, exchange_id
+        count, events = count + 1, events + size
+    projector.set_place(reached)
+    return reached, count

@@ -1,0 +1,141 @@
+"""The response that an earlier exchange received: its events, which a resumed stream goes on from, and its session.
+
+A client that was cut off asks for the rest (`GET /responses/{id}?stream=true&starting_after=N`). The numbers go on, so
+the earlier events up to N and the exchange's own are the whole response, each number once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnClause, ColumnElement, LargeBinary, and_, bindparam, func, literal_column, or_, select
+
+from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.store.schema import events, exchanges, sessions, tables_of
+from recorder.store.sql import Contains
+
+FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
+
+
+def constant(value: str | int) -> ColumnClause[Any]:
+    """A word or number of this program as a part of the statement: who runs it need not give it."""
+    return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
+
+
+def begins(table: Any) -> ColumnElement[bool]:
+    """Whether a row of `events` is one of the first of a response body: the request before it may have many parts."""
+    head = events.alias("head")
+    head_pos = (
+        select(func.min(head.c.pos))
+        .where(head.c.session_id == table.c.session_id, head.c.exchange_id == table.c.exchange_id)
+        .where(head.c.kind == constant("response"))
+        .correlate(table)
+        .scalar_subquery()
+    )
+    kinds = [constant(kind) for kind in sorted(BODY_KINDS)]
+    return and_(table.c.kind.in_(kinds), table.c.pos > head_pos, table.c.pos <= head_pos + constant(FIRST_EVENTS))
+
+
+_first = events.alias("first")
+_says_id = (
+    select(_first.c.pos)
+    .where(_first.c.session_id == exchanges.c.session_id, _first.c.exchange_id == exchanges.c.exchange_id)
+    .where(begins(_first), Contains(_first.c.raw, bindparam("quoted_id", type_=LargeBinary)))
+    .correlate(exchanges)
+    .exists()
+)
+
+# First the exchanges, then their events: of all others in the session not one event is read but for the first few.
+_having_it = (
+    select(exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.started_ns < bindparam("started_ns"))
+    .where(or_(exchanges.c.resumes_response_id == bindparam("response_id"), _says_id))
+)
+EARLIER_EVENTS = (
+    select(events)
+    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id.in_(_having_it))
+    .where(events.c.kind.in_([constant("frame"), constant("part")]))
+    .where(or_(events.c.sequence_number.is_(None), events.c.sequence_number <= bindparam("until")))
+    .order_by(events.c.exchange_id, events.c.pos)
+)
+
+
+def earlier(exchange: Exchange) -> dict[str, Any] | None:
+    """What `EARLIER_EVENTS` is asked with; `None` if the exchange resumes nothing, or all of it from the start."""
+    if exchange.resumes_response_id is None or exchange.resumes_after is None:
+        return None
+    return {
+        "session_id": exchange.session_id,
+        "started_ns": exchange.started_ns,
+        "response_id": exchange.resumes_response_id,
+        "quoted_id": msgspec.json.encode(exchange.resumes_response_id),
+        "until": exchange.resumes_after,
+    }
+
+
+def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
+    """The events of several exchanges, one after another, less those whose number was there already.
+
+    Of an event in parts, only the last part has the number.
+    """
+    seen: set[int] = set()
+    parts: list[Event] = []
+    for event in found:
+        if parts and (event.kind != "part" or event.exchange_id != parts[0].exchange_id):
+            parts = []
+        if event.kind == "part":
+            parts.append(event)
+        number = event.sequence_number
+        if number is not None:
+            if number not in seen:
+                yield from parts or (event,)
+            seen.add(number)
+            parts = []
+
+
+RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
+
+_recent = (
+    select(exchanges.c.session_id, exchanges.c.exchange_id)
+    .order_by(exchanges.c.exchange_id.desc())
+    .limit(RECENT_EXCHANGES)
+    .subquery()
+)
+SESSION_OF_RESPONSE = (
+    select(_recent.c.session_id)
+    .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
+    .where(begins(events))
+    .where(Contains(events.c.raw, bindparam("quoted_id", type_=LargeBinary)))
+    .order_by(_recent.c.exchange_id.desc())
+    .limit(1)
+)
+
+# Of a response whose id rotates (GitHub Copilot), clients go on with the last one; that stands far from its beginning.
+_exchanges = tables_of["exchanges"]
+SESSION_OF_LAST_RESPONSE = (
+    select(_recent.c.session_id)
+    .join(
+        _exchanges,
+        (_exchanges.c.session_id == _recent.c.session_id) & (_exchanges.c.exchange_id == _recent.c.exchange_id),
+    )
+    .where(_exchanges.c.last_response_id == bindparam("response_id"))
+    .order_by(_recent.c.exchange_id.desc())
+    .limit(1)
+)
+
+_items = tables_of["items"]
+SESSIONS_OF_LINKS = (
+    select(_recent.c.session_id)
+    .distinct()
+    .join(sessions, sessions.c.session_id == _recent.c.session_id)
+    .join(_items, (_items.c.session_id == _recent.c.session_id) & (_items.c.exchange_id == _recent.c.exchange_id))
+    .where(sessions.c.source == bindparam("source"))
+    .where(
+        or_(
+            _items.c.item_id.in_(bindparam("links", expanding=True)),
+            _items.c.call_id.in_(bindparam("links", expanding=True)),
+        )
+    )
+)

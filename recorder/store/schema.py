@@ -1,0 +1,248 @@
+"""The log and its projections as tables: columns, keys, views and guards. No engine, no connection.
+
+Rules of this file:
+
+* The columns of a table of the log are the fields of its struct in `recorder.model.events`, in order; those of a
+  projection are the fields of its row.
+* `session_id` comes first in every key: a session is the unit of distribution, and nothing is unique across sessions.
+* Types are uuid, text, bigint, double precision and bytea on PostgreSQL, TEXT, INTEGER, REAL and BLOB in STRICT tables
+  on SQLite.
+* The guards only prove what the writer already does (`INSERT … ON CONFLICT DO NOTHING`, positions in order): on an
+  engine without triggers the log is the same. Projections have none: they are written anew when they are in doubt.
+* A tombstone is the permit to delete its session, and nothing of that session is taken any more.
+
+`migrations/` builds this schema step by step and never imports it; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, get_args
+
+import msgspec
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    Uuid,
+    event,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+from recorder.projections import PROJECTIONS, Projection
+from recorder.projections.views import VIEWS
+from recorder.store.postgres import ddl as postgres_ddl
+from recorder.store.postgres.ddl import SEARCH as SEARCH
+from recorder.store.sqlite.triggers import triggers
+
+ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
+TEXT = Text()
+INTEGER = BigInteger().with_variant(Integer(), "sqlite")
+BYTES = LargeBinary()
+DOUBLE: TypeEngine[Any] = REAL().with_variant(Double(), "postgresql")
+
+BY_SESSION = "RANGE (session_id)"
+
+metadata = MetaData()
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("created_ns", INTEGER, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("source", TEXT, nullable=False),
+    Column("labels", TEXT, nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Index("sessions_name", "name"),
+    sqlite_strict=True,
+)
+
+exchanges = Table(
+    "exchanges",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("exchange_id", ID, primary_key=True),
+    Column("started_ns", INTEGER, nullable=False),
+    Column("recorder_id", TEXT, nullable=False),
+    Column("provider", TEXT, nullable=False),
+    Column("api", TEXT, nullable=False),
+    Column("method", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("client", TEXT),
+    Column("client_version", TEXT),
+    Column("thread_id", TEXT),
+    Column("turn_id", TEXT),
+    Column("attempt", INTEGER),
+    Column("resumes_response_id", TEXT),
+    Column("resumes_after", INTEGER),
+    ForeignKeyConstraint(["session_id"], ["sessions.session_id"]),
+    Index("exchanges_exchange_id", "exchange_id"),
+    sqlite_strict=True,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("exchange_id", ID, primary_key=True),
+    Column("pos", INTEGER, primary_key=True),
+    Column("kind", TEXT, nullable=False),
+    Column("t_ns", INTEGER, nullable=False),
+    Column("type", TEXT),
+    Column("sequence_number", INTEGER),
+    Column("item_id", TEXT),
+    Column("output_index", INTEGER),
+    Column("raw", BYTES, nullable=False),
+    Column("data_start", INTEGER),
+    Column("data_length", INTEGER),
+    Column("hash", BYTES, nullable=False),
+    # Not on PostgreSQL, where it takes more than the insert itself: there the writer looks, once for a batch.
+    ForeignKeyConstraint(["session_id", "exchange_id"], ["exchanges.session_id", "exchanges.exchange_id"]).ddl_if(
+        "sqlite"
+    ),
+    sqlite_strict=True,
+)
+
+# One entry for each exchange that is over: how it ended, without a look at its other events.
+Index(
+    "events_end",
+    events.c.session_id,
+    events.c.exchange_id,
+    sqlite_where=text("kind = 'end'"),
+)
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("purged_ns", INTEGER, nullable=False),
+    Column("reason", TEXT, nullable=False),
+    Column("counts", TEXT, nullable=False),  # a JSON object: `recorder.store.purge.tombstone.Counts`
+    Column("last_hash", BYTES),
+    sqlite_strict=True,
+)
+
+# How far each journal is in the log. The one table whose rows change. `seen_ns` is by the clock of the server, and not
+# there in a file: locks tell whether a recorder lives whose journal is on this machine.
+ingest_offsets = Table(
+    "ingest_offsets",
+    metadata,
+    Column("recorder_id", TEXT, primary_key=True),
+    Column("segment", INTEGER, nullable=False),
+    Column("offset", INTEGER, nullable=False),
+    Column("seen_ns", INTEGER),
+    Column("host", TEXT),
+    sqlite_strict=True,
+)
+
+LOG = (sessions, exchanges, events, tombstones)
+
+
+def _projected(projection: Projection) -> Table:
+    fields = msgspec.structs.fields(projection.row)
+    columns = (_column(field.name, field.type, field.name in projection.key) for field in fields)
+    return Table(projection.table, metadata, *columns, sqlite_strict=True)
+
+
+def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
+    """The column for a field. A `Literal` is text, a flag 0 or 1."""
+    types = set(get_args(type)) or {type}
+    kind = next((column for python, column in _TYPES.items() if python in types), ID if name in _IDS else TEXT)
+    return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
+
+
+_IDS = ("session_id", "exchange_id")
+_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE}
+
+# The tables of the projections, by the projection's name.
+tables_of = {projection.name: _projected(projection) for projection in PROJECTIONS}
+
+# An exchange of which there are no projections, because its fold raised.
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("exchange_id", ID, primary_key=True),
+    Column("reason", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+# A row means that a rebuild is due or under way, and up to which exchange it has come; '' is the beginning.
+rebuilds = Table(
+    "rebuilds",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("session_id", TEXT, nullable=False),
+    Column("exchange_id", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+# Also if a recorder of an older version has just written what it knows no projections of.
+REBUILD_IS_DUE = """SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
+    SELECT 1 FROM (
+        SELECT session_id, exchange_id FROM events WHERE kind = 'end'
+        ORDER BY session_id DESC, exchange_id DESC LIMIT 1000
+    ) AS e
+    WHERE NOT EXISTS (
+        SELECT 1 FROM p_exchanges_v1 AS p WHERE p.session_id = e.session_id AND p.exchange_id = e.exchange_id
+    ) AND NOT EXISTS (
+        SELECT 1 FROM dead_letters AS d WHERE d.session_id = e.session_id AND d.exchange_id = e.exchange_id
+    )
+)"""
+STALE = "The projections are not up to date: run `recorder db rebuild`."  # said where it is
+
+# Who retrieved a response again: few exchanges do.
+Index(
+    "exchanges_resumes",
+    exchanges.c.session_id,
+    exchanges.c.resumes_response_id,
+    sqlite_where=text("resumes_response_id IS NOT NULL"),
+)
+Index("p_exchanges_v1_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
+# The one index that does not begin with a session: which one a request belongs to is what is asked.
+Index("p_history_v1_digest", tables_of["history"].c.digest)
+Index("p_results_v1_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
+Index("p_results_v1_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
+# What an exchange has of each kind is counted without a look at the texts.
+Index("p_items_v1_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
+
+# The words of messages, reasoning and arguments. It keeps no text: whoever writes `p_items_v1` writes it too, because
+# a trigger may not use it where `trusted_schema` is off.
+SEARCH_TABLE = (
+    f"CREATE VIRTUAL TABLE {SEARCH} USING fts5(text, refusal, summary_text, arguments, content='p_items_v1', "
+    "content_rowid='rowid', tokenize='unicode61 remove_diacritics 2')"
+)
+
+
+_THE_REST = {
+    "sqlite": (SEARCH_TABLE, *(view.statement("sqlite") for view in VIEWS), *triggers(LOG, events, tombstones)),
+    "postgresql": postgres_ddl.STATEMENTS,
+}
+
+
+@event.listens_for(metadata, "before_create")
+def _say_what_is_of_postgresql(_: MetaData, connection: Connection, **_options: object) -> None:
+    """Set its options only where they are used: to name one loads all drivers, a tenth of the start of a command."""
+    if connection.dialect.name == "postgresql":
+        for name in postgres_ddl.PARTITIONED:
+            metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
+        for index in (index for table in metadata.tables.values() for index in table.indexes):
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+
+
+@event.listens_for(metadata, "after_create")
+def _create_the_rest(_: MetaData, connection: Connection, **_options: object) -> None:
+    for statement in _THE_REST[connection.dialect.name]:
+        connection.exec_driver_sql(statement)

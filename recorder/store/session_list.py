@@ -1,0 +1,298 @@
+"""The list of sessions: which are wanted, in which order, and what can be said of each in one row.
+
+What streams just now is in it: that comes from the log. What a session is about comes from the projections, of the
+exchanges that have ended.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select, and_, bindparam, case, column, exists, false, func, literal_column, or_, select, table
+
+from recorder.model.events import BODY_KINDS, PROBE, Session
+from recorder.store.schema import SEARCH, events, exchanges, sessions, tables_of
+
+AnySelect = Select[*tuple[Any, ...]]
+
+NAMED = 1_000  # sessions at most that a question names: each is a value, of which SQLite takes 32,766
+OPEN = "open"
+UNKNOWN = "unknown"  # the status of an end that cannot be read
+
+# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
+_last_exchange = (
+    select(exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == sessions.c.session_id)
+    .order_by(exchanges.c.exchange_id.desc())
+    .limit(1)
+)
+NEWEST_FIRST = (
+    func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).desc(),
+    sessions.c.session_id.desc(),
+)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which sessions: all that is given must hold. Texts are found anywhere in a name, in small or capital letters."""
+
+    model: str | None = None  # of an exchange that has ended, as asked for or as answered
+    client: str | None = None
+    status: str | None = None  # of any of its exchanges
+    since_ns: int | None = None  # an exchange began then or later
+    until_ns: int | None = None  # … and before this
+    words: str | None = None  # all in one message, piece of reasoning, or arguments of a call; `wea*` begins one
+    probes: bool = False  # those of probes, and no others
+
+
+class SessionRow(Session, frozen=True):
+    """A session and what can be said of its exchanges together."""
+
+    # From the log.
+    started_ns: int = 0  # wall time of the first request; of the session itself if there is none
+    ended_ns: int = 0  # wall time of the last event
+    duration_ns: int = 0
+    used_ns: int = 0  # wall time of the newest request, which is what they are ordered by
+    exchanges: int = 0
+    events: int = 0
+    bytes: int = 0  # of the decoded response bodies
+    open: int = 0  # exchanges without an end
+    gaps: int = 0  # exchanges of whose response something was not kept
+    status: str = OPEN  # how the last exchange ended, or that it has not: see `last_status`
+    apis: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    # From the projections, as in the view `session_summary`.
+    title: str | None = None
+    turns: int = 0
+    threads: int = 0
+    models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tool_calls: int = 0
+    errors: int = 0
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+_PROJECTED = SessionRow.__struct_fields__[SessionRow.__struct_fields__.index("title") :]
+_LISTS = ("models", "tools")  # of which the view makes one text
+
+_SEPARATOR = ", "
+_summary = table("session_summary", column("session_id", sessions.c.session_id.type), *map(column, _PROJECTED))
+
+
+class _End(msgspec.Struct, frozen=True):
+    """What is read here of an `end` event."""
+
+    status: str = UNKNOWN
+    body_bytes: int = 0
+    gap_chunks: int = 0
+
+
+_end_of = msgspec.json.Decoder(_End).decode
+
+_last, _ending, _body = events.alias("last"), events.alias("ending"), events.alias("body")
+_told, _items = tables_of["exchanges"], tables_of["items"]
+
+
+def _within(table: Any) -> Any:
+    return and_(table.c.session_id == exchanges.c.session_id, table.c.exchange_id == exchanges.c.exchange_id)
+
+
+_last_pos = select(func.max(_body.c.pos)).where(_within(_body)).correlate(exchanges).scalar_subquery()
+_open_bytes = (
+    select(func.coalesce(func.sum(func.length(_body.c.raw)), 0))
+    .where(_within(_body), _body.c.kind.in_(sorted(BODY_KINDS)))
+    .correlate(exchanges)
+    .scalar_subquery()
+)
+_LINES = (
+    select(
+        exchanges.c.session_id,
+        exchanges.c.started_ns,
+        exchanges.c.api,
+        exchanges.c.client,
+        func.coalesce(_last.c.pos + 1, 0).label("events"),
+        (exchanges.c.started_ns + func.coalesce(_last.c.t_ns, 0)).label("ended_ns"),
+        _ending.c.raw.label("ending"),
+        case((_ending.c.raw.is_(None), _open_bytes), else_=0).label("open_bytes"),
+        _told.c.purpose,
+    )
+    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
+    .join(_ending, and_(_within(_ending), _ending.c.kind == "end"), isouter=True)
+    .join(_told, _within(_told), isouter=True)
+    .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
+)
+
+SPANS = (
+    select(exchanges.c.exchange_id, _last.c.t_ns)
+    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
+    .where(exchanges.c.session_id == bindparam("session_id"))
+)
+"""The exchanges of a session, each with the time of its last event since it began, if it has one. (An inner join would
+let SQLite begin with the events: all of the session's.)
+"""
+
+
+class Listing:
+    """The newest sessions of those that are wanted: what to ask the database, and the rows of what it says.
+
+    Ask `newest`, then what `about` gives, in one transaction.
+    """
+
+    def __init__(self, wanted: Wanted, limit: int | None, engine: str = "sqlite") -> None:
+        self.newest: AnySelect = (
+            select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
+        )
+        self._is_all = limit is None and wanted == Wanted()
+
+    def about(self, found: Sequence[Any]) -> tuple[AnySelect, AnySelect]:
+        """The exchanges of the sessions that `newest` found, and what their projections come to.
+
+        A view is summed up for all sessions, unless the question itself names those that it is about.
+        """
+        chosen = self.newest.with_only_columns(sessions.c.session_id)
+        named: Any = [row.session_id for row in found] if len(found) <= NAMED else chosen
+        lines = _LINES if self._is_all else _LINES.where(exchanges.c.session_id.in_(chosen))
+        if self._is_all and len(found) > NAMED:
+            return lines, select(_summary)
+        return lines, select(_summary).where(_summary.c.session_id.in_(named))
+
+    @staticmethod
+    def rows(found: Iterable[Any], lines: Iterable[Any], told: Iterable[Any]) -> list[SessionRow]:
+        """A row for each session, of what the statements gave, in order."""
+        sums = {
+            session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
+        }
+        projected = {row.session_id: _read(row._mapping) for row in told}
+        return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
+
+
+def _conditions(wanted: Wanted, engine: str) -> list[Any]:
+    """What a session must be like."""
+    given = msgspec.structs.asdict(wanted)
+    conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
+    conditions.append((sessions.c.source == PROBE) == wanted.probes)
+    began = [
+        compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
+    ]
+    if wanted.words is not None:
+        conditions.append(sessions.c.session_id.in_(_SAID[engine](wanted.words)))
+    return [*conditions, _some(exchanges, *began)] if began else conditions
+
+
+def _some(table: Any, *conditions: Any) -> Any:
+    return exists().where(table.c.session_id == sessions.c.session_id, *conditions)
+
+
+def _has(column: Any, value: str) -> Any:
+    return column.icontains(value, autoescape=True)
+
+
+def _status() -> Any:
+    """How an exchange ended, or that it has not."""
+    is_over = exists().where(_within(events), events.c.kind == "end").correlate(exchanges)
+    told = select(_told.c.status).where(_within(_told)).correlate(exchanges).scalar_subquery()
+    return case((is_over, func.coalesce(told, UNKNOWN)), else_=OPEN)
+
+
+def _said_on_server(words: str) -> AnySelect:
+    """The sessions in one of whose items all words occur."""
+    found = table(SEARCH, column("session_id"), column("words"))
+    matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
+    return select(found.c.session_id).where(*matching or [false()])
+
+
+def _query(word: str) -> Any:
+    if len(word) > 1 and word.endswith("*"):
+        quoted = word.removesuffix("*").replace("\\", "\\\\").replace("'", "''")
+        return func.to_tsquery(_PLAIN, f"'{quoted}':*")
+    return func.phraseto_tsquery(_PLAIN, word)
+
+
+def _said(words: str) -> AnySelect:
+    """The same, in a file."""
+    found: AnySelect = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
+    return select(_items.c.session_id).where(literal_column(f"{_items.name}.rowid").in_(found))
+
+
+def _matches(words: str) -> Any:
+    """In quotes nothing is an operator of the search; only a star at the end of a word is one, outside of them."""
+    quoted = " ".join(map(_quoted, words.replace("\0", " ").split()))
+    return literal_column(SEARCH).op("MATCH")(quoted or '""')
+
+
+def _quoted(word: str) -> str:
+    said = word.replace('"', '""')
+    return f'"{said.removesuffix("*")}"*' if len(said) > 1 and said.endswith("*") else f'"{said}"'
+
+
+_CONDITIONS: Mapping[str, Callable[[str], Any]] = {
+    "model": lambda model: _some(_told, or_(_has(_told.c.request_model, model), _has(_told.c.response_model, model))),
+    "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
+    "status": lambda status: _some(exchanges, _status() == status),
+}
+_SAID: Mapping[str, Callable[[str], AnySelect]] = {"sqlite": _said, "postgresql": _said_on_server}
+_PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
+_BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
+    "since_ns": operator.ge,
+    "until_ns": operator.lt,
+}  # one exchange both
+
+
+def _row(session: Session, sums: Mapping[str, Any] | None, projected: Mapping[str, Any]) -> SessionRow:
+    created_ns = session.created_ns
+    empty = {"started_ns": created_ns, "ended_ns": created_ns, "used_ns": created_ns}
+    return SessionRow(**{**msgspec.structs.asdict(session), **(sums or empty), **projected})
+
+
+def _read(told: Mapping[str, Any]) -> dict[str, Any]:
+    lists = {name: tuple(filter(None, (told[name] or "").split(_SEPARATOR))) for name in _LISTS}
+    return {**{name: told[name] for name in _PROJECTED}, **lists}
+
+
+def _sum(lines: Sequence[Any]) -> dict[str, Any]:
+    """What the exchanges of one session, in order of their start, come to."""
+    ends = [None if line.ending is None else _read_end(line.ending) for line in lines]
+    started_ns, ended_ns = lines[0].started_ns, max(line.ended_ns for line in lines)
+    return {
+        "started_ns": started_ns,
+        "ended_ns": ended_ns,
+        "duration_ns": ended_ns - started_ns,
+        "used_ns": lines[-1].started_ns,
+        "exchanges": len(lines),
+        "events": sum(line.events for line in lines),
+        "bytes": sum(end.body_bytes if end else line.open_bytes for line, end in zip(lines, ends, strict=True)),
+        "open": ends.count(None),
+        "gaps": sum(end is not None and end.gap_chunks > 0 for end in ends),
+        "status": last_status(
+            (line.purpose, end.status if end else OPEN) for line, end in zip(lines, ends, strict=True)
+        ),
+        "apis": tuple(dict.fromkeys(line.api for line in lines)),
+        "clients": tuple(dict.fromkeys(line.client for line in lines if line.client)),
+    }
+
+
+def last_status(exchanges: Iterable[tuple[str | None, str]]) -> str:
+    """How the last of some exchanges ended, of each what it is for and its status.
+
+    What a client asks on its own it also breaks off, when it is done: that says nothing of the session.
+    """
+    status = None
+    for purpose, each in exchanges:
+        if status is None or each != "client_disconnect" or purpose in (None, "turn"):
+            status = each
+    return status or OPEN
+
+
+def _read_end(raw: bytes) -> _End:
+    try:
+        return _end_of(raw)
+    except msgspec.DecodeError:
+        return _End()

@@ -1,0 +1,4 @@
+"""The engine SQLite: connections, locks, errors, and statements that only it understands.
+
+Must not know: the other engine. `recorder.store.engine` chooses between them.
+"""

@@ -1,0 +1,217 @@
+"""How a database file is opened, locked and understood: the connection recipes, the write lock, SQLite's errors.
+
+Rules of this file:
+
+* It knows SQLite, not the log.
+* A pragma is set before the first transaction, read back, and the connection refused if SQLite did not take it.
+* The file is never opened but by SQLite: closing any other descriptor of it would drop the locks that SQLite holds.
+* Whoever writes or checkpoints holds the lock of `write_lock`. Two connections never do so at once, which also keeps
+  clear of the WAL-reset bug of SQLite before 3.51.3.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Engine, NullPool, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
+from recorder.store.location import lock_path
+
+BUSY_TIMEOUT_S = 5.0
+LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
+READERS = 4  # connections of one reader, each with a thread of its own: pages are short, few are wanted at once
+
+Recipe = Mapping[str, str | int]
+
+MIGRATION: Recipe = {
+    "synchronous": 2,  # FULL: in group commits as fast as NORMAL, which loses what was acknowledged in a power cut
+    "fullfsync": 1,  # without it, macOS does not wait for the disk
+    "checkpoint_fullfsync": 1,
+    "foreign_keys": 1,
+    "secure_delete": 1,
+    "trusted_schema": 0,
+    "cell_size_check": 1,
+    "mmap_size": 0,
+}
+WRITER: Recipe = {
+    "journal_mode": "wal",
+    **MIGRATION,
+    "wal_autocheckpoint": 0,  # the store checkpoints, under the write lock
+    "journal_size_limit": 64 * 2**20,
+}
+READER: Recipe = {"query_only": 1, "trusted_schema": 0, "cell_size_check": 1, "mmap_size": 0}
+
+
+def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
+    """Connections that write. Every transaction takes the write lock of SQLite at its beginning."""
+    engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
+    _prepare(engine, {**recipe, "busy_timeout": round(busy_timeout_s * 1000)}, "BEGIN IMMEDIATE")
+    return engine
+
+
+def reader_engine(path: Path) -> AsyncEngine:
+    """Connections that only read, for an event loop."""
+    url = URL.create("sqlite+aiosqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
+    engine = create_async_engine(url, pool_size=READERS, max_overflow=0)
+    _prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
+    return engine
+
+
+def file_uri(path: Path) -> str:
+    return f"file:{quote(str(path))}"
+
+
+def _prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _record: object) -> None:
+        try:
+            connection.isolation_level = None  # else the driver begins transactions, late and only for some statements
+            _driver(connection).text_factory = _text
+            apply(connection, recipe)
+        except BaseException:
+            connection.close()
+            raise
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+
+def apply(connection: Any, recipe: Recipe) -> None:
+    """Set pragmas on a DBAPI connection and read them back."""
+    with closing(connection.cursor()) as cursor:
+        for pragma, value in recipe.items():
+            cursor.execute(f"PRAGMA {pragma} = {value}")
+            cursor.execute(f"PRAGMA {pragma}")
+            row = cursor.fetchone()
+            if row is None or row[0] != value:
+                raise StoreError(f"This SQLite does not take PRAGMA {pragma} = {value}; it says {row and row[0]!r}.")
+
+
+def _driver(connection: Any) -> Any:
+    return getattr(connection, "driver_connection", connection)
+
+
+_text = partial(str, encoding="utf-8", errors="replace")
+
+
+def create_file(path: Path) -> None:
+    """Make sure that there is a file: 0600, its directories 0700. SQLite gives its side files the same mode."""
+    try:
+        for directory in reversed(path.parents):
+            if not directory.exists():
+                directory.mkdir(mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise StoreError(f"{path} is a directory: the database needs the path of a file.") from None
+    except OSError as error:
+        raise StoreError(f"The database {path} cannot be created: {error.strerror}.") from error
+
+
+@contextmanager
+def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
+    """Be the only one who writes to the database at `path`, among all processes of recorder."""
+    try:
+        fd = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"The database {path} cannot be written: {lock_path(path)}: {error.strerror}.") from error
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _try_lock(fd):
+            if time.monotonic() >= deadline:
+                raise StoreBusyError(f"Another recorder is writing to {path}; try again when it is done.")
+            time.sleep(LOCK_POLL_S)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def application_id(path: Path) -> int:
+    """Whose file it is, as its header says. Touches nothing: no lock, no side files.
+
+    Without its WAL a file may be half of a checkpoint, and smaller than its header says: only the header counts here.
+    """
+    with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")  # else the size is looked at too
+        value: int = connection.execute("PRAGMA application_id").fetchone()[0]
+        return value
+
+
+def roll_back(path: Path) -> None:
+    """Undo what a process left that died in the middle of a commit, before the file was in WAL mode."""
+    if Path(f"{path}-journal").exists():
+        with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=rw", uri=True)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now is the file read at all
+
+
+_MEANING: Mapping[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreBusyError, "The database {path} is locked by another program; try again later."),
+    sqlite3.SQLITE_LOCKED: (StoreBusyError, "The database {path} is locked by another program; try again later."),
+    sqlite3.SQLITE_FULL: (StoreBusyError, "There is no room for the database {path}: free some disk space."),
+    sqlite3.SQLITE_CONSTRAINT: (StoreConflictError, "The database {path} refused a row: {error}."),
+    sqlite3.SQLITE_READONLY: (StoreError, "The database {path} cannot be written: check its permissions."),
+    sqlite3.SQLITE_PERM: (StoreError, "The database {path} cannot be written: check its permissions."),
+    sqlite3.SQLITE_CANTOPEN: (StoreError, "The database {path} cannot be opened: check that path and its permissions."),
+    sqlite3.SQLITE_NOTADB: (StoreError, "{path} is not a database file; give another path."),
+    sqlite3.SQLITE_CORRUPT: (StoreError, "The database {path} is damaged ({error}): restore a backup."),
+    sqlite3.SQLITE_IOERR: (StoreError, "The disk failed under the database {path}: {error}."),
+}
+
+_QUOTING = (b"malformed database schema", b"no such ", b"near ", b"error in ")  # what SQLite quotes the schema in
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite and SQLAlchemy raise into the errors of recorder."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise meaning(error.orig, path) from error
+    except sqlite3.Error as error:
+        raise meaning(error, path) from error
+    except (
+        UnicodeDecodeError
+    ) as error:  # the driver takes what SQLite says for UTF-8, but a damaged schema stands in it
+        if not error.object.startswith(_QUOTING):
+            raise
+        sentence = _MEANING[sqlite3.SQLITE_CORRUPT][1]
+        raise StoreError(sentence.format(path=path, error=error.object.decode("utf-8", "replace"))) from error
+
+
+def is_final(error: StoreError) -> bool:
+    """Whether to try again is of no use: it is the content, the statement or the file, not the disk or a lock."""
+    if isinstance(error, StoreConflictError | StoreLostError):
+        return True
+    cause = getattr(error.__cause__, "orig", error.__cause__)
+    if not isinstance(cause, sqlite3.Error):
+        return False
+    code = getattr(cause, "sqlite_errorcode", None)  # of what the driver says itself, there is none
+    return code is None or code & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
+
+
+def meaning(error: BaseException | None, path: Path) -> StoreError:
+    """What an error of the driver means for the database at `path`."""
+    code = getattr(error, "sqlite_errorcode", None)
+    kind, sentence = _MEANING.get((code or 0) & 0xFF, (StoreError, "The database {path} failed: {error}."))
+    return kind(sentence.format(path=path, error=error))

@@ -1,0 +1,97 @@
+"""The triggers of SQLite that prove what the writer does: the log is added to, in order, and nothing else.
+
+Data only. A tombstone is the permit to delete its session, and nothing of that session is taken any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Table
+
+from recorder.model.shared_body import SHARED
+
+WRITTEN = ("type", "raw")  # what a row may have in another way than its event
+
+
+def triggers(log: Sequence[Table], events: Table, tombstones: Table) -> list[str]:
+    """The statements that create them."""
+    return [
+        *(_no_change(table, verb, tombstones) for table in log for verb in ("UPDATE", "DELETE")),
+        *(_insert_guard(table, tombstones) for table in log if table is not events),
+        _events_guard(events, tombstones),
+    ]
+
+
+def _no_change(table: Table, verb: str, tombstones: Table) -> str:
+    is_permitted = f"WHEN NOT {_purged('OLD')} " if verb == "DELETE" and table is not tombstones else ""
+    return (
+        f"CREATE TRIGGER {table.name}_no_{verb.lower()} BEFORE {verb} ON {table.name} {is_permitted}BEGIN "
+        "SELECT RAISE(ABORT, 'the log is append-only: its rows are never changed and never deleted'); END"
+    )
+
+
+def _purged(row: str) -> str:
+    return f"EXISTS (SELECT 1 FROM tombstones WHERE session_id = {row}.session_id)"
+
+
+def _where_key(columns: list[str]) -> str:
+    return " AND ".join(f"{column} = NEW.{column}" for column in columns)
+
+
+def _refuse(table: Table, tombstones: Table) -> str:
+    """What to do with a row whose key is taken, or that brings a rowid: an identical row is skipped, else refused.
+    The row of a request body may have been written in another way (`recorder.store.bodies.rows`): then its hash says
+    it.
+
+    A `BEFORE INSERT` guard must do it. `INSERT OR REPLACE` deletes, without a word to the delete trigger, whatever
+    row has the key or the rowid of the new one.
+    """
+    key = _where_key([column.name for column in table.primary_key])
+    purged = (
+        "SELECT RAISE(ABORT, 'the session was purged: nothing of it is taken any more') "
+        "FROM tombstones WHERE session_id = NEW.session_id; "
+    )
+    return (
+        f"{'' if table is tombstones else purged}"
+        f"SELECT RAISE(IGNORE) FROM {table.name} WHERE {key} AND {_same(table)}; "
+        "SELECT RAISE(ABORT, 'the log is append-only: other content stands at that key') "
+        f"FROM {table.name} WHERE {key}; "
+        "SELECT RAISE(ABORT, 'the log numbers its own rows: a rowid cannot be chosen') WHERE NEW.rowid >= 0;"
+    )
+
+
+def _same(table: Table) -> str:
+    columns = [column.name for column in table.c if not column.primary_key]
+    told = [f"{name} IS NEW.{name}" for name in columns if name not in WRITTEN]
+    written = [f"{name} IS NEW.{name}" for name in columns if name in WRITTEN]
+    shared = [f"({' AND '.join(written)} OR kind = 'request' AND '{SHARED}' IN (type, NEW.type))"] if written else []
+    return " AND ".join([*told, *shared])
+
+
+def _insert_guard(table: Table, tombstones: Table) -> str:
+    key = _where_key([column.name for column in table.primary_key])
+    is_known = f"EXISTS (SELECT 1 FROM {table.name} WHERE {key})"
+    is_late = "" if table is tombstones else f" OR {_purged('NEW')}"
+    return (
+        f"CREATE TRIGGER {table.name}_insert BEFORE INSERT ON {table.name} "
+        f"WHEN NEW.rowid >= 0 OR {is_known}{is_late} BEGIN {_refuse(table, tombstones)} END"
+    )
+
+
+def _events_guard(events: Table, tombstones: Table) -> str:
+    """The usual row passes after two seeks: the end of its exchange in the primary key, and in `events_end`.
+
+    That is a fifth of the cost of an insert. Only a row that fails there is looked at closely. Of a session that was
+    purged no exchange has any events, so whatever comes late begins at 0.
+    """
+    exchange = _where_key(["session_id", "exchange_id"])
+    next_pos = f"coalesce((SELECT max(pos) + 1 FROM events WHERE {exchange}), 0)"
+    ended = f"EXISTS (SELECT 1 FROM events WHERE {exchange} AND kind = 'end')"
+    return (
+        "CREATE TRIGGER events_insert BEFORE INSERT ON events "
+        f"WHEN NEW.rowid >= 0 OR NEW.pos <> {next_pos} OR NEW.kind <> 'note' AND {ended} "
+        f"OR NEW.pos = 0 AND {_purged('NEW')} BEGIN {_refuse(events, tombstones)} "
+        f"SELECT RAISE(ABORT, 'the log has no holes: a position would be skipped') WHERE NEW.pos <> {next_pos}; "
+        "SELECT RAISE(ABORT, 'the exchange has ended: only a note may follow'); END"
+    )

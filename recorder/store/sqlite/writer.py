@@ -1,0 +1,140 @@
+"""The connection that writes to a database file.
+
+Rules of this file:
+
+* The write lock is held for a transaction, and for the checkpoint that may follow it, and never otherwise.
+* What is committed is in the file that the path names: SQLite would go on writing into one that was deleted.
+* Triggers judge each row: one that stands already is skipped, one that contradicts the log is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Table
+from sqlalchemy.dialects.postgresql import insert
+
+from recorder.errors import StoreError, StoreLostError
+from recorder.store.location import database_path
+from recorder.store.schema import LOG
+from recorder.store.sql import Statement, dialect
+from recorder.store.sqlite.connection import WRITER, translated, write_lock, writer_engine
+
+ENGINE = "sqlite"
+WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
+CHECKPOINT_AGAIN_S = 30.0  # between two attempts where a reader is in the way and nothing is written
+
+
+def _insert(table: Table) -> str:
+    statement = insert(table).on_conflict_do_nothing(index_elements=list(table.primary_key))
+    return str(statement.compile(dialect=dialect(ENGINE, "qmark")))
+
+
+_INSERTS = {table.name: _insert(table) for table in LOG}
+
+
+class SqliteWriter:
+    """A `recorder.store.writer.Writer`."""
+
+    engine = ENGINE
+
+    def __init__(self, url: URL, busy_timeout_s: float) -> None:
+        self.path = database_path(url)
+        self._busy_timeout_s = busy_timeout_s
+        self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
+        with self.translated():
+            self.connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
+        self._checkpoint_at, self._checkpointed_s = WAL_BYTES, 0.0
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        with translated(self.path):
+            yield
+
+    @contextmanager
+    def transaction(self, alone: bool) -> Iterator[None]:
+        with write_lock(self.path, self._busy_timeout_s):
+            self._check_file()
+            with self.translated(), self.connection.begin():
+                yield
+            self._check_file()
+            if self._wal_bytes() > self._checkpoint_at:
+                with suppress(StoreError):  # what was committed stays so, whatever hinders the checkpoint
+                    self._checkpoint()
+
+    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
+        return self.connection.exec_driver_sql(_INSERTS[table.name], list(rows)).rowcount
+
+    def run(self, statement: Statement, values: Any) -> None:
+        sql = statement.text(ENGINE)
+        if isinstance(values, list):
+            self._driver.executemany(sql, values)
+        else:
+            self._driver.execute(sql, values)
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        with closing(self._driver.execute(statement.text(ENGINE), values)) as cursor:
+            yield from cursor
+
+    def checkpoint(self) -> None:
+        """Move the WAL into the database file and empty it, as far as no reader needs it."""
+        with write_lock(self.path, self._busy_timeout_s):
+            self._checkpoint()
+
+    def tidy(self) -> None:
+        """The checkpoint that a reader was in the way of, if it is time."""
+        is_due = time.monotonic() - self._checkpointed_s >= CHECKPOINT_AGAIN_S
+        if is_due and self._wal_bytes() > WAL_BYTES:
+            with suppress(StoreError):
+                self.checkpoint()
+
+    def close(self) -> None:
+        """Its WAL is empty then if nothing is in the way."""
+        if self.connection.closed:
+            return
+        try:
+            with suppress(StoreError):
+                self.checkpoint()
+        finally:
+            self.connection.close()
+
+    @property
+    def _driver(self) -> Any:
+        return self.connection.connection.driver_connection
+
+    def _check_file(self) -> None:
+        if self._file is None or _file_at(self.path) != self._file:
+            raise StoreLostError(f"The database {self.path} was deleted or replaced while it was open: open it again.")
+
+    def _wal_bytes(self) -> int:
+        try:
+            return Path(f"{self.path}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _checkpoint(self) -> None:
+        """Without waiting for readers: with one in the way this is a PASSIVE checkpoint, without one it also empties
+        the file, so that its size says what there is to do. After a vain attempt the next is `WAL_BYTES` later.
+        """
+        driver = self._driver
+        try:
+            with self.translated():
+                driver.execute("PRAGMA busy_timeout = 0")
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {round(self._busy_timeout_s * 1000)}")
+            self._checkpoint_at, self._checkpointed_s = self._wal_bytes() + WAL_BYTES, time.monotonic()
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file a path names."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

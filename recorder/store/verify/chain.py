@@ -1,0 +1,273 @@
+"""Whether the events of an exchange are those that were recorded: its chain of hashes, its order, its sums.
+
+A pure function of one exchange, told event by event: nothing of it is held but counts and digests. It knows no
+database: what stands around an exchange is for whoever reads it (`recorder.store.verify.log`).
+
+What it rests on: every event is hashed together with the one before it, and `end` says what came before. So nothing in
+the middle of an exchange can be changed, removed, added or moved unseen. What is cut off at its end is seen by `end`
+not being there; of a note that stood behind `end` nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from recorder.model.chain import link, root, row_root
+from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
+from recorder.wire.content_coding import codings
+
+FINDINGS_LIMIT = 20  # of one exchange: whoever has seen so many looks at the exchange itself
+
+_EMPTY = sha256().hexdigest()
+_UNREADABLE = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
+
+Record = TypeVar("Record")
+
+Said = list[tuple[str, Any, Any]]
+"""A name, what a record says of it, and what it is."""
+
+
+class Finding(NamedTuple):
+    """What is not as it was recorded. `pos` is `None` if it is about more than one event."""
+
+    pos: int | None
+    check: str
+    message: str
+
+
+class Missing(NamedTuple):
+    """What a `gap` says was received and not kept: an honest record, and no finding."""
+
+    pos: int
+    of: str
+    chunks: int
+    size_bytes: int
+    reason: str
+
+
+class Verifier:
+    """The events of one exchange, in order of their positions, against each other and against its own row."""
+
+    def __init__(self, session_id: str, exchange_id: str, exchange: Exchange | None = None) -> None:
+        """Without its row, the events are held against each other only."""
+        self._exchange = exchange
+        self._previous = _roots(session_id, exchange_id, exchange)  # what the next event may be chained to
+        self._next = 0
+        self._unlisted = 0
+        self._sums = Sums()
+        self._request: RequestRecord | None = None
+        self._end: EndRecord | None = None
+        self.findings: list[Finding] = []
+        self.gaps: list[Missing] = []
+        self.events = 0
+        self.end_pos: int | None = None
+        self.head = self._previous[0]  # the hash of `end`; of the last event, if there is none
+
+    def tell(self, event: Event) -> None:
+        """The next event."""
+        self.events += 1
+        self._check_place(event)
+        self._check_link(event)
+        if self.end_pos is None:
+            self.head = event.hash
+            try:
+                self._read(event)
+            except _UNREADABLE as error:
+                self._find(event.pos, "content", f"its content makes no sense ({error})")
+        elif event.kind != "note":
+            self._find(event.pos, "order", f"a `{event.kind}` stands behind the end of the exchange")
+        self._next = max(0, event.pos + 1)
+
+    def close(self) -> list[Finding]:
+        """No more events come. Returns all that was found."""
+        if not self.events:
+            self._find(None, "order", "the exchange has no events: they were removed")
+        elif self._request is None:
+            self._find(None, "order", "the exchange has no request at its beginning")
+        else:
+            self._compare(0, "request", self._sums.request(self._request))
+        if self._exchange is not None and self._request is not None:
+            self._compare(0, "request", _row(self._request, self._exchange))
+        if self._unlisted:
+            self.findings.append(Finding(None, "more", f"and {self._unlisted} findings more"))
+        return self.findings
+
+    # -- one event after the other
+
+    def _check_place(self, event: Event) -> None:
+        if event.pos == self._next:
+            return
+        if event.pos < self._next:
+            self._find(event.pos, "position", "there is a second event at this position, or one before the first")
+        else:
+            span = f"{self._next} to {event.pos - 1}" if event.pos > self._next + 1 else str(self._next)
+            self._find(self._next, "position", f"missing: position {span}, removed from the exchange")
+        self._previous = ()  # what it is chained to is not here
+
+    def _check_link(self, event: Event) -> None:
+        """After a break the chain is taken up again, so that one change is one finding."""
+        try:
+            due = [_linked(previous, event) for previous in self._previous]
+        except _UNREADABLE as error:
+            self._find(event.pos, "hash", f"its columns hold what no event has ({error})")
+            due = [event.hash]
+        if due and event.hash not in due:
+            message = "it was changed or moved, or the event before it was: its hash follows from neither"
+            self._find(event.pos, "hash", message)
+            self._previous = (event.hash, *due)
+        else:
+            self._previous = (event.hash,)
+
+    def _read(self, event: Event) -> None:
+        if event.pos == 0 or event.kind == "request":
+            self._read_request(event)
+        self._sums.add(event)
+        if event.kind == "gap":
+            gap = _decoded(event, GapRecord)
+            self._sums.add_gap(gap)
+            if len(self.gaps) < FINDINGS_LIMIT:
+                self.gaps.append(Missing(event.pos, gap.of, gap.chunks, gap.size_bytes, gap.reason))
+        elif event.kind == "end":
+            self.end_pos = event.pos
+            self._read_end(event)
+
+    def _read_request(self, event: Event) -> None:
+        if event.pos == 0 and event.kind == "request" and event.type is None:
+            self._request = _decoded(event, RequestRecord)
+        elif event.pos == 0 or event.type != "body":
+            self._find(event.pos, "order", f"a `{event.kind}` cannot stand there")
+
+    def _read_end(self, event: Event) -> None:
+        self._end = end = _decoded(event, EndRecord)
+        said: Said = [("events", end.events, event.pos)]
+        if not self._sums.are_unknown_to(end):
+            complete = self._request is not None and self._request.complete
+            said += [*self._sums.response(end), ("lossless", end.lossless, self._sums.lossless(end, complete))]
+        self._compare(event.pos, "end", said)
+
+    def _compare(self, pos: int, record: str, said: Said) -> None:
+        for name, told, found in said:
+            if told != found:
+                self._find(pos, "sums", f"the `{record}` says {name} {told}, but it is {found}")
+
+    def _find(self, pos: int | None, check: str, message: str) -> None:
+        if len(self.findings) < FINDINGS_LIMIT:
+            self.findings.append(Finding(pos, check, message))
+        else:
+            self._unlisted += 1
+
+
+class Sums:
+    """What the events of an exchange add up to."""
+
+    def __init__(self) -> None:
+        self._request, self._body = sha256(), sha256()
+        self._request_bytes = self._body_bytes = self._frames = self._parts = 0
+        self._gap_chunks = self._gap_bytes = self._request_gaps = 0
+        self._read_bytes: int | None = None
+        self._status: int | None = None
+        self._add: Mapping[str, Callable[[Event], None]] = {
+            **dict.fromkeys(BODY_KINDS, self._on_body),
+            "request": self._on_request,
+            "response": self._on_response,
+            "reads": self._on_reads,
+        }
+
+    def add(self, event: Event) -> None:
+        add = self._add.get(event.kind)
+        if add is not None:
+            add(event)
+
+    def add_gap(self, gap: GapRecord) -> None:
+        if gap.of == "request":
+            self._request_gaps += 1
+        else:
+            self._gap_chunks += gap.chunks
+            self._gap_bytes += gap.size_bytes
+
+    def _on_body(self, event: Event) -> None:
+        self._body.update(event.raw)
+        self._body_bytes += len(event.raw)
+        self._frames += event.kind == "frame"
+        self._parts += event.kind == "part"
+
+    def _on_request(self, event: Event) -> None:
+        if event.type == "body":
+            self._request.update(event.raw)
+            self._request_bytes += len(event.raw)
+
+    def _on_response(self, event: Event) -> None:
+        self._status = _decoded(event, ResponseHead).status
+
+    def _on_reads(self, event: Event) -> None:
+        reads = msgspec.json.decode(event.raw, type=list[tuple[int, int]])
+        self._read_bytes = (self._read_bytes or 0) + sum(size for _, size in reads)
+
+    # -- what records say, and what it is
+
+    def request(self, record: RequestRecord) -> Said:
+        """Of a body that has no coding, or is not decoded, all sizes are those of what is kept."""
+        said: Said = [("body_bytes", record.body_bytes, self._request_bytes)]
+        if record.undecoded is not None or not codings(record.headers):
+            said.append(("wire_bytes", record.wire_bytes, self._request_bytes))
+            said.append(("wire_sha256", record.wire_sha256, self._request.hexdigest()))
+        return said
+
+    def are_unknown_to(self, end: EndRecord) -> bool:
+        """An end that was added behind what the log had already: it says nothing of what was before it."""
+        knows_nothing = end.body_bytes == 0 and end.wire_sha256 == end.body_sha256 == _EMPTY
+        return end.outcome == "recorder_crash" and knows_nothing and end.http_status is None and not end.lossless
+
+    def response(self, end: EndRecord) -> Said:
+        """Received is what is kept and what the gaps say: of the wire as far as it is known, of the body always."""
+        digest = self._body.hexdigest()
+        frames = range(self._frames, self._frames + self._parts + 1)  # the log does not say which part is the last
+        said: Said = [
+            ("http_status", end.http_status, self._status),
+            ("body_bytes", end.body_bytes, self._body_bytes),
+            ("body_sha256", end.body_sha256, digest),
+            ("frames", end.frames, end.frames if end.frames in frames else self._frames),
+            ("gap_chunks", end.gap_chunks, self._gap_chunks),
+            ("gap_bytes", end.gap_bytes, self._gap_bytes),
+        ]
+        is_kept_as_sent = end.coding is None and end.undecoded is None
+        received = self._body_bytes if self._read_bytes is None and is_kept_as_sent else self._read_bytes
+        if received is not None:
+            said.append(("wire_bytes", end.wire_bytes, received + self._gap_bytes))
+        if is_kept_as_sent:
+            said.append(("wire_sha256", end.wire_sha256, digest))
+        return said
+
+    def lossless(self, end: EndRecord, request_is_complete: bool) -> bool:
+        known = end.outcome != "recorder_crash" and request_is_complete and not self._request_gaps
+        return known and not self._gap_chunks and end.undecoded is None
+
+
+def _roots(session_id: str, exchange_id: str, exchange: Exchange | None) -> tuple[bytes, ...]:
+    """Until its row was held too, the first event was chained to its ids only."""
+    return root(session_id, exchange_id), *([row_root(exchange)] if exchange is not None else [])
+
+
+def _linked(previous: bytes, event: Event) -> bytes:
+    return link(
+        *(previous, event.pos, event.kind, event.t_ns, event.type, event.sequence_number, event.item_id),
+        *(event.output_index, event.raw, event.data_start, event.data_length),
+    )
+
+
+def _row(record: RequestRecord, exchange: Exchange) -> Said:
+    """What the row of an exchange repeats of its request."""
+    return [
+        ("method", record.method, exchange.method),
+        ("target", record.target, exchange.target),
+        ("upstream", record.upstream, exchange.provider),
+    ]
+
+
+def _decoded(event: Event, type: type[Record]) -> Record:
+    return msgspec.json.decode(event.raw, type=type)

@@ -1,0 +1,238 @@
+"""A database as a whole against itself: what `recorder verify` reads, and what it finds around the events.
+
+Rules of this file:
+
+* It only reads, and a transaction holds a page of events, or the fold of one session
+  (`recorder.store.verify.projections`).
+* Recorders may go on recording, and sessions may be purged meanwhile: neither is a finding.
+* A row that belongs to nothing is found as well as one that is missing: sessions are looked for in every table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Literal, Self
+
+import msgspec
+from sqlalchemy import URL
+
+from recorder.errors import StoreBusyError, StoreError
+from recorder.model.events import Event, Exchange
+from recorder.store.bodies.rows import events_as_they_are
+from recorder.store.location import database_name
+from recorder.store.schema import events
+from recorder.store.sql import Statement
+from recorder.store.verify import connection as readers
+from recorder.store.verify.chain import Verifier
+from recorder.store.verify.connection import Reader
+from recorder.store.verify.manifest import Roots
+from recorder.store.verify.projections import MADE, Refolding
+from recorder.store.verify.session_rows import HAS, SESSION_IDS, SESSION_IDS_OF_EVENTS, Standing, all_of, standing
+
+PAGE_ROWS = 2_000
+PAGE_BYTES = 4 * 2**20
+FIRST_POS, LAST_POS = -(2**63), 2**63 - 1  # nothing stands before 0, and if something does, it is read
+
+Writer = Literal["alive", "left", "gone"]
+"""Of a recorder: it runs; it was killed and left a journal; nothing is left of it."""
+
+_PAGE = Statement(
+    f"{all_of(events)} AND exchange_id = :exchange_id AND pos >= :pos "
+    f"ORDER BY session_id, exchange_id, pos LIMIT {PAGE_ROWS}",
+    is_long=True,
+)
+_IS_DUE = Statement("SELECT EXISTS (SELECT 1 FROM rebuilds)")
+_COUNT = Statement("SELECT count(*) FROM events")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where in a session something was found, and what."""
+
+    exchange_id: str | None
+    pos: int | None
+    check: str
+    message: str
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A gap: what was received and not kept, counted when it happened."""
+
+    exchange_id: str
+    pos: int
+    of: str
+    chunks: int
+    size_bytes: int
+    reason: str
+
+
+class Verified(msgspec.Struct):
+    """What became of one session."""
+
+    session_id: str
+    name: str | None = None
+    purged: bool = False
+    exchanges: int = 0
+    events: int = 0
+    open: list[str] = msgspec.field(default_factory=list)
+    gaps: list[Lost] = msgspec.field(default_factory=list)
+    findings: list[Place] = msgspec.field(default_factory=list)
+    roots: Roots | None = None
+
+    def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
+        self.findings.append(Place(exchange_id, pos, check, message))
+
+
+class Checkup:
+    """A database, open to be verified; `with Checkup.open(url, writer) as checkup:`."""
+
+    def __init__(self, url: URL, reader: Reader, writer: Callable[[str], Writer], rest: ExitStack) -> None:
+        self.name = database_name(url)
+        self._url, self._reader, self._writer, self._rest = url, reader, writer, rest
+        self._refolding: Refolding | None = None
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: URL, writer: Callable[[str], Writer]) -> Iterator[Self]:
+        """`writer` says of a recorder whether it still writes.
+
+        Raises `NotFoundError` if nothing was recorded there, `StoreError` if it is not a log that can be read here.
+        """
+        with readers.opened(url) as reader, ExitStack() as rest:
+            yield cls(url, reader, writer, rest)
+
+    def damage(self) -> list[str]:
+        """What the engine itself has against what is stored: of a file, whether its pages hold together."""
+        return self._reader.damage()
+
+    def rebuild_is_due(self) -> bool:
+        """Whether the projections are to be made anew: then they are not compared."""
+        return bool(self._ask(_IS_DUE)[0][0])
+
+    def count(self) -> int:
+        """How many events there are."""
+        count: int = self._ask(_COUNT)[0][0]
+        return count
+
+    def session_ids(self) -> list[str]:
+        """Of all sessions of which there is a row anywhere, in order."""
+        found = {row[0] for sql in (SESSION_IDS, SESSION_IDS_OF_EVENTS) for row in self._ask(sql)}
+        return sorted(found)
+
+    def has(self, session_id: str) -> bool:
+        """Whether there is a row of that session anywhere."""
+        return bool(self._ask(HAS, {"id": session_id})[0][0])
+
+    def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> Verified:
+        """Read a session to its last event. `advance` is told of every page how many events it has."""
+        verified = Verified(session_id)
+        try:
+            found = self._standing(session_id)
+            verified.name, verified.purged = found.session.name if found.session else None, found.is_purged
+            self._check_rows(found, verified)
+            self._check_exchanges(found, verified, advance)
+            if projections and found.told | found.exchanges.keys():
+                self._check_projections(verified)
+            if verified.findings and not verified.purged and self._standing(session_id).is_purged:
+                return Verified(session_id, verified.name, True)  # while it was read
+        except StoreBusyError:
+            raise  # which says nothing of what is recorded there
+        except StoreError as error:
+            verified.find(None, "file", f"it cannot be read on: {error}")
+        return verified
+
+    def _standing(self, session_id: str) -> Standing:
+        with self._reader.transaction():
+            return standing(self._ask, session_id)
+
+    @staticmethod
+    def _check_rows(found: Standing, verified: Verified) -> None:
+        """Rows that belong to nothing, and rows of what was purged."""
+        exchanges = found.exchanges.keys()
+        if found.is_purged:
+            if exchanges or found.counts or found.session or found.told:
+                verified.find(None, "purge", "the session was purged, but rows of it are here again")
+            return
+        if found.session is None:
+            verified.find(None, "orphan", "there are rows of a session that has no row itself: it was removed")
+        for exchange_id in sorted(found.counts.keys() - exchanges):
+            verified.find(exchange_id, "orphan", "there are events of an exchange that has no row: it was removed")
+        for exchange_id in sorted(found.told - exchanges - found.counts.keys()):
+            verified.find(exchange_id, "orphan", "there are projections of an exchange that was removed")
+
+    def _check_exchanges(self, found: Standing, verified: Verified, advance: Callable[[int], None]) -> None:
+        roots = verified.roots = Roots(found.session) if found.session is not None else None
+        for exchange_id in sorted(found.exchanges.keys() | found.counts.keys()):
+            exchange = found.exchanges.get(exchange_id)
+            is_open = exchange is not None and exchange_id not in found.ended
+            writer = self._writer(exchange.recorder_id) if exchange and is_open else "gone"  # before it is read
+            read = self._read(verified.session_id, exchange_id, exchange, advance)
+            _note(verified, exchange_id, read)
+            if read.events < found.counts.get(exchange_id, 0):
+                verified.find(exchange_id, "position", "some of its events cannot be reached: the index is damaged")
+            if read.end_pos is None:
+                roots = None  # what a manifest is over ends here
+                self._check_open(verified, exchange_id, writer, exchange_id in found.ended)
+            elif roots is not None and exchange is not None:
+                roots.add(exchange, read.end_pos + 1, read.head)
+
+    def _read(
+        self, session_id: str, exchange_id: str, exchange: Exchange | None, advance: Callable[[int], None]
+    ) -> Verifier:
+        verifier = Verifier(session_id, exchange_id, exchange)
+        start = FIRST_POS
+        while page := self._page(session_id, exchange_id, start):
+            for event in page:
+                verifier.tell(event)
+            advance(len(page))
+            if page[-1].pos == LAST_POS:
+                break
+            start = page[-1].pos + 1
+        verifier.close()
+        return verifier
+
+    def _page(self, session_id: str, exchange_id: str, start: int) -> list[Event]:
+        """The next events, read at once so that no transaction stays open; one may be longer than a page."""
+        asked = {"id": session_id, "exchange_id": exchange_id, "pos": start}
+        page: list[Event] = []
+        size_bytes = 0
+        with self._reader.transaction(), closing(self._reader.ask(_PAGE, asked)) as rows:
+            for event in events_as_they_are(rows, self._reader.ask):
+                page.append(event)
+                size_bytes += len(event.raw)
+                if size_bytes >= PAGE_BYTES:
+                    break
+        return page
+
+    @staticmethod
+    def _check_open(verified: Verified, exchange_id: str, writer: Writer, has_ended: bool) -> None:
+        if has_ended:
+            message = "its end is missing, though its projections say that it has ended: its last events were cut off"
+            verified.find(exchange_id, "end", message)
+        elif writer == "alive":
+            verified.open.append(exchange_id)
+        else:
+            verified.find(exchange_id, "end", _UNENDED[writer])
+
+    def _check_projections(self, verified: Verified) -> None:
+        if self._refolding is None:
+            self._refolding = Refolding(self._rest.enter_context(readers.scratch(self._url, MADE)))
+        for exchange_id, table in self._refolding.differences(verified.session_id):
+            message = f"{table} is not what its events come to: run `recorder db rebuild`"
+            verified.find(exchange_id, "projection", message)
+
+    def _ask(self, statement: Statement, values: Mapping[str, Any] | None = None) -> list[Any]:
+        return list(self._reader.ask(statement, values or {}))
+
+
+_UNENDED: Mapping[Writer, str] = {
+    "left": "it has no end, and its recorder is gone: run `recorder db recover`",
+    "gone": "it has no end, nobody records it, and no journal has the rest: its last events were cut off",
+}
+
+
+def _note(verified: Verified, exchange_id: str, read: Verifier) -> None:
+    verified.exchanges += 1
+    verified.events += read.events
+    verified.gaps += [Lost(exchange_id, *gap) for gap in read.gaps]
+    verified.findings += [Place(exchange_id, *finding) for finding in read.findings]

@@ -1,0 +1,73 @@
+"""What stands of a session in all tables at one moment, its events not read yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Table
+
+from recorder.model.events import Exchange, Session
+from recorder.store.schema import LOG, dead_letters, events, exchanges, sessions, tables_of
+from recorder.store.sql import Statement
+
+Ask = Callable[[Statement, Mapping[str, Any]], list[Any]]
+"""The rows of a statement with values by name."""
+
+_PROJECTED = (*tables_of.values(), dead_letters)
+SESSION_IDS = Statement(
+    " UNION ".join(
+        f"SELECT DISTINCT session_id FROM {table.name}" for table in (*LOG, *_PROJECTED) if table is not events
+    )
+)
+# `DISTINCT` would read every key of the largest table there is: this seeks from one session to the next.
+SESSION_IDS_OF_EVENTS = Statement("""WITH RECURSIVE found(session_id) AS (
+    SELECT (SELECT session_id FROM events ORDER BY session_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT session_id FROM events WHERE session_id > found.session_id ORDER BY session_id LIMIT 1) FROM found
+    WHERE found.session_id IS NOT NULL
+) SELECT session_id FROM found WHERE session_id IS NOT NULL""")
+
+_HERE = (f"EXISTS (SELECT 1 FROM {table.name} WHERE session_id = :id)" for table in (*LOG, *_PROJECTED))
+HAS = Statement(f"SELECT {' OR '.join(_HERE)}")
+
+
+def all_of(table: Table) -> str:
+    return f"SELECT {', '.join(column.name for column in table.c)} FROM {table.name} WHERE session_id = :id"
+
+
+def _exchange_ids(tables: Iterable[Table]) -> str:
+    return " UNION ".join(f"SELECT exchange_id FROM {table.name} WHERE session_id = :id" for table in tables)
+
+
+_SESSION, _EXCHANGES = Statement(all_of(sessions)), Statement(all_of(exchanges))
+_TOMBSTONE = Statement("SELECT 1 FROM tombstones WHERE session_id = :id")
+_COUNTS = Statement("SELECT exchange_id, count(*) FROM events WHERE session_id = :id GROUP BY exchange_id")
+_TOLD = Statement(_exchange_ids(_PROJECTED))
+_ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
+
+
+class Standing(msgspec.Struct):
+    """One session."""
+
+    session: Session | None
+    is_purged: bool
+    exchanges: Mapping[str, Exchange]
+    counts: Mapping[str, int]  # of events, by exchange
+    told: set[str]  # exchanges of which there are projections
+    ended: set[str]  # exchanges that have ended, as the projections say
+
+
+def standing(ask: Ask, session_id: str) -> Standing:
+    """To be asked in one transaction: else what is recorded meanwhile would look as if it belonged to nothing."""
+    key = {"id": session_id}
+    found = ask(_SESSION, key)
+    return Standing(
+        session=Session(*found[0]) if found else None,
+        is_purged=bool(ask(_TOMBSTONE, key)),
+        exchanges={row[1]: Exchange(*row) for row in ask(_EXCHANGES, key)},
+        counts=dict(ask(_COUNTS, key)),
+        told={row[0] for row in ask(_TOLD, key)},
+        ended={row[0] for row in ask(_ENDED, key)},
+    )

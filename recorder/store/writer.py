@@ -1,0 +1,291 @@
+"""The store: the one way that rows enter the log.
+
+Rules of this file:
+
+* Synchronous, for one thread: the ingester is a process of its own, and statements that are compiled once and run at
+  the driver are as fast as the driver is.
+* Rows of the log are added, and nothing else is done to them but by a purge (`recorder.store.purge.delete`). Writing
+  the same again changes nothing, so whoever does not know whether a commit happened repeats the transaction.
+* What differs between engines is behind `Writer`; no statement here says which one it runs on.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import msgspec
+from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.sql import Executable
+
+from recorder.errors import StoreBusyError, StoreError, StoreLostError
+from recorder.model.events import Event, Exchange, Session
+from recorder.store import migrate
+from recorder.store.bodies.rows import Appender, events_as_they_are
+from recorder.store.location import database_path, database_url, default_url, is_file
+from recorder.store.projector import Projector
+from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
+from recorder.store.schema import events, exchanges, ingest_offsets, sessions
+from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement
+from recorder.store.sqlite.connection import BUSY_TIMEOUT_S
+
+__all__ = ["Store", "database_path", "database_url", "default_url"]
+
+
+_key = attrgetter("session_id", "exchange_id", "pos")
+
+
+class Writer(Protocol):
+    """A connection that writes, to one kind of database."""
+
+    engine: str  # as SQLAlchemy names its dialect
+    connection: Connection
+
+    def translated(self) -> AbstractContextManager[None]:
+        """What the driver raises inside leaves as an error of recorder."""
+
+    def transaction(self, alone: bool) -> AbstractContextManager[None]:
+        """What is written inside is committed at its end, or not at all. `alone`: nobody else writes meanwhile."""
+
+    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Rows of the log, events in order of their keys. Those that stand already are skipped; what contradicts the
+        log is refused. Returns how many are new."""
+
+    def run(self, statement: Statement, values: Any) -> None:
+        """A statement with values by name, or for each of a list of them."""
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        """Its rows, as they are read."""
+
+    def checkpoint(self) -> None:
+        """For idle moments."""
+
+    def tidy(self) -> None:
+        """For idle moments, as often as one likes."""
+
+    def close(self) -> None: ...
+
+
+def _writer(url: URL, busy_timeout_s: float) -> Writer:
+    if is_file(url):
+        from recorder.store.sqlite.writer import SqliteWriter
+
+        return SqliteWriter(url, busy_timeout_s)
+    from recorder.store.postgres.writer import PostgresWriter
+
+    return PostgresWriter(url, busy_timeout_s)
+
+
+_SESSION_NAMED = (
+    select(sessions.c.session_id)
+    .where(sessions.c.name == bindparam("name"), sessions.c.source == bindparam("source"))
+    .order_by(sessions.c.created_ns.desc(), sessions.c.session_id.desc())
+    .limit(1)
+)
+
+_SESSION_OF_EXCHANGE = select(exchanges.c.session_id).where(exchanges.c.exchange_id == bindparam("exchange_id"))
+
+_LAST_EVENT = (
+    select(events)
+    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
+    .order_by(events.c.pos.desc())
+    .limit(1)
+)
+
+_SET_OFFSET = insert(ingest_offsets).values(seen_ns=ServerTime())
+_SET_OFFSET = _SET_OFFSET.on_conflict_do_update(
+    index_elements=[ingest_offsets.c.recorder_id],
+    set_={name: _SET_OFFSET.excluded[name] for name in ("segment", "offset", "seen_ns", "host")},
+)
+_RENEW = (
+    update(ingest_offsets).where(ingest_offsets.c.recorder_id == bindparam("recorder")).values(seen_ns=ServerTime())
+)
+_OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
+
+
+class Store:
+    """The database, open for writing. Creates it, or brings it to the newest schema."""
+
+    def __init__(self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
+        self.url = database_url(url)
+        migrate.upgrade(self.url, busy_timeout_s)
+        self._writer = _writer(self.url, busy_timeout_s)
+        self._appender = Appender(self._writer)
+        self.projector = Projector(self)  # inside a transaction, as everything else
+        self._failure: StoreError | None = None  # of a statement of this transaction
+
+    @property
+    def path(self) -> Path:
+        """The file. Raises `UsageError` if the database is none."""
+        return database_path(self.url)
+
+    @property
+    def engine(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._writer.engine
+
+    @property
+    def _connection(self) -> Connection:
+        return self._writer.connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self, alone: bool = False) -> Iterator[None]:
+        """All that is written inside is committed at its end, durably, or not at all if it raises. `alone` waits for
+        whoever else writes to a server, and has them wait; in a file it is always so.
+
+        Raises `StoreBusyError` when another program writes for too long or the disk is full: nothing is written then,
+        and the same transaction may be repeated. Raises `StoreLostError` when the file was deleted or replaced: it may
+        be repeated with a new store, once this one is closed.
+        """
+        self._failure = None
+        with self._appender.certain(self._writer.transaction(alone)):
+            yield
+            if self._failure is not None:
+                raise self._failure
+
+    def session_named(self, name: str, source: str) -> str | None:
+        """The id of the newest session with that name, found by that rule."""
+        found: str | None = self._execute(_SESSION_NAMED, name=name, source=source).scalar()
+        return found
+
+    def session_of_exchange(self, exchange_id: str) -> str | None:
+        """The id of the session that an exchange is in, if it is in the log already."""
+        found: str | None = self._execute(_SESSION_OF_EXCHANGE, exchange_id=exchange_id).scalar()
+        return found
+
+    def session_of_response(self, response_id: str) -> str | None:
+        """The id of the session in which one of the last exchanges had that response id."""
+        quoted_id = msgspec.json.encode(response_id)
+        found: str | None = self._execute(SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
+        return found or self._execute(SESSION_OF_LAST_RESPONSE, response_id=response_id).scalar()
+
+    def session_of_links(self, links: Sequence[str], source: str) -> str | None:
+        """The id of the one session, found by that rule, whose last exchanges were given one of these ids: of calls, or
+        of items. `None` if several have them: some servers give the same ones over and over.
+        """
+        found: Sequence[str] = self._execute(SESSIONS_OF_LINKS, links=list(links), source=source).scalars().all()
+        return found[0] if len(found) == 1 else None
+
+    def last_event(self, session_id: str, exchange_id: str) -> Event | None:
+        """The last event that the log has of an exchange."""
+        row = self._execute(_LAST_EVENT, session_id=session_id, exchange_id=exchange_id).one_or_none()
+        return None if row is None else next(events_as_they_are([tuple(row)], self.ask))
+
+    def add_session(self, session: Session) -> None:
+        """Raises `StoreConflictError` if that id has other content."""
+        self._add(sessions, [session])
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """Raises `StoreConflictError` if that id has other content, or its session is not there."""
+        self._add(exchanges, [exchange])
+
+    def append(self, events_: Sequence[Event]) -> None:
+        """Append events of any number of exchanges, in any order. Rows that stand already are skipped.
+
+        Raises `StoreConflictError` if other content stands at a position, or one would be skipped.
+        """
+        with self._statement():
+            self._appender.append(sorted(events_, key=_key))
+
+    def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
+        """How far the journal of a recorder is in the log, from the next commit on."""
+        self._execute(_SET_OFFSET, recorder_id=recorder_id, segment=segment, offset=offset, host=platform.node())
+
+    def renew(self, recorder_id: str) -> None:
+        """A recorder says to a server that it lives, as it does with each place. For idle moments."""
+        self._execute(_RENEW, recorder=recorder_id)
+
+    def offset(self, recorder_id: str) -> tuple[int, int] | None:
+        """Segment and offset up to which the journal of a recorder is in the log."""
+        row = self._execute(_OFFSET.where(ingest_offsets.c.recorder_id == recorder_id)).one_or_none()
+        return None if row is None else (row.segment, row.offset)
+
+    def forget_offset(self, recorder_id: str) -> None:
+        """The journal of that recorder is gone."""
+        self._execute(delete(ingest_offsets).where(ingest_offsets.c.recorder_id == recorder_id))
+
+    def checkpoint(self) -> None:
+        """Have what was written where it stays, as far as nobody who reads is in the way. For idle moments."""
+        self._writer.checkpoint()
+
+    def tidy(self) -> None:
+        """For idle moments, as often as one likes: the checkpoint that a reader was in the way of."""
+        self._writer.tidy()
+
+    def grant(self, statements: Iterable[str]) -> None:
+        """Run statements about rights, in a transaction of their own."""
+        with self.transaction(), self._statement():
+            for statement in statements:
+                self._connection.exec_driver_sql(statement)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._writer.close()
+
+    def _add(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
+        with self._statement():
+            if rows:
+                self._writer.add(table, [msgspec.structs.astuple(row) for row in rows])
+
+    def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
+        with self._statement():
+            return self._connection.execute(statement, values)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """In a transaction: what fails inside is undone alone, and the rest may still be committed.
+
+        Not so where the whole transaction is in question: the disk is full, the database locked or gone.
+        """
+        self.run(SAVE, {})
+        failure = self._failure
+        try:
+            yield
+        except (StoreBusyError, StoreLostError):
+            raise
+        except BaseException:
+            self._failure = failure
+            self.run(UNDO, {})
+            self.run(KEEP, {})
+            raise
+        self.run(KEEP, {})
+
+    def run(self, statement: Statement, values: Any) -> None:
+        """A statement of the projector, at the driver: there are some twenty of them for every exchange."""
+        with self._statement():
+            self._writer.run(statement, values)
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        """The rows of a statement, read as they are wanted: of a long exchange only a few are in memory."""
+        with self._statement():
+            yield from self._writer.ask(statement, values)
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """A transaction in which a statement failed is not committed, even if the caller goes on.
+
+        On a full disk SQLite undoes the statement or the whole transaction, and takes the next small row gladly.
+        """
+        if not self._connection.in_transaction():  # SQLAlchemy would begin one: without the write lock, without an end
+            raise RuntimeError("A store is read and written inside `with store.transaction():` only.")
+        try:
+            with self._writer.translated():
+                yield
+        except StoreError as error:
+            self._failure = error
+            raise

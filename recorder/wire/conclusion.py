@@ -1,0 +1,110 @@
+"""Whether a stream has said that it is over. That is what tells a client that is done from one that broke off.
+
+Clients close the connection behind the last event of the protocol, and do not wait for the end of the body: Codex half
+a millisecond after `response.completed`, SDKs after `[DONE]`. The response is whole then, whatever HTTP says.
+
+The rule is here alone. `recorder.ingest.capture` writes what it says into the log, as the outcome `client_done`;
+`concluded` gives the same of what was recorded before there was that outcome.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from recorder.model.events import BODY_KINDS, Event, Exchange, Kind, Outcome
+from recorder.model.payloads import EndRecord, Header, ResponseHead
+from recorder.wire.dialects import Dialect, Ending, by_name
+from recorder.wire.dialects.telling import Object, decoded, object_
+from recorder.wire.sse import BOM, parse
+
+OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream is what its coding left over
+
+LATEST = 4  # events that are kept to be looked at: the reason to finish and the usage follow each other closely
+
+LENGTH_DIGITS = 19  # of the length of a body: no more bytes fit a column, and `int` refuses thousands of digits
+
+
+class Conclusion:
+    """What the events of one response, told in order, say of its end."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._terminal, self._is_last = dialect.terminal, dialect.is_last
+        self._is_known = dialect is not by_name("other")  # of those nobody here knows what ends a stream
+        self._latest = deque[bytes](maxlen=LATEST)
+        self._is_said = self._is_cut = False
+        self._length = 0  # of the body, at least
+        self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
+
+    def head(self, headers: Iterable[Header]) -> None:
+        """The headers of the response."""
+        self._length = next((int(said) for name, said in headers if _is_length(name, said)), 0)
+
+    def follow(self, event: Event) -> None:
+        """The next event of the exchange. Raises `msgspec.MsgspecError` for a head that is none."""
+        if event.kind in OF_STREAMS:
+            self.tell(event.kind, event.type, event.output_index, event.raw)
+        elif event.kind == "response":
+            self.head(msgspec.json.decode(event.raw, type=ResponseHead).headers)
+
+    def tell(self, kind: Kind, type: str | None, output_index: int | None, raw: bytes) -> None:
+        """The next event of the body, of a kind in `OF_STREAMS`.
+
+        Of several answers nobody knows how many there will be: a server may finish one before it begins the next.
+        """
+        self._is_cut = kind == "tail"
+        verdict = self._terminal.get(type or "")
+        if verdict is not None:
+            self._is_said = self._is_said or not self._is_cut
+            if self.verdict != "failed":
+                self.verdict = verdict
+        if self._is_last is not None and output_index:
+            self._is_last = None
+        elif self._is_last is not None and kind == "frame":
+            self._latest.append(raw)
+
+    def outcome(self, outcome: Outcome, wire_bytes: int) -> Outcome:
+        """How the exchange ended, if its transport ended so, after that many bytes of the body.
+
+        A body that says how long it is, and was not all there, was cut, whatever its events say.
+        """
+        is_whole = outcome == "client_disconnect" and self._is_over and wire_bytes >= self._length
+        return "client_done" if is_whole else outcome
+
+    @property
+    def _is_over(self) -> bool:
+        if self._is_cut or not self._is_known:
+            return False
+        return self._is_said or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
+
+
+def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
+    """The end of an exchange, by what its events say."""
+    outcome = conclusion.outcome(end.outcome, end.wire_bytes)
+    if outcome == end.outcome:
+        return end
+    status = "completed" if end.status == end.outcome else end.status  # of a stream without a terminal event
+    return msgspec.structs.replace(end, outcome=outcome, status=status, error=None)
+
+
+def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
+    """How an exchange ended, by all its events; `None` if it has not. Raises `msgspec.MsgspecError`."""
+    conclusion, end = Conclusion(by_name(exchange.api)), None
+    for event in events:
+        conclusion.follow(event)
+        if event.kind == "end":
+            end = msgspec.json.decode(event.raw, type=EndRecord)
+    return None if end is None else settled(end, conclusion)
+
+
+def _is_length(name: str, said: str) -> bool:
+    return name.lower() == "content-length" and said.isdecimal() and len(said) <= LENGTH_DIGITS
+
+
+def _payload(raw: bytes) -> Object:
+    try:
+        return object_(decoded(parse(raw.removeprefix(BOM)).data or b""))
+    except ValueError:
+        return {}

@@ -1,0 +1,308 @@
+"""Anthropic Messages: `event: <type>`, one line of JSON padded with spaces, blocks numbered by `index`.
+
+No sequence number, no item ids but those of the blocks of tool use. A block is an item; that of a tool's result is what
+its call returned. Blocks may also stand in `message_start`, whole (programmatic tool calls). Usage begins with
+`message_start` and is overlaid, key by key, by each `message_delta`. Where another model takes over within the response
+(a `fallback` block names it), the response is that model's, as the SDK has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from recorder.model.facts import (
+    AnnotationAdded,
+    Fact,
+    Field,
+    Finished,
+    ItemFinished,
+    ItemKey,
+    ItemStarted,
+    Malformed,
+    Restated,
+    Started,
+    Stated,
+    TextAdded,
+    UsageReported,
+)
+from recorder.wire.dialects.anthropic.blocks import Block, returned, stated
+from recorder.wire.dialects.anthropic.request import asked
+from recorder.wire.dialects.anthropic.usage import fallback, normalised
+from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Text, Whole, too_deep
+from recorder.wire.dialects.telling import (
+    UNUSUAL,
+    Object,
+    Telling,
+    as_json,
+    failed,
+    object_,
+    objects,
+    text,
+    unknown,
+    whole,
+)
+
+
+class _Block(msgspec.Struct):
+    id: Text | None = None
+
+
+class _Event(Payload):
+    index: Whole | None = None
+    content_block: _Block | None = None
+
+
+def _name(event: _Event) -> Named:
+    block_id = event.content_block.id if event.content_block else None
+    return event.type or (ERROR if event.error else None), None, block_id, event.index
+
+
+DELTA = "content_block_delta"
+FALLBACK = "fallback"
+"""The type of the block at which another model takes over."""
+
+
+class _TextDelta(msgspec.Struct, tag="text_delta", gc=False):
+    text: str
+
+
+class _ThinkingDelta(msgspec.Struct, tag="thinking_delta", gc=False):
+    text: str = msgspec.field(name="thinking")
+
+
+class _InputDelta(msgspec.Struct, tag="input_json_delta", gc=False):
+    text: str = msgspec.field(name="partial_json")
+
+
+class _Delta(msgspec.Struct, gc=False):
+    index: Whole
+    delta: _TextDelta | _ThinkingDelta | _InputDelta
+    error: None = None
+
+
+_decode_delta = msgspec.json.Decoder(_Delta).decode
+
+_QUICK: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
+
+_TEXTS: Mapping[str, tuple[str, Field]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "reasoning"),
+    "input_json_delta": ("partial_json", "arguments"),
+    "compaction_delta": ("content", "text"),
+}
+
+
+class _Telling(Telling):
+    """Follows the blocks of one response. An index that is used again is another item."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Block] = {}
+        self._starts: dict[int, int] = {}
+        self._usage: dict[str, Any] = {}
+        self._started: Started | None = None
+
+    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
+        """What an event means. The usual deltas are read here: which item is theirs depends on the blocks so far."""
+        try:
+            if type == DELTA and (len(data) <= SHALLOW or not too_deep(data)):
+                event = _decode_delta(data)
+                return self._text(event.index, _QUICK[event.delta.__class__], event.delta.text)
+        except UNUSUAL:
+            pass
+        return super().event(type, data)
+
+    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+        if not isinstance(payload, dict):
+            return (Malformed("the payload is no JSON object"),)
+        if type == ERROR or payload.get("error"):
+            return (failed(payload),)
+        type = type or text(payload.get("type"))
+        meaning = self._meanings.get(type or "")
+        return meaning(self, payload) if meaning else (unknown(type),)
+
+    def whole(self, payload: Any) -> Sequence[Fact]:
+        message = object_(payload)
+        if message.get("type") == ERROR or message.get("error"):
+            return (failed(message),)
+        if not isinstance(message.get("content"), list):
+            return ()  # a count of tokens, a batch
+        blocks = objects(message["content"])
+        items = [stated(block, status="completed", output_index=index) for index, block in enumerate(blocks)]
+        return (
+            *self._begun(message),
+            Restated(tuple(item for item in items if item)),
+            *(fact for block in blocks for fact in returned(block)),
+            *self._used(message),
+            *_refused(message),
+            *_finished(message),
+        )
+
+    def _message_start(self, event: Object) -> Sequence[Fact]:
+        self._usage = {}
+        message = object_(event.get("message"))
+        return (
+            *self._begun(message),
+            *(
+                fact
+                for index, block in enumerate(objects(message.get("content")))
+                for fact in self._whole(index, block)
+            ),
+            *self._used(message),
+            *_refused(message),
+            *_finished(message),
+        )
+
+    def _begun(self, message: Object) -> Sequence[Fact]:
+        return self._starting(Started(text(message.get("id")), text(message.get("model"))))
+
+    def _starting(self, now: Started) -> Sequence[Fact]:
+        before, self._started = self._started, now
+        return () if before == now else (now,)
+
+    def _served_by(self, model: str | None) -> Sequence[Fact]:
+        """Another model goes on with the response; it has the same id."""
+        if model is None:
+            return ()
+        return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
+
+    def _used(self, said: Object) -> Sequence[Fact]:
+        usage = object_(said.get("usage"))
+        if not usage:
+            return ()
+        self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
+        return *self._served_by(fallback(usage)), UsageReported(normalised(self._usage), as_json(self._usage))
+
+    def _block_start(self, event: Object) -> Sequence[Fact]:
+        index, content = whole(event.get("index")), event.get("content_block")
+        if index is None or not isinstance(content, dict):
+            return (Malformed("content_block_start without an index or a block"),)
+        return self._open(index, content)
+
+    def _open(self, index: int, content: Object) -> Sequence[Fact]:
+        item = stated(content)
+        self._blocks[index] = block = Block(self._new_key(index), item, as_json(object_(content.get("input"))))
+        model = text(object_(content.get("to")).get("model")) if content.get("type") == FALLBACK else None
+        return (
+            *self._served_by(model),
+            *returned(content),
+            *(_opening(block.key, index, item) if item else ()),
+        )
+
+    def _whole(self, index: int, content: Object) -> Sequence[Fact]:
+        """A block that stands in the message as it begins: nothing says later that it is complete."""
+        return *self._open(index, content), *self._block_stop({"index": index})
+
+    def _new_key(self, index: int) -> ItemKey:
+        starts = self._starts[index] = self._starts.get(index, 0) + 1
+        return index if starts == 1 else f"{index}.{starts}"
+
+    def _block_delta(self, event: Object) -> Sequence[Fact]:
+        index, delta = whole(event.get("index")), object_(event.get("delta"))
+        type = text(delta.get("type")) or ""
+        meaning = self._deltas.get(type)
+        if meaning is None:
+            return (unknown(type or DELTA),)
+        return (Malformed(f"{type} without an index"),) if index is None else meaning(self, index, delta)
+
+    def _text_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+        name, field = _TEXTS[delta["type"]]
+        said = text(delta.get(name))
+        return (Malformed(f"{delta['type']} without a text"),) if said is None else self._text(index, field, said)
+
+    def _text(self, index: int, field: Field, said: str) -> Sequence[Fact]:
+        if not said:
+            return ()
+        block = self._blocks.get(index)
+        if block is None:
+            return (TextAdded(index, field, 0, said),)
+        block.streamed = True
+        return (TextAdded(block.key, field, 0, said),)
+
+    def _compaction_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+        if delta.get("encrypted_content"):
+            self._signature_delta(index, delta)
+        return () if delta.get("content") is None else self._text_delta(index, delta)  # none: it did not succeed
+
+    def _signature_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+        """Told when the block ends, which is next."""
+        block = self._blocks.get(index)
+        if block and block.stated:
+            block.stated = msgspec.structs.replace(block.stated, encrypted=True)
+        return ()
+
+    def _citations_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+        block = self._blocks.get(index)
+        return (AnnotationAdded(block.key if block else index, as_json(object_(delta.get("citation")))),)
+
+    def _block_stop(self, event: Object) -> Sequence[Fact]:
+        index = whole(event.get("index"))
+        block = None if index is None else self._blocks.get(index)
+        return (ItemFinished(block.key, index, block.finished(block.stated)),) if block and block.stated else ()
+
+    def _message_delta(self, event: Object) -> Sequence[Fact]:
+        delta = object_(event.get("delta"))
+        return *self._used(event), *_refused(delta), *_finished(delta)
+
+    def _nothing(self, event: Object) -> Sequence[Fact]:
+        return ()
+
+    _meanings: ClassVar[Mapping[str, Callable[[_Telling, Object], Sequence[Fact]]]] = {
+        "message_start": _message_start,
+        "content_block_start": _block_start,
+        DELTA: _block_delta,
+        "content_block_stop": _block_stop,
+        "message_delta": _message_delta,
+        "message_stop": _nothing,
+        "ping": _nothing,
+    }
+    _deltas: ClassVar[Mapping[str, Callable[[_Telling, int, Object], Sequence[Fact]]]] = {
+        "text_delta": _text_delta,
+        "thinking_delta": _text_delta,
+        "input_json_delta": _text_delta,
+        "compaction_delta": _compaction_delta,
+        "signature_delta": _signature_delta,
+        "citations_delta": _citations_delta,
+    }
+
+
+def _opening(key: ItemKey, index: int, item: Stated) -> Sequence[Fact]:
+    """A block begins, perhaps with some of its text. Input that is there is told at its end, if none is streamed."""
+    texts = [TextAdded(key, *said) for said in item.texts if said[0] != "arguments"]
+    annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
+    return ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())), *texts, *annotations
+
+
+def _refused(said: Object) -> Sequence[Fact]:
+    """Why it was refused stands beside the reason to stop, in no block."""
+    explanation = text(object_(said.get("stop_details")).get("explanation"))
+    if not explanation:
+        return ()
+    stated = Stated("message", "refusal", role="assistant", status="completed")
+    item = "refusal"
+    return ItemStarted(item, None, stated), TextAdded(item, "refusal", 0, explanation), ItemFinished(item, None, stated)
+
+
+def _finished(message: Object) -> Sequence[Fact]:
+    reason = text(message.get("stop_reason"))
+    return (Finished(reason),) if reason else ()
+
+
+DIALECT = Dialect(
+    name="anthropic",
+    # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose the method is.
+    routes=re.compile(
+        r"^POST /(?!.*\bthreads/)(?:.*/)?messages(?:/(?:count_tokens|batches)\b|$)"
+        r"|^\S+ /(?:.*/)?messages/batches(?:/|$)"
+        r"|^\S+ /.*\bpublishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
+    ),
+    keys=Reader(_Event, _name).keys,
+    teller=_Telling,
+    asked=asked,
+    terminal={"message_stop": "completed", ERROR: "failed"},
+    needs_terminal=True,
+)

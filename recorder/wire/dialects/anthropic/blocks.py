@@ -1,0 +1,115 @@
+"""The content blocks of Anthropic Messages: which items they are, and what the results of tools come to.
+
+Blocks of one shape are told the same way, whether they begin in a stream or stand in a document. A type that is not in
+the table is an item of no kind, with all that it says as its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from recorder.model.facts import Fact, Field, ItemKey, ItemKind, Returned, Stated
+from recorder.wire.dialects.media import without_bytes
+from recorder.wire.dialects.telling import Object, as_json, object_, objects, text, text_or_json, unknown
+
+RESULT = "tool_result"
+"""What the type of a block of a tool's result ends with."""
+
+_KINDS: Mapping[str, ItemKind] = {
+    "text": "message",
+    "thinking": "reasoning",
+    "redacted_thinking": "reasoning",
+    "tool_use": "tool_call",
+    "server_tool_use": "tool_call",
+    "mcp_tool_use": "tool_call",
+    "compaction": "other",
+    "fallback": "other",
+    "container_upload": "other",
+    "mcp_tool_listing": "other",
+}
+
+_TEXTS: Mapping[str, tuple[str, Field]] = {
+    "text": ("text", "text"),
+    "thinking": ("thinking", "reasoning"),
+    "compaction": ("content", "text"),
+}
+
+
+class Block(msgspec.Struct):
+    """A block of a stream so far. `stated` is `None` for a tool's result: that is no item."""
+
+    key: ItemKey
+    stated: Stated | None
+    input: str  # as JSON, as the block began
+    streamed: bool = False  # whether a text of it has come
+
+    def finished(self, item: Stated) -> Stated:
+        """The item at its end: input of which nothing was streamed is what stood at its beginning, mostly `{}`."""
+        texts: tuple[tuple[Field, int, str], ...] = ()
+        if item.kind == "tool_call" and not self.streamed:
+            texts = (("arguments", 0, self.input),)
+        return msgspec.structs.replace(item, status="completed", texts=texts, annotations=())
+
+
+def stated(block: Object, *, status: str | None = None, output_index: int | None = None) -> Stated | None:
+    """The item that a block is, with the texts in it; `None` if it is a tool's result."""
+    type = text(block.get("type")) or "(no type)"
+    if type.endswith(RESULT):
+        return None
+    kind = _KINDS.get(type, "other")
+    return Stated(
+        kind=kind,
+        type=type,
+        item_id=text(block.get("id")),
+        role="assistant" if kind == "message" else None,
+        status=status,
+        name=text(block.get("name")),
+        call_id=text(block.get("id")) if kind == "tool_call" else None,
+        texts=_texts(block, kind, type),
+        annotations=tuple(as_json(citation) for citation in objects(block.get("citations"))),
+        encrypted=type == "redacted_thinking" or bool(block.get("signature") or block.get("encrypted_content")),
+        output=as_json(without_bytes(block)) if kind == "other" and type not in _TEXTS else None,
+        output_index=output_index,
+    )
+
+
+def _texts(block: Object, kind: ItemKind, type: str) -> tuple[tuple[Field, int, str], ...]:
+    if kind == "tool_call":
+        return (("arguments", 0, as_json(object_(block.get("input")))),)
+    name, field = _TEXTS.get(type, ("", "text"))
+    said = text(block.get(name))
+    return ((field, 0, said),) if said else ()
+
+
+def returned(block: Object) -> Sequence[Fact]:
+    """What a block says that is no item: a tool's result, or a type that nobody here knows."""
+    type = text(block.get("type"))
+    if type and type.endswith(RESULT):
+        return (result(block),)
+    return () if type in _KINDS else (unknown(type),)
+
+
+def result(block: Object) -> Returned:
+    """A tool's result, of the provider's tool or of the client's."""
+    content = block.get("content")
+    return Returned(text(block.get("tool_use_id")), None, _output(content), _failed(block, object_(content)))
+
+
+def _output(content: Any) -> str:
+    """The text of a result, if it is nothing else; its JSON, if it is. None at all is an empty text."""
+    if isinstance(content, list) and all(map(_is_text, content)):
+        return "\n".join(block["text"] for block in content)
+    return "" if content is None else text_or_json(without_bytes(content))
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+
+
+def _failed(block: Object, content: Object) -> bool:
+    """As marked; as an error in place of a result; or a program that ended with another code than 0."""
+    is_error = (text(content.get("type")) or "").endswith("_error")
+    return block.get("is_error") is True or is_error or bool(content.get("return_code"))

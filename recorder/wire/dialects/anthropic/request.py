@@ -1,0 +1,50 @@
+"""What a request to Anthropic Messages asks for.
+
+Agents put words of their own into a user's message (`recorder.wire.dialects.telling.heard`), and messages of the system
+behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from recorder.model.facts import Asked
+from recorder.wire.dialects.anthropic.blocks import result
+from recorder.wire.dialects.telling import Object, at_end, heard, instructions, objects, request_object, text
+
+_MODEL = re.compile(r"/models/([^/:]+):(\w+)$")  # on Vertex the path names it, and the method
+_COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
+
+
+def asked(path: str, body: bytes) -> Asked:
+    """What a request to create a message, or to count its tokens, asks for."""
+    request = request_object(body)
+    found = _MODEL.search(path)
+    model, method = found.groups() if found else (None, None)
+    stream = request.get("stream")
+    messages = objects(request.get("messages"))
+    contents = [_blocks(message) for message in messages if message.get("role") == "user"]
+    last = at_end(messages, lambda each: each.get("role") == "user" and not _results(_blocks(each)))
+    words, is_turn = heard([_texts(blocks) for blocks in contents], last)
+    return Asked(
+        model=text(request.get("model")) or model,
+        stream=stream if isinstance(stream, bool) else method == "streamRawPredict" or None,
+        text=words,
+        is_turn=is_turn and not path.endswith(_COUNTS),
+        results=tuple(result(block) for blocks in contents for block in _results(blocks)),
+        instructions=instructions(_texts(_blocks({"content": request.get("system")}))),
+    )
+
+
+def _blocks(message: Object) -> Sequence[Object]:
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+
+
+def _results(blocks: Sequence[Object]) -> Sequence[Object]:
+    return [block for block in blocks if block.get("type") == "tool_result"]
+
+
+def _texts(blocks: Sequence[Object]) -> list[str]:
+    return [each for block in blocks if block.get("type") == "text" and (each := text(block.get("text")))]

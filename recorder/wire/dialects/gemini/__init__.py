@@ -1,0 +1,204 @@
+"""Gemini `generateContent`: `data: {GenerateContentResponse}` with CRLF, no types, no end marker: the stream just ends.
+
+Numbers that are zero are not on the wire (proto3), the index of a candidate among them. An error may come as bare JSON
+over many lines, without `data:`, in the midst of the events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from recorder.model.facts import Fact, Finished, Malformed, Started, Usage, UsageReported
+from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
+from recorder.wire.dialects.gemini.request import asked
+from recorder.wire.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Whole, too_deep
+from recorder.wire.dialects.telling import (
+    UNUSUAL,
+    Object,
+    Telling,
+    as_json,
+    failed,
+    object_,
+    objects,
+    text,
+    unknown,
+    whole,
+)
+
+RESPONSE = "GenerateContentResponse"
+
+
+class _Candidate(msgspec.Struct):
+    index: Whole | None = None
+
+
+class _Response(Payload):
+    candidates: list[_Candidate] | None = None
+
+
+def _name(response: _Response) -> Named:
+    index = response.candidates[0].index or 0 if response.candidates else None
+    return ERROR if response.error else RESPONSE, None, None, index
+
+
+class _Usual(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """What a usual chunk has. One that has anything else is read as plain JSON."""
+
+
+class _Text(_Usual, gc=False, forbid_unknown_fields=True):
+    text: str
+    thought: bool = False
+
+
+class _Content(_Usual, gc=False, forbid_unknown_fields=True):
+    parts: tuple[_Text]
+    role: str | None = None
+
+
+class _Said(_Usual, gc=False, forbid_unknown_fields=True):
+    content: _Content
+    index: Whole = 0
+
+
+class _Chunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
+    candidates: tuple[_Said]
+    usage_metadata: dict[str, Any] = {}
+    model_version: str | None = None
+    response_id: str | None = None
+    create_time: str | None = None
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+
+_COUNT = "TokenCount"
+
+_ELSEWHERE = {
+    ERROR,  # null, or empty
+    *("usageMetadata", "promptFeedback", "responseId", "modelVersion", "createTime", "modelStatus", "traceId"),
+    *("totalTokens", "promptTokensDetails", "cachedContentTokenCount", "totalBillableCharacters"),  # of countTokens
+}
+"""Fields of a chunk without candidates that are known."""
+
+
+class _Telling(Telling):
+    """Follows one response; a chunk is all there is, so that a document, or an array of chunks, is told alike."""
+
+    def __init__(self) -> None:
+        self._candidates: dict[int, Candidate] = {}
+        self._started = Started()
+
+    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
+        """What an event means. The usual chunks are read here: whose text it is depends on those before."""
+        try:
+            if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
+                chunk = _decode_chunk(data)
+                (said,) = chunk.candidates
+                (part,) = said.content.parts
+                return (
+                    *self._begun(chunk.response_id, chunk.model_version),
+                    *self._candidate(said.index).add_text(part.text, part.thought),
+                    *_used(chunk.usage_metadata),
+                )
+        except UNUSUAL:
+            pass
+        return super().event(type, data)
+
+    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+        if isinstance(payload, list):
+            return [fact for chunk in payload for fact in self._chunk(chunk)]
+        return (failed(payload),) if type == ERROR and isinstance(payload, dict) else self._chunk(payload)
+
+    def whole(self, payload: Any) -> Sequence[Fact]:
+        return self.payload(None, payload)
+
+    def _chunk(self, said: Any) -> Sequence[Fact]:
+        if not isinstance(said, dict):
+            return (Malformed("the payload is no JSON object"),)
+        if said.get("error"):
+            return (failed(said),)
+        chunk: Object = said["response"] if isinstance(said.get("response"), dict) else said  # as to the Gemini CLI
+        candidates = objects(chunk.get("candidates"))
+        return (
+            *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
+            *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).tell(each)),
+            *_blocked(object_(chunk.get("promptFeedback"))),
+            *_used(object_(chunk.get("usageMetadata"))),
+            *(unknown(name) for name in chunk if "candidates" not in chunk and name not in _ELSEWHERE),
+        )
+
+    def _begun(self, response_id: str | None, model: str | None) -> Sequence[Fact]:
+        before = self._started
+        self._started = Started(response_id or before.response_id, model or before.model)
+        return () if self._started == before else (self._started,)
+
+    def _candidate(self, index: int) -> Candidate:
+        candidate = self._candidates.get(index)
+        if candidate is None:
+            candidate = self._candidates[index] = Candidate(index)
+        return candidate
+
+
+def _blocked(feedback: Object) -> Sequence[Fact]:
+    reason = text(feedback.get("blockReason"))
+    return (Finished(reason),) if reason else ()
+
+
+def _used(snapshot: Object) -> Sequence[Fact]:
+    """Each snapshot stands for itself: a count that it leaves out is not that of the one before. Some have none."""
+    found = ((name, whole(value)) for name, value in snapshot.items() if name.endswith(_COUNT))
+    counts = {name: value for name, value in found if value is not None}
+    if not counts:
+        return ()
+    count = counts.get
+    thoughts = count("thoughtsTokenCount")
+    usage = Usage(
+        input_tokens=_sum(count("promptTokenCount"), count("toolUsePromptTokenCount")),
+        cache_read_input_tokens=count("cachedContentTokenCount"),
+        output_tokens=_sum(count("candidatesTokenCount"), thoughts),
+        reasoning_output_tokens=thoughts,
+        total_tokens=count("totalTokenCount"),
+    )
+    return (UsageReported(usage, as_json(snapshot)),)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return whole(one + other)
+
+
+def _is_last(chunks: Sequence[Object]) -> bool:
+    """Whether the last chunk says why the only answer finished, and what it used, as the first to do so.
+
+    Old models say STOP in every chunk, and where a tool of the provider takes a step, another round follows.
+    """
+    *before, last = [object_(chunk.get("response")) or chunk for chunk in chunks or [{}]]
+    candidates = objects(last.get("candidates"))
+    blocked = object_(last.get("promptFeedback")).get("blockReason")
+    parts = (part for each in candidates for part in objects(object_(each.get("content")).get("parts")))
+    return (
+        len(candidates) <= 1
+        and bool(candidates[0].get("finishReason") if candidates else blocked)
+        and bool(last.get("usageMetadata"))
+        and not any(each.get("finishReason") for chunk in before for each in objects(chunk.get("candidates")))
+        and all(part.keys().isdisjoint(STEPS) for part in parts)
+    )
+
+
+DIALECT = Dialect(
+    name="gemini",
+    routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
+    keys=Reader(_Response, _name).keys,
+    teller=_Telling,
+    asked=asked,
+    terminal={ERROR: "failed"},
+    needs_terminal=False,
+    is_last=_is_last,
+    has_choices=True,
+    reads_bare_json=True,
+)

@@ -1,0 +1,271 @@
+"""The items of one candidate, from its parts. Parts have no ids and no numbers: their order is all the structure.
+
+Texts that follow each other are one item, and so are thoughts; every other part is an item of its own, or the result of
+the call before. An item ends when another begins. It ends with a `finishReason` too, but may go on after it: old models
+say STOP in every chunk, and some tools make one answer out of several rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from recorder.model.facts import (
+    AnnotationAdded,
+    Fact,
+    Field,
+    Finished,
+    ItemFinished,
+    ItemStarted,
+    LogprobsAdded,
+    Malformed,
+    Returned,
+    Stated,
+    TextAdded,
+)
+from recorder.wire.dialects.gemini.arguments import Arguments
+from recorder.wire.dialects.media import medium, without_bytes
+from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, unknown
+
+SIGNATURE = "thoughtSignature"
+
+_ABOUT = {
+    *("thought", SIGNATURE, "partMetadata", "videoMetadata", "mediaResolution", "mediaProcessing"),
+    *("audioTranscription", "speechMetadata"),
+}
+"""Fields of a part that say something of it and are not what it is."""
+
+_NOTES = ("citationMetadata", "groundingMetadata", "logprobsResult")
+
+_COMPLETE = {"STOP", "FINISH_REASON_UNSPECIFIED"}
+
+STEPS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+"""Parts that are a step of a tool of the provider: the model goes on after it."""
+
+CODE = "code_execution"
+
+_MESSAGE = Stated("message", "text", role="model")
+_THOUGHT = Stated("reasoning", "thought")
+
+
+class _Item(msgspec.Struct):
+    key: str
+    stated: Stated
+    ended: str | None = None  # the status with which its end was told, as it is now
+
+
+class Candidate:
+    """One candidate of a response, chunk by chunk."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+        self._count = 0
+        self._facts: list[Fact] = []
+        self._open: _Item | None = None
+        self._last: _Item | None = None
+        self._message: _Item | None = None
+        self._call: _Item | None = None  # of a tool of the provider, without a result so far
+        self._arguments: Arguments | None = None  # of the function call that is open
+        self._annotations: set[str] = set()
+
+    def tell(self, said: Object) -> list[Fact]:
+        """What a chunk says of this candidate."""
+        self._facts = []
+        for part in objects(object_(said.get("content")).get("parts")):
+            self._part(part)
+        self._annotate(said)
+        reason = text(said.get("finishReason"))
+        if reason:
+            self._end("completed" if reason in _COMPLETE else "incomplete")
+            self._facts.append(Finished(reason))
+        return self._facts
+
+    def _part(self, part: Object) -> None:
+        for name, meaning in self._parts.items():
+            if part.get(name) is not None:
+                meaning(self, part[name], part)
+        self._facts += [unknown(name) for name in part if name not in _ABOUT and name not in self._parts]
+        if _signed(part):
+            self._sign()
+
+    def add_text(self, said: str, thought: bool) -> list[Fact]:
+        """What a chunk says of this candidate that is one text and nothing else: nearly all chunks are."""
+        self._facts = []
+        if said:
+            self._go_on(_THOUGHT if thought else _MESSAGE, said)
+        return self._facts
+
+    def _text(self, said: Any, part: Object) -> None:
+        if not isinstance(said, str):
+            self._facts.append(Malformed("a text that is none"))
+        elif said:
+            stated = _THOUGHT if part.get("thought") else _MESSAGE
+            self._go_on(msgspec.structs.replace(stated, encrypted=_signed(part)), said)
+
+    def _go_on(self, stated: Stated, said: str) -> None:
+        item = self._open
+        if item is None or item.stated.type != stated.type:
+            item = self._begin(stated)
+        item.ended = None
+        self._facts.append(TextAdded(item.key, "summary" if stated.kind == "reasoning" else "text", 0, said))
+
+    def _function_call(self, said: Any, part: Object) -> None:
+        """Whole; or a name, arguments piece by piece, and an empty one for the end."""
+        call = object_(said)
+        if not call and self._arguments is None:
+            return
+        if self._arguments is None or self._open is None or call.get("name"):
+            self._begin(_called("function_call", call, "name", encrypted=_signed(part)))
+            self._arguments = Arguments()
+        self._add_arguments(call)
+        if call.get("willContinue") is not True:
+            self._end_arguments(call)
+            self._close()
+
+    def _add_arguments(self, call: Object) -> None:
+        for said in objects(call.get("partialArgs")):
+            written = self._arguments.add(said) if self._arguments else None
+            if written is None:
+                self._facts.append(Malformed("partialArgs that cannot be read"))
+            elif self._open:
+                self._add(self._open, "arguments", written)
+
+    def _end_arguments(self, call: Object) -> None:
+        """The arguments as they stand: those that came in pieces, else those that came whole."""
+        arguments, self._arguments = self._arguments, None
+        if arguments is None or self._open is None:
+            return
+        rest = arguments.end()
+        whole = as_json(arguments.value or object_(call.get("args")))
+        self._add(self._open, "arguments", rest if arguments.value else whole)
+        self._open.stated = msgspec.structs.replace(self._open.stated, texts=(("arguments", 0, whole),))
+
+    def _executable_code(self, said: Any, part: Object) -> None:
+        stated = _called(CODE, object_(said), "", encrypted=_signed(part))
+        self._call = self._begin(msgspec.structs.replace(stated, name=CODE))
+        self._add(self._call, "arguments", text(object_(said).get("code")) or "")
+
+    def _code_execution_result(self, said: Any, part: Object) -> None:
+        result = object_(said)
+        outcome = result.get("outcome")
+        self._result(
+            Returned(
+                text(result.get("id")),
+                CODE,
+                text(result.get("output")) or "",
+                None if outcome is None else outcome != "OUTCOME_OK",
+            )
+        )
+
+    def _tool_call(self, said: Any, part: Object) -> None:
+        call = object_(said)
+        self._call = self._begin(_called("tool_call", call, "toolType", encrypted=_signed(part)))
+        self._add(self._call, "arguments", as_json(object_(call.get("args"))))
+
+    def _tool_response(self, said: Any, part: Object) -> None:
+        self._result(function_response(object_(said), "toolType"))
+
+    def _function_response(self, said: Any, part: Object) -> None:
+        self._facts.append(function_response(object_(said), "name"))
+
+    def _result(self, result: Returned) -> None:
+        """That of the call before, unless their ids contradict it."""
+        call, self._call = self._call, None
+        if call is None or len({result.call_id, call.stated.call_id} - {None}) > 1:
+            self._facts.append(result)
+            return
+        call.stated = msgspec.structs.replace(call.stated, output=result.output, failed=result.failed)
+        self._tell_end(call, "completed")
+
+    def _inline_data(self, said: Any, part: Object) -> None:
+        found = medium(said)
+        output = as_json({"images": [found]} if found else without_bytes(said))
+        self._begin(Stated("other", "inline_data", output=output, encrypted=_signed(part)))
+        self._close()
+
+    def _file_data(self, said: Any, part: Object) -> None:
+        self._begin(Stated("other", "file_data", output=as_json(said), encrypted=_signed(part)))
+        self._close()
+
+    def _sign(self) -> None:
+        """The signature of a thought stands on any item, or on an empty text after it."""
+        item = self._last or self._begin(Stated("reasoning", "thought", encrypted=True))
+        if not item.stated.encrypted:
+            item.stated = msgspec.structs.replace(item.stated, encrypted=True)
+            if item.ended:
+                self._tell_end(item, item.ended)
+
+    def _annotate(self, said: Object) -> None:
+        """Citations are repeated, and belong to the message before."""
+        if self._message is None or said.keys().isdisjoint(_NOTES):
+            return
+        citations, grounding = object_(said.get("citationMetadata")), object_(said.get("groundingMetadata"))
+        found = (*objects(citations.get("citationSources")), *objects(citations.get("citations")))
+        for annotation in map(as_json, (*found, *objects(grounding.get("groundingChunks")))):
+            if annotation not in self._annotations:
+                self._annotations.add(annotation)
+                self._facts.append(AnnotationAdded(self._message.key, annotation))
+        logprobs = array(object_(said.get("logprobsResult")).get("chosenCandidates"))
+        if logprobs:
+            self._facts.append(LogprobsAdded(self._message.key, as_json(logprobs)))
+
+    def _begin(self, stated: Stated) -> _Item:
+        self._close()
+        item = self._open = self._last = _Item(f"{self._index}.{self._count}", stated)
+        self._count += 1
+        if stated.kind == "message":
+            self._message = item
+        self._facts.append(ItemStarted(item.key, self._index, stated))
+        return item
+
+    def _add(self, item: _Item, field: Field, said: str) -> None:
+        if said:
+            self._facts.append(TextAdded(item.key, field, 0, said))
+
+    def _close(self) -> None:
+        if self._open and self._open.ended is None:
+            self._end("completed")
+        self._open = None
+
+    def _end(self, status: str) -> None:
+        """The open item is complete, for now: a text may go on."""
+        self._end_arguments({})
+        if self._open and self._open.ended != status:
+            self._tell_end(self._open, status)
+
+    def _tell_end(self, item: _Item, status: str) -> None:
+        item.ended = status
+        self._facts.append(ItemFinished(item.key, self._index, msgspec.structs.replace(item.stated, status=status)))
+
+    _parts: ClassVar[Mapping[str, Callable[[Candidate, Any, Object], None]]] = {
+        "text": _text,
+        "functionCall": _function_call,
+        "executableCode": _executable_code,
+        "codeExecutionResult": _code_execution_result,
+        "toolCall": _tool_call,
+        "toolResponse": _tool_response,
+        "functionResponse": _function_response,
+        "inlineData": _inline_data,
+        "fileData": _file_data,
+    }
+
+
+def _signed(part: Object) -> bool:
+    return bool(part.get(SIGNATURE))
+
+
+def _called(type: str, call: Object, name: str, *, encrypted: bool) -> Stated:
+    return Stated("tool_call", type, name=text(call.get(name)), call_id=text(call.get("id")), encrypted=encrypted)
+
+
+def function_response(said: Object, name: str) -> Returned:
+    """A result, of a function of the client's or of a tool of the provider's, which has its name in the field `name`.
+
+    Media stand beside the response, in parts of their own.
+    """
+    response = said.get("response")
+    output = {"response": response, "parts": said["parts"]} if said.get("parts") else response
+    failed = object_(response).get("error") is not None
+    return Returned(text(said.get("id")), text(said.get(name)), as_json(without_bytes(output)), failed)

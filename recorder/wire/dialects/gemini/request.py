@@ -1,0 +1,99 @@
+"""What a request to Gemini asks for: the model and the method stand in the path.
+
+The Gemini CLI, and a count of tokens, put the request into another object. Fields may be in snake case: it is proto3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from recorder.model.facts import Asked, Returned
+from recorder.wire.dialects.gemini.candidate import function_response
+from recorder.wire.dialects.telling import Object, at_end, heard, instructions, object_, objects, request_object, text
+
+_MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
+_WRAPPERS = ("request", "generateContentRequest")
+
+
+def asked(path: str, body: bytes) -> Asked:
+    """What a request to generate content, or to count its tokens, asks for."""
+    outer = request_object(body)
+    request = next((object_(outer[name]) for name in _WRAPPERS if object_(outer.get(name))), outer)
+    found = _MODEL.search(path)
+    method = found[2] if found else None
+    contents = _contents(request)
+    last = at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
+    words, is_turn = heard([_said(_parts(each)) for each in contents if _is_users(each)], last)
+    system = request.get("systemInstruction") or request.get("system_instruction")
+    return Asked(
+        model=_model(path, found) or (text(outer.get("model")) or "").removeprefix("models/") or None,
+        stream=method == "streamGenerateContent" if method else None,
+        text=words,
+        is_turn=is_turn and method != "countTokens",
+        results=tuple(_results([_parts(each) for each in contents])),
+        instructions=instructions(part.get("text") for part in objects(object_(system).get("parts"))),
+    )
+
+
+def _model(path: str, found: re.Match[str] | None) -> str | None:
+    """The last step of the path before the method, if it stands in a collection: `v1internal` does not."""
+    return found[1] if found and "/" in path[: found.start()].strip("/") else None
+
+
+def _contents(request: Object) -> Sequence[Object]:
+    contents = request.get("contents")
+    return [contents] if isinstance(contents, dict) else objects(contents)
+
+
+def _is_users(content: Object) -> bool:
+    return content.get("role") in (None, "", "user")
+
+
+def _parts(content: Object) -> Sequence[Object]:
+    return objects(content.get("parts"))
+
+
+def _responses(parts: Sequence[Object]) -> Sequence[Object]:
+    return _each(parts, "functionResponse", "function_response")
+
+
+def _calls(parts: Sequence[Object]) -> Sequence[Object]:
+    return _each(parts, "functionCall", "function_call")
+
+
+def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
+    found = (part.get(name) for part in parts for name in names)
+    return [each for each in found if isinstance(each, dict)]
+
+
+def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
+    """Without an id, a result is that of the next call of its name, and has the id of that call.
+
+    Where the calls have no ids either it is not to be told which turn a result is of, but for those that the request
+    ends with.
+    """
+    waiting: defaultdict[str | None, deque[str | None]] = defaultdict(deque)
+    is_answered = False
+    for number, parts in enumerate(contents, 1):
+        for call in _calls(parts):
+            if is_answered:
+                waiting.clear()
+                is_answered = False
+            waiting[text(call.get("name"))].append(text(call.get("id")))
+        for each in _responses(parts):
+            is_answered = True
+            result = function_response(each, "name")
+            if result.call_id is None and waiting[result.name]:
+                result = msgspec.structs.replace(result, call_id=waiting[result.name].popleft())
+            if result.call_id is not None or number == len(contents):
+                yield result
+
+
+def _said(parts: Sequence[Object]) -> list[str]:
+    """The texts of a message as one: a client divides it where it likes."""
+    texts = [each for part in parts if (each := text(part.get("text"))) and not part.get("thought")]
+    return ["\n".join(texts)] if texts else []

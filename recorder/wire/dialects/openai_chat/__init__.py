@@ -1,0 +1,175 @@
+"""Chat Completions, legacy completions and everything compatible: `data: {chunk}` until `data: [DONE]`, mostly.
+
+No event line, no sequence number, no items: `id` is the completion's. Several vendors never send `[DONE]`.
+
+What has `choices` is a chunk, or as a body a completion, whatever it calls itself. Fields that vendors add mean nothing
+here, but those that the modules `openai_chat_*` name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from types import NoneType
+from typing import Any
+
+import msgspec
+
+from recorder.model.facts import Fact, Failed, Finished, Malformed, Restated, Started
+from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.openai_chat.choice import Choice, items
+from recorder.wire.dialects.openai_chat.message import Said, citations, said_by
+from recorder.wire.dialects.openai_chat.request import asked
+from recorder.wire.dialects.openai_chat.usage import reported
+from recorder.wire.dialects.openai_chat.usual import added, decode
+from recorder.wire.dialects.payload import DONE, ERROR, Named, Payload, Reader, Text, Whole, too_deep
+from recorder.wire.dialects.telling import Object, Telling, failed, object_, objects, text, text_or_json, unknown, whole
+
+_CHUNK = "chat.completion.chunk"
+_COMPLETIONS = (_CHUNK, "chat.completion", "text_completion")
+
+
+class _Choice(msgspec.Struct):
+    index: Whole | None = None
+
+
+class _Chunk(Payload):
+    object: Text | None = None
+    choices: list[_Choice] | None = None
+
+
+def _name(chunk: _Chunk) -> Named:
+    index = chunk.choices[0].index if chunk.choices else None
+    return ERROR if chunk.error else chunk.object or chunk.type, None, None, index
+
+
+class _Telling(Telling):
+    """Follows one response: its id and model, its choices by index."""
+
+    def __init__(self) -> None:
+        self._id: str | None = None
+        self._model: str | None = None
+        self._choices: dict[int, Choice] = {}
+
+    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
+        usual = self._usual(data) if type == _CHUNK else None
+        return super().event(type, data) if usual is None else (usual,)
+
+    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+        facts = self._told(type, payload, self._chunk)
+        return (unknown(_kind(object_(payload)) or type),) if facts is None else facts
+
+    def whole(self, payload: Any) -> Sequence[Fact]:
+        facts = self._told(None, payload, _body)
+        return tuple(_refused(object_(payload))) if facts is None else facts
+
+    def _told(self, type: str | None, payload: Any, said: Callable[[Object], Iterator[Fact]]) -> Sequence[Fact] | None:
+        """What a payload says, as a completion and of errors; `None` if it is neither."""
+        if not isinstance(payload, dict):
+            return (Malformed("the payload is no JSON object"),)
+        if not isinstance(payload.get("choices"), list | NoneType):
+            return (Malformed("`choices` is no array"),)
+        errors = [*_errors(type, payload)]
+        if not _is_completion(payload):
+            return errors or None
+        return [*self._started(payload), *said(payload), *errors, *_used(payload)]
+
+    def _usual(self, data: bytes) -> Fact | None:
+        try:
+            chunk = None if too_deep(data) else decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if chunk is None or chunk.id not in (self._id, None, "") or chunk.model not in (self._model, None, ""):
+            return None
+        (said,) = chunk.choices
+        choice = self._choices.get(said.index)
+        return None if choice is None else added(said.delta, choice)
+
+    def _chunk(self, chunk: Object) -> Iterator[Fact]:
+        for given in objects(chunk.get("choices")):
+            index = whole(given.get("index")) or 0
+            choice = self._choices.setdefault(index, Choice(index))
+            yield from choice.hear(said_by(given), object_(given.get("logprobs")))
+            if reason := text(given.get("finish_reason")):
+                yield from choice.end(reason, citations(chunk))
+                yield Finished(reason)
+
+    def _started(self, chunk: Object) -> Iterator[Fact]:
+        id, model = text(chunk.get("id")) or self._id, text(chunk.get("model")) or self._model
+        if (id, model) != (self._id, self._model):
+            self._id, self._model = id, model
+            yield Started(id, model)
+
+
+def _body(body: Object) -> Iterator[Fact]:
+    choices = [(choice, _said_whole(choice, body)) for choice in objects(body.get("choices"))]
+    yield Restated(tuple(item for choice, said in choices for item in items(said, choice)))
+    for choice, said in choices:
+        yield from map(unknown, said.unknown)
+        if reason := text(choice.get("finish_reason")):
+            yield Finished(reason)
+
+
+def _said_whole(choice: Object, body: Object) -> Said:
+    said = said_by(choice)
+    if said.texts and not said.annotations:
+        said.annotations += citations(body)
+    return said
+
+
+def _used(said: Object) -> Iterator[Fact]:
+    if usage := reported(said):
+        yield usage
+
+
+def _errors(type: str | None, said: Object) -> Iterator[Fact]:
+    """At the top of a chunk or a body, where Groq has it, or in a choice (OpenRouter)."""
+    if said.get("error") or type == ERROR or (said.get("choices") is None and _kind(said) == ERROR):
+        yield failed(said)
+        return
+    for place in (object_(said.get("x_groq")), *objects(said.get("choices"))):
+        if place.get("error"):
+            yield failed({"error": place["error"]})
+
+
+def _is_completion(said: Object) -> bool:
+    return isinstance(said.get("choices"), list) or text(said.get("object")) in _COMPLETIONS or bool(said.get("usage"))
+
+
+def _kind(said: Object) -> str:
+    return text(said.get("object")) or text(said.get("type")) or ""
+
+
+def _refused(body: Object) -> Iterator[Fact]:
+    """A body that is neither a completion nor an error as OpenAI has it: of another server, or of another route."""
+    kind = _kind(body)
+    reason = body.get("message") or body.get("detail")
+    if reason:
+        yield Failed(text(body.get("type")), None, text_or_json(reason))
+    elif kind != "list" and not kind.endswith(".deleted"):
+        yield unknown(kind)
+
+
+def _is_last(chunks: Sequence[Object]) -> bool:
+    """Whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
+
+    A usage beside that reason says less: after it some go on with another answer.
+    """
+    *before, last = chunks or [{}]
+    answers = [objects(chunk.get("choices")) for chunk in before]
+    is_finished = any(choice.get("finish_reason") for choices in answers for choice in choices)
+    is_usage = last.get("choices") == [] and bool(last.get("usage"))
+    return is_usage and is_finished and max(map(len, answers)) == 1
+
+
+DIALECT = Dialect(
+    name="openai-chat",
+    routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
+    keys=Reader(_Chunk, _name).keys,
+    teller=_Telling,
+    asked=asked,
+    terminal={DONE: "completed", ERROR: "failed"},
+    needs_terminal=False,
+    is_last=_is_last,
+    has_choices=True,
+)

@@ -1,0 +1,200 @@
+"""The items of one choice: at most one message and one reasoning, any number of tool calls and pictures.
+
+The wire names no items; what belongs together is settled here. An item begins with the first thing it holds: a choice
+that only ends, or that only calls tools, has no message. Where a choice ends, its items do, but more may follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from recorder.model.facts import (
+    AnnotationAdded,
+    Fact,
+    Field,
+    ItemFinished,
+    ItemStarted,
+    LogprobsAdded,
+    Stated,
+    TextAdded,
+)
+from recorder.wire.dialects.openai_chat.message import Call, Said
+from recorder.wire.dialects.telling import Object, array, as_json, object_, text, unknown, whole
+
+_SPOKEN: tuple[Field, ...] = ("text", "refusal")
+_THOUGHT: tuple[Field, ...] = ("summary", "reasoning")
+
+_UNFINISHED = {"length", "model_length", "max_tokens", "content_filter", "error"}
+"""The reasons for which a choice ends before it is complete."""
+
+
+class Choice:
+    """Follows what one choice says."""
+
+    def __init__(self, index: int) -> None:
+        self.message = f"{index}.message"
+        self.reasoning = f"{index}.reasoning"
+        self.open: dict[str, Stated] = {}  # by item, in order
+        self.calls: dict[int | str | None, str] = {}  # the item of the latest call, by slot
+        self._index = index
+        self._made = 0  # calls so far
+        self._pictures = 0
+        self._cited = False
+        self._unfinished: list[str] = []
+
+    def hear(self, said: Said, logprobs: Object) -> Iterator[Fact]:
+        """What the deltas of one chunk mean."""
+        for field, added in said.texts:
+            yield from self._add_text(said.role, field, added)
+        if said.encrypted:
+            yield from self._mark_encrypted()
+        for call in said.calls:
+            yield from self._add_call(call)
+        yield from self._cite(said.annotations, said.role)
+        for picture in said.pictures:
+            yield from self._begin(f"{self._index}.image.{self._pictures}", _shown(picture))
+            self._pictures += 1
+        yield from self._add_logprobs(logprobs)
+        yield from map(unknown, said.unknown)
+
+    def end(self, reason: str, citations: Sequence[str]) -> Iterator[Fact]:
+        """The items that are complete with this `finish_reason`, or as complete as they will be.
+
+        `citations` are what the chunk lists beside the choices, for a message that has none of its own.
+        """
+        if self.message in self.open and not self._cited:
+            yield from self._cite(citations, "")
+        for item in self._unfinished:
+            stated = msgspec.structs.replace(self.open[item], status=_status(reason))
+            yield ItemFinished(item, self._index, stated)
+        self._unfinished.clear()
+
+    def _cite(self, annotations: Sequence[str], role: str) -> Iterator[Fact]:
+        if annotations:
+            self._cited = True
+            yield from self._begin(self.message, _message(role))
+        yield from (AnnotationAdded(self.message, annotation) for annotation in annotations)
+
+    def _begin(self, item: str, stated: Stated) -> Iterator[Fact]:
+        if item not in self.open:
+            self.open[item] = stated
+            self._unfinished.append(item)
+            yield ItemStarted(item, self._index, stated)
+
+    def _add_text(self, role: str, field: Field, added: str) -> Iterator[Fact]:
+        is_message = field in _SPOKEN
+        item = self.message if is_message else self.reasoning
+        yield from self._begin(item, _message(role) if is_message else _REASONING)
+        yield TextAdded(item, field, 0, added)
+
+    def _mark_encrypted(self) -> Iterator[Fact]:
+        began = self.reasoning in self.open
+        yield from self._begin(self.reasoning, _ENCRYPTED)
+        self.open[self.reasoning] = _ENCRYPTED
+        if began:
+            yield ItemFinished(self.reasoning, self._index, _ENCRYPTED)
+
+    def _add_call(self, call: Call) -> Iterator[Fact]:
+        item = self.calls.get(call.slot)
+        if item is None or _is_another(call, self.open[item]):
+            item = self.calls[call.slot] = f"{self._index}.call.{self._made}"
+            self._made += 1
+            yield from self._begin(item, _stated(call))
+        else:
+            self.open[item] = _completed(self.open[item], call)
+        if call.arguments:
+            yield TextAdded(item, "arguments", 0, call.arguments)
+
+    def _add_logprobs(self, logprobs: Object) -> Iterator[Fact]:
+        """Those of tokens that are no text yet (of a tool call, of half a character) have no item, and are left out."""
+        for item, found in ((self.message, _spoken_logprobs(logprobs)), (self.reasoning, _of_reasoning(logprobs))):
+            if found and item in self.open:
+                yield LogprobsAdded(item, found)
+
+
+def items(said: Said, choice: Object) -> Iterator[Stated]:
+    """The items of a choice that came whole."""
+    reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
+    for stated in _whole(said, object_(choice.get("logprobs"))):
+        placed = msgspec.structs.replace(stated, output_index=index)
+        yield msgspec.structs.replace(placed, status=_status(reason)) if reason else placed
+
+
+def _whole(said: Said, logprobs: Object) -> Iterator[Stated]:
+    thoughts = _joined(said, _THOUGHT)
+    if thoughts or said.encrypted:
+        yield Stated(
+            "reasoning", "reasoning", texts=thoughts, encrypted=said.encrypted, logprobs=_of_reasoning(logprobs)
+        )
+    spoken, annotations = _joined(said, _SPOKEN), tuple(said.annotations)
+    if spoken or annotations:
+        found = _spoken_logprobs(logprobs)
+        yield Stated("message", "message", role=said.role, texts=spoken, annotations=annotations, logprobs=found)
+    for call in said.calls:
+        yield msgspec.structs.replace(_stated(call), texts=_arguments(call))
+    yield from map(_shown, said.pictures)
+
+
+def _arguments(call: Call) -> tuple[tuple[Field, int, str], ...]:
+    return (("arguments", 0, call.arguments),) if call.arguments else ()
+
+
+def _joined(said: Said, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:
+    texts = {field: "".join(part for of, part in said.texts if of == field) for field in fields}
+    return tuple((field, 0, joined) for field, joined in texts.items() if joined)
+
+
+def _status(reason: str) -> str:
+    """Of the items of a choice that ended so."""
+    return "incomplete" if reason in _UNFINISHED else "completed"
+
+
+def _spoken_logprobs(logprobs: Object) -> str | None:
+    """The log probabilities of what is said or refused; a legacy completion has one object for all of its tokens."""
+    if array(logprobs.get("tokens")):
+        return as_json([logprobs])
+    found = [*array(logprobs.get("content")), *array(logprobs.get("refusal"))]
+    return as_json(found) if found else None
+
+
+def _of_reasoning(logprobs: Object) -> str | None:
+    found = array(logprobs.get("reasoning_content"))
+    return as_json(found) if found else None
+
+
+_REASONING = Stated("reasoning", "reasoning")
+_ENCRYPTED = Stated("reasoning", "reasoning", encrypted=True)
+
+
+def _message(role: str) -> Stated:
+    return Stated("message", "message", role=role)
+
+
+def _stated(call: Call) -> Stated:
+    return Stated("tool_call", call.type or "function", name=call.name or None, call_id=call.id or None)
+
+
+def _shown(picture: str) -> Stated:
+    return Stated("other", "image", output=picture)
+
+
+def _is_another(call: Call, latest: Stated) -> bool:
+    """Whether a call is not the one that last had its slot.
+
+    Those without an index come whole, some of them without an id; those with one may get a new id with each delta, and
+    some vendors give every call the index 0.
+    """
+    if call.slot is None:
+        return call.id != latest.call_id if call.id else bool(call.name)
+    return bool(call.name and call.id and latest.call_id and call.id != latest.call_id)
+
+
+def _completed(stated: Stated, call: Call) -> Stated:
+    """What a later delta adds to what the first one says of a call."""
+    if (call.name and not stated.name) or (call.id and not stated.call_id):
+        return msgspec.structs.replace(
+            stated, name=stated.name or call.name or None, call_id=stated.call_id or call.id or None
+        )
+    return stated

@@ -1,0 +1,169 @@
+"""What a delta, or a whole message, of Chat Completions says, whichever vendor sent it.
+
+Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: what they call reasoning, and
+where they say it twice, is settled in this file. Empty texts say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from recorder.model.facts import Field
+from recorder.wire.dialects.media import medium
+from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, text_or_json, whole
+
+LEGACY = "function_call"
+"""The slot of the one call that there was before there were `tool_calls`."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call or a piece of one. `slot` is its `index`; not every vendor has one."""
+
+    slot: int | str | None
+    type: str | None
+    id: str | None
+    name: str | None
+    arguments: str
+
+
+class Said(msgspec.Struct):
+    """The same, in the words of the facts."""
+
+    role: str
+    texts: list[tuple[Field, str]] = []
+    calls: list[Call] = []
+    annotations: list[str] = []
+    pictures: list[str] = []  # each a JSON object that describes one
+    encrypted: bool = False
+    unknown: list[str] = []  # types of parts of content
+
+
+def said_by(choice: Object) -> Said:
+    """What a choice says. Some vendors add a `message` or a `text` that repeats the delta."""
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        delta = choice.get("message")
+    return said(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
+
+
+def said(message: Object) -> Said:
+    """What a message, or a delta of one, says."""
+    says = Said(text(message.get("role")) or "assistant")
+    _reason(says, message)
+    _speak(says, message)
+    says.calls += map(_call, objects(message.get("tool_calls")))
+    if isinstance(message.get("function_call"), dict):
+        says.calls.append(_legacy_call(message["function_call"]))
+    says.annotations += map(as_json, objects(message.get("annotations")))
+    for image in objects(message.get("images")):
+        _add_picture(says, image)
+    return says
+
+
+def _reason(says: Said, message: Object) -> None:
+    """Where `reasoning_details` repeat the plain text, they only say whether it is a summary."""
+    details = objects(message.get("reasoning_details"))
+    plain = text(message.get("reasoning_content")) or text(message.get("reasoning"))
+    is_summary = any(detail.get("type") == "reasoning.summary" for detail in details)
+    if plain:
+        says.texts.append(("summary" if is_summary else "reasoning", plain))
+    else:
+        says.texts += _details(details)
+    says.encrypted = any(detail.get("type") == "reasoning.encrypted" for detail in details)
+
+
+def _details(details: list[Object]) -> Iterator[tuple[Field, str]]:
+    fields: tuple[tuple[Field, str], ...] = (("summary", "summary"), ("reasoning", "text"))
+    for detail in details:
+        yield from ((field, given) for field, name in fields if (given := text(detail.get(name))))
+
+
+def _speak(says: Said, message: Object) -> None:
+    content = message.get("content")
+    parts = array(content)
+    if isinstance(content, str) and content:
+        says.texts.append(("reasoning" if message.get("channel") == "analysis" else "text", content))
+    for part in parts:
+        _add_part(says, {"type": "text", "text": part} if isinstance(part, str) else object_(part))
+    if refusal := text(message.get("refusal")):
+        says.texts.append(("refusal", refusal))
+    transcript = text(object_(message.get("audio")).get("transcript"))
+    if transcript and not content:
+        says.texts.append(("text", transcript))
+
+
+def _add_part(says: Said, part: Object) -> None:
+    type = text(part.get("type")) or "text"
+    add = _PARTS.get(type)
+    if add is None:
+        says.unknown.append(type)
+    else:
+        add(says, part)
+
+
+def _add_text(says: Said, part: Object) -> None:
+    if given := text(part.get("text")):
+        says.texts.append(("text", given))
+
+
+def _add_refusal(says: Said, part: Object) -> None:
+    if given := text(part.get("refusal")):
+        says.texts.append(("refusal", given))
+
+
+def _add_thinking(says: Said, part: Object) -> None:
+    thinking = part.get("thinking")
+    texts = [thinking] if isinstance(thinking, str) else [text(each.get("text")) for each in objects(thinking)]
+    says.texts += (("reasoning", each) for each in texts if each)
+
+
+def _add_reference(says: Said, part: Object) -> None:
+    says.annotations.append(as_json(part))
+
+
+def _add_picture(says: Said, part: Object) -> None:
+    image = part.get("image_url")
+    says.pictures.append(picture(text(image) or text(object_(image).get("url")) or ""))
+
+
+_PARTS: Mapping[str, Callable[[Said, Object], None]] = {
+    "text": _add_text,
+    "output_text": _add_text,
+    "refusal": _add_refusal,
+    "thinking": _add_thinking,
+    "reference": _add_reference,
+    "image_url": _add_picture,
+}
+
+
+def citations(chunk: Object) -> list[str]:
+    """What Perplexity repeats beside the choices of every chunk: its search results, or only their addresses."""
+    if results := objects(chunk.get("search_results")):
+        return [as_json({"type": "search_result", **result}) for result in results]
+    return [as_json({"type": "citation", "url": url}) for url in array(chunk.get("citations")) if isinstance(url, str)]
+
+
+def picture(url: str) -> str:
+    """JSON that describes an image: its address, or the size and digest of what a `data:` URL holds."""
+    head, _, body = url.partition(",")
+    if not head.startswith("data:"):
+        return as_json({"url": url})
+    return as_json(medium({"data": body, "mime_type": head.removeprefix("data:").partition(";")[0]}))
+
+
+def _call(call: Object) -> Call:
+    function = object_(call.get("function")) or object_(call.get("custom"))
+    arguments = function.get("arguments", function.get("input"))
+    type = text(call.get("type")) or ("custom" if call.get("custom") else None)
+    return Call(whole(call.get("index")), type, text(call.get("id")), text(function.get("name")), _arguments(arguments))
+
+
+def _legacy_call(call: Object) -> Call:
+    return Call(LEGACY, LEGACY, None, text(call.get("name")), _arguments(call.get("arguments")))
+
+
+def _arguments(value: Any) -> str:
+    return "" if value is None else text_or_json(value)

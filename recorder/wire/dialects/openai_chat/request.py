@@ -1,0 +1,74 @@
+"""What a request to Chat Completions, or to legacy completions, asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from recorder.model.facts import Asked, Returned
+from recorder.wire.dialects.telling import (
+    OF_SYSTEM,
+    Object,
+    array,
+    at_end,
+    heard,
+    instructions,
+    object_,
+    objects,
+    request_object,
+    text,
+    text_or_json,
+)
+
+_OF_TOOLS = ("tool", "function")
+_DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in the path alone
+
+
+def asked(path: str, body: bytes) -> Asked:
+    """`Dialect.asked`."""
+    request = request_object(body)
+    messages = objects(request.get("messages"))
+    prompts = [prompt for prompt in _listed(request.get("prompt")) if isinstance(prompt, str)]
+    users = [_texts(message.get("content")) for message in messages if _is_users(message)]
+    words, is_turn = heard(users, at_end(messages, _is_users))
+    deployment = _DEPLOYMENT.search(path)
+    stream = request.get("stream")
+    return Asked(
+        model=text(request.get("model")) or (deployment[1] if deployment else None),
+        stream=stream if isinstance(stream, bool) else None,
+        text=words if messages else next(reversed(prompts), None),
+        is_turn=is_turn if messages else bool(prompts),
+        results=tuple(_results(messages)),
+        instructions=instructions(
+            given for each in messages if each.get("role") in OF_SYSTEM for given in _texts(each.get("content"))
+        ),
+    )
+
+
+def _is_users(message: Object) -> bool:
+    return message.get("role") == "user"
+
+
+def _results(messages: list[Object]) -> Iterator[Returned]:
+    """Without an id it is not to be told which turn a result is of, but for those that the request ends with."""
+    roles = [message.get("role") for message in messages]
+    last_turn = next((at for at in reversed(range(len(roles))) if roles[at] not in _OF_TOOLS), -1)
+    for at, message in enumerate(messages):
+        call_id = text(message.get("tool_call_id"))
+        if roles[at] in _OF_TOOLS and (call_id or at > last_turn):
+            yield Returned(call_id, text(message.get("name")), _output(message.get("content")))
+
+
+def _output(content: Any) -> str:
+    texts = _texts(content)
+    return "".join(texts) if len(texts) == len(_listed(content)) else text_or_json(content)
+
+
+def _texts(content: Any) -> list[str]:
+    parts = ({"text": part} if isinstance(part, str) else object_(part) for part in _listed(content))
+    return [given for part in parts if (given := text(part.get("text"))) is not None]
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(array(value))

@@ -1,0 +1,79 @@
+"""The usual chunk of Chat Completions, which adds one text to one item that is there: one decode, one fact.
+
+A field that would mean more has a type that allows no more than nothing, so that such a chunk is no usual one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from recorder.model.facts import TextAdded
+from recorder.wire.dialects.openai_chat.choice import Choice
+
+_Nothing = Literal[""] | None
+
+
+class _Function(msgspec.Struct, gc=False):
+    arguments: str
+    name: _Nothing = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    index: int
+    function: _Function
+    id: _Nothing = None
+
+
+class _RawReasoning(msgspec.Struct, gc=False):
+    type: Literal["reasoning.text"]
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[_RawReasoning] | None = None
+    tool_calls: list[_Call] | None = None
+    channel: str | None = None
+    refusal: _Nothing = None
+    function_call: None = None
+    annotations: None = None
+    images: None = None
+    audio: None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta
+    index: int = 0
+    finish_reason: _Nothing = None
+    logprobs: None = None
+    error: None = None
+    usage: None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: tuple[_Choice]
+    id: str | None = None
+    model: str | None = None
+    usage: None = None
+    x_groq: None = None
+    error: None = None
+
+
+decode = msgspec.json.Decoder(_Chunk).decode
+"""A usual chunk; raises `msgspec.DecodeError` for any other."""
+
+
+def added(delta: _Delta, choice: Choice) -> TextAdded | None:
+    """What a usual delta adds, if it is only one text and its item has begun."""
+    spoken, thought, calls = delta.content, delta.reasoning_content or delta.reasoning, delta.tool_calls
+    if spoken and not (thought or calls or delta.reasoning_details or delta.channel):
+        return TextAdded(choice.message, "text", 0, spoken) if choice.message in choice.open else None
+    if thought and not (spoken or calls):
+        return TextAdded(choice.reasoning, "reasoning", 0, thought) if choice.reasoning in choice.open else None
+    if calls and len(calls) == 1 and not (spoken or thought or delta.reasoning_details):
+        item, arguments = choice.calls.get(calls[0].index), calls[0].function.arguments
+        return TextAdded(item, "arguments", 0, arguments) if item and arguments else None
+    return None

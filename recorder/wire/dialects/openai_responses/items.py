@@ -1,0 +1,268 @@
+"""The output items of the Responses format, as they state themselves: one table of their types.
+
+What a tool of the provider is called with is no text in most of these items, but an object: `arguments` is then that
+object as JSON. What such a tool gave back stands in the item too, and becomes its `output`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from recorder.model.facts import Field, ItemKind, Stated
+from recorder.wire.dialects.media import digested, without_bytes
+from recorder.wire.dialects.openai_responses.results import output_of
+from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, text_or_json
+
+Texts = tuple[tuple[Field, int, str], ...]
+
+
+class _Type(msgspec.Struct, frozen=True):
+    """What to make of a type of item: its kind, its texts, its output if it has one, and what the tool is called."""
+
+    kind: ItemKind
+    texts: Callable[[Object], Texts] = lambda item: ()
+    output: Callable[[Object], str | None] = lambda item: None
+    name: str = "name"  # the field with the name of the tool
+
+
+_NAMED = frozenset({"function_call", "custom_tool_call", "mcp_call"})
+"""Calls of tools that are not the provider's: only the item says what they are called."""
+
+PART_TEXTS: Mapping[str, tuple[Field, str]] = {
+    "output_text": ("text", "text"),
+    "refusal": ("refusal", "refusal"),
+    "reasoning_text": ("reasoning", "text"),
+    "summary_text": ("summary", "text"),
+    "input_text": ("text", "text"),
+    "text": ("text", "text"),
+}
+"""By the type of a content part: which text of the item it is, and the field it stands in."""
+
+
+def stated(item: Object) -> Stated:
+    """An item as it states itself. One of unknown type is kept as `other`."""
+    type = type_of(item)
+    known = ITEM_TYPES.get(type, _STRANGE)
+    output, failed = _outcome(item, known)
+    is_providers = known.kind == "tool_call" and type not in _NAMED
+    return Stated(
+        kind=known.kind,
+        type=type,
+        item_id=text(item.get("id")),
+        role=text(item.get("role")),
+        phase=text(item.get("phase")),
+        status=text(item.get("status")),
+        name=text(item.get(known.name)) or (type.removesuffix("_call") if is_providers else None),
+        call_id=text(item.get("call_id")),
+        texts=known.texts(item) or (_TEXTUAL(item) if known.kind == "tool_call" else ()),
+        annotations=tuple(map(as_json, _of_parts(item, "annotations"))),
+        logprobs=as_json(logprobs) if (logprobs := list(_of_parts(item, "logprobs"))) else None,
+        encrypted=bool(item.get("encrypted_content")),
+        output=output,
+        failed=failed,
+    )
+
+
+def begun(item: Object) -> Stated:
+    """An item as it states itself at its beginning: its texts are mostly empty then, or not yet what they will be."""
+    said = stated(item)
+    texts = tuple(text for text in said.texts if text[2])
+    return msgspec.structs.replace(said, texts=texts, annotations=(), logprobs=None, output=None)
+
+
+def type_of(item: Object) -> str:
+    """The type of an item."""
+    return text(item.get("type")) or "(no type)"
+
+
+def strange_parts(item: Object) -> Iterable[str]:
+    """The types of content parts that nobody here knows: what they say is not among the texts."""
+    return (text(part.get("type")) or "(no type)" for part in objects(item.get("content")) if part_text(part) is None)
+
+
+def written(response: Object) -> list[Object]:
+    """The items of a response; of one without any, what it says in `output_text` and `output_reasoning` instead."""
+    items = objects(response.get("output"))
+    if items:
+        return items
+    parts = {name: text(response.get(f"output_{name}")) for name in ("reasoning", "text")}
+    made = {"reasoning": ("reasoning", "reasoning_text"), "text": ("message", "output_text")}
+    return [
+        {"type": made[name][0], "content": [{"type": made[name][1], "text": said}], "role": None}
+        for name, said in parts.items()
+        if said
+    ]
+
+
+def part_text(part: Object) -> tuple[Field, str] | None:
+    """Which text a content part is, and what it says; `None` if its type is unknown."""
+    field, name = PART_TEXTS.get(text(part.get("type")) or "", (None, ""))
+    return None if field is None else (field, text(part.get(name)) or "")
+
+
+def patch(operation: Object, diff: str) -> str:
+    """The arguments of `apply_patch_call`: its operation, with the diff last, as it is streamed."""
+    return as_json({**_without(operation, "diff"), "diff": diff})
+
+
+def _outcome(item: Object, known: _Type) -> tuple[str | None, bool | None]:
+    """What a tool of the provider gave back, and whether that is an error."""
+    error = item.get("error")
+    if error:
+        return text_or_json(error), True
+    output = known.output(item)
+    if item.get("status") == "failed":
+        return output, True
+    return output, False if output is not None and item.get("status") == "completed" else None
+
+
+def _of_parts(item: Object, field: str) -> Iterable[Any]:
+    return (each for part in objects(item.get("content")) for each in array(part.get(field)))
+
+
+def _without(item: Object, *names: str) -> Object:
+    return {name: value for name, value in item.items() if name not in names}
+
+
+# -- texts
+
+
+def _content(item: Object) -> Texts:
+    """The content parts, numbered as they stand; gateways send a plain string too."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return (("text", 0, content),)
+    parts = ((index, part_text(object_(part))) for index, part in enumerate(array(content)))
+    return tuple((said[0], index, said[1]) for index, said in parts if said is not None)
+
+
+def _reasoning(item: Object) -> Texts:
+    summary = (object_(part).get("text") for part in array(item.get("summary")))
+    return (*(("summary", index, text(said) or "") for index, said in enumerate(summary)), *_content(item))
+
+
+def _arguments(read: Callable[[Object], str | None]) -> Callable[[Object], Texts]:
+    def texts(item: Object) -> Texts:
+        arguments = read(item)
+        return () if arguments is None else (("arguments", 0, arguments),)
+
+    return texts
+
+
+def _field(name: str) -> Callable[[Object], str | None]:
+    """A field of the item: a text as it is, else as JSON."""
+    return lambda item: None if item.get(name) is None else text_or_json(item[name])
+
+
+def _fields(*names: str) -> Callable[[Object], str | None]:
+    """An object of those of these fields that the item has."""
+
+    def read(item: Object) -> str | None:
+        given = {name: item[name] for name in names if item.get(name) is not None}
+        return as_json(given) if given else None
+
+    return read
+
+
+def _search(item: Object) -> str | None:
+    """`web_search_call`: its action, but not what it found."""
+    given = _without(object_(item.get("action")), "sources")
+    return as_json(given) if given else None
+
+
+def _operation(item: Object) -> str | None:
+    operation = object_(item.get("operation"))
+    diff = text(operation.get("diff"))
+    if diff is None:
+        return as_json(operation) if operation else None
+    return patch(operation, diff)
+
+
+def _shell(item: Object) -> str | None:
+    """`shell_call`: its action, with the commands first, as they are streamed."""
+    action = object_(item.get("action"))
+    return as_json({"commands": action.get("commands"), **_without(action, "commands")}) if action else None
+
+
+def _computer(item: Object) -> str | None:
+    given = item.get("action") or item.get("actions")
+    return None if given is None else as_json(given)
+
+
+# -- outputs
+
+
+def _result(read: Callable[[Object], Any]) -> Callable[[Object], str | None]:
+    """What is there, as text or JSON; an empty array is what an item has before its end."""
+
+    def output(item: Object) -> str | None:
+        value = read(item)
+        return None if value is None or value == [] else text_or_json(without_bytes(value))
+
+    return output
+
+
+def _image(item: Object) -> str | None:
+    result = text(item.get("result"))
+    return as_json({"images": [digested(result)]}) if result else None
+
+
+def _said(item: Object) -> str | None:
+    """All that an item says of no kind, but for what only the provider reads, and what stands in columns of its own."""
+    said = _without(item, *_COLUMNS)
+    return as_json(without_bytes(said)) if said else None
+
+
+_COLUMNS = ("id", "type", "status", "encrypted_content", "arguments", "name", "call_id", "role", "phase")
+
+
+def _given_back(field: str) -> _Type:
+    """The result of a call that is another item: told as `Returned`, and kept as the item that it is."""
+    return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
+
+
+_TEXTUAL = _arguments(_field("arguments"))
+_STRANGE = _Type("other", output=_said)
+
+ITEM_TYPES: Mapping[str, _Type] = {
+    "message": _Type("message", _content),
+    "agent_message": _Type("message", _content),
+    "reasoning": _Type("reasoning", _reasoning),
+    "function_call": _Type("tool_call", _TEXTUAL),
+    "custom_tool_call": _Type("tool_call", _arguments(_field("input"))),
+    "mcp_call": _Type("tool_call", _TEXTUAL, _result(lambda item: item.get("output"))),
+    "tool_search_call": _Type("tool_call", _TEXTUAL),
+    "multi_agent_call": _Type("tool_call", _TEXTUAL, name="action"),
+    "program": _Type("tool_call", _arguments(_field("code"))),
+    "code_interpreter_call": _Type("tool_call", _arguments(_field("code")), _result(lambda item: item.get("outputs"))),
+    "web_search_call": _Type(
+        "tool_call", _arguments(_search), _result(lambda item: object_(item.get("action")).get("sources"))
+    ),
+    "file_search_call": _Type("tool_call", _arguments(_fields("queries")), _result(lambda item: item.get("results"))),
+    "image_generation_call": _Type("tool_call", _arguments(_fields("prompt", "revised_prompt")), _image),
+    "x_search_call": _Type("tool_call"),  # these are xAI's: their arguments are a text
+    "code_execution_call": _Type("tool_call"),
+    "view_image_call": _Type("tool_call"),
+    "view_x_video_call": _Type("tool_call"),
+    "local_shell_call": _Type("tool_call", _arguments(_field("action"))),
+    "shell_call": _Type("tool_call", _arguments(_shell)),
+    "apply_patch_call": _Type("tool_call", _arguments(_operation)),
+    "computer_call": _Type("tool_call", _arguments(_computer)),
+    "compaction": _Type("other", output=_said),
+    "additional_tools": _Type("other", output=_said),
+    "mcp_list_tools": _Type("other", output=_said),
+    "mcp_approval_request": _Type("other", _TEXTUAL, _said),
+    "mcp_approval_response": _Type("other", output=_said),
+    "function_call_output": _given_back("output"),
+    "custom_tool_call_output": _given_back("output"),
+    "local_shell_call_output": _given_back("output"),
+    "shell_call_output": _given_back("output"),
+    "apply_patch_call_output": _given_back("output"),
+    "computer_call_output": _given_back("output"),
+    "multi_agent_call_output": _given_back("output"),
+    "program_output": _given_back("result"),
+    "tool_search_output": _given_back("tools"),
+}

@@ -1,0 +1,256 @@
+"""The events of the Responses format → facts. What the 31 types of items state is said elsewhere (`.items`).
+
+An item is known by its `output_index`: ids rotate (GitHub Copilot), and some events have none. Where there is no index
+it is known by its id, and where there is neither it is the one that is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from recorder.model.facts import (
+    Fact,
+    Finished,
+    ItemFinished,
+    ItemKey,
+    ItemStarted,
+    Malformed,
+    Progressed,
+    Restated,
+    Returned,
+    Started,
+    TextAdded,
+    Usage,
+    UsageReported,
+)
+from recorder.wire.dialects.media import digested
+from recorder.wire.dialects.openai_responses.drafts import Draft, draft_of
+from recorder.wire.dialects.openai_responses.items import ITEM_TYPES, begun, stated, strange_parts, type_of, written
+from recorder.wire.dialects.openai_responses.results import returned
+from recorder.wire.dialects.openai_responses.texts import QUICK, TEXT_EVENTS
+from recorder.wire.dialects.payload import ERROR, SHALLOW, too_deep
+from recorder.wire.dialects.telling import UNUSUAL, Object, Telling, as_json, failed, object_, text, unknown
+from recorder.wire.dialects.telling import whole as number
+
+_PHASES: Mapping[str, str] = {
+    "web_search_call": "in_progress searching completed",
+    "x_search_call": "in_progress searching completed",
+    "file_search_call": "in_progress searching completed",
+    "code_interpreter_call": "in_progress interpreting completed",
+    "code_execution_call": "in_progress executing completed",
+    "image_generation_call": "in_progress generating partial_image completed",
+    "mcp_call": "in_progress completed failed",
+    "mcp_list_tools": "in_progress completed failed",
+    "compaction": "compacting",
+}
+"""What the provider's own work on an item goes through."""
+
+_STEPS: Mapping[str, str] = {
+    "shell_call_command": "added done",
+    "apply_patch_call_operation_diff": "done",
+    "audio": "delta done",
+    "audio.transcript": "done",
+    "steer": "accepted pending failed",  # of a WebSocket, as are the next
+    "inject": "created failed",
+}
+"""Events that say nothing that the items do not say as well, or nothing that is a fact."""
+
+_SILENT = {"keepalive", *(f"response.{of}.{step}" for of, steps in _STEPS.items() for step in steps.split())}
+
+_ENDED = {"completed", "incomplete", "failed", "cancelled"}
+
+
+_RESPONSES = {"response", "response.compaction"}
+_OTHER_DOCUMENTS = {"list", "response.deleted", "response.input_tokens"}
+
+
+class ResponsesTelling(Telling):
+    """Follows one response."""
+
+    def __init__(self) -> None:
+        self._told: Started | None = None
+        self._places: dict[str, int] = {}  # of items, by id
+        self._unnamed = 0
+        self._drafts: dict[ItemKey, Draft] = {}
+        self._returned: set[Returned] = set()
+        self._strange: set[str] = set()
+
+    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
+        """What an event means, the usual deltas first."""
+        quick = QUICK.get(type or "")
+        if quick is not None and (len(data) <= SHALLOW or not too_deep(data)):
+            try:
+                return (quick(data),)
+            except UNUSUAL:
+                pass
+        return super().event(type, data)
+
+    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+        """What an event means."""
+        if not isinstance(payload, dict):
+            return (Malformed("the payload is no object"),)
+        type = type or text(payload.get("type")) or ""
+        of_text = TEXT_EVENTS.get(type)
+        if of_text is not None:
+            return of_text(type, self._key(payload), payload)
+        handle = _EVENTS.get(type)
+        if handle is not None:
+            return handle(self, type, payload)
+        if type in _SILENT:
+            return ()
+        return (unknown(type), *((failed(payload),) if payload.get("error") else ()))
+
+    def whole(self, payload: Any) -> Sequence[Fact]:
+        """What a document means: a response, a list of its items, that it was deleted, or an error."""
+        if not isinstance(payload, dict):
+            return (Malformed("the document is no object"),)
+        kind = text(payload.get("object"))
+        if kind in _RESPONSES or (kind is None and "output" in payload):
+            status = text(payload.get("status"))
+            return self._response(payload, status if status in _ENDED else None, has_all=True)
+        if payload.get("error"):
+            return (failed(payload),)
+        return () if kind in _OTHER_DOCUMENTS else (unknown(kind),)
+
+    # -- the response
+
+    def _on_lifecycle(self, type: str, payload: Object) -> Sequence[Fact]:
+        response = payload.get("response")
+        if not isinstance(response, dict):
+            return (Malformed(f"{type} without its response"),)
+        step = type.removeprefix("response.")
+        if step not in _ENDED:
+            return self._response(response, None, has_all=False)
+        return self._response(response, text(response.get("status")) or step, has_all=True)
+
+    def _response(self, response: Object, end: str | None, *, has_all: bool) -> Sequence[Fact]:
+        """What a response says of itself. `end` is its status if that is final; `has_all`: its items are complete."""
+        facts: list[Fact] = [*self._started(response)]
+        usage = object_(response.get("usage"))
+        if usage:
+            facts.append(UsageReported(_usage(usage), as_json(usage)))
+        if has_all:
+            facts += self._restated(written(response))
+        if response.get("error"):
+            facts.append(failed(response))
+        if end is not None:
+            reason = text(object_(response.get("incomplete_details")).get("reason"))
+            facts.append(Finished(reason or end))
+        return facts
+
+    def _started(self, response: Object) -> Iterable[Fact]:
+        before = self._told or Started()
+        now = Started(text(response.get("id")) or before.response_id, text(response.get("model")) or before.model)
+        if now != self._told:
+            self._told = now
+            yield now
+
+    def _restated(self, items: list[Object]) -> Iterable[Fact]:
+        if not items:
+            return
+        for item in items:
+            yield from self._stranger(item)
+        yield Restated(tuple(map(stated, items)))
+        for item in items:
+            yield from self._result(item)
+
+    def _on_error(self, type: str, payload: Object) -> Sequence[Fact]:
+        return (failed(payload),)
+
+    # -- its items
+
+    def _key(self, payload: Object) -> ItemKey:
+        index = number(payload.get("output_index"))
+        if index is not None:
+            return index
+        id = text(payload.get("item_id")) or text(object_(payload.get("item")).get("id"))
+        return self._places.get(id, id) if id else f"#{self._unnamed}"
+
+    def _on_item_added(self, type: str, payload: Object) -> Sequence[Fact]:
+        item = payload.get("item")
+        if not isinstance(item, dict):
+            return (Malformed(f"{type} without its item"),)
+        key, index, said = self._key(payload), number(payload.get("output_index")), begun(item)
+        if index is not None and said.item_id is not None:
+            self._places[said.item_id] = index
+        draft = draft_of(item)
+        if draft is not None:
+            self._drafts[key] = draft
+        return (*self._stranger(item), ItemStarted(key, index, said))
+
+    def _on_item_done(self, type: str, payload: Object) -> Sequence[Fact]:
+        item = payload.get("item")
+        if not isinstance(item, dict):
+            return (Malformed(f"{type} without its item"),)
+        key, said = self._key(payload), stated(item)
+        draft = self._drafts.pop(key, None)
+        rest = draft.close(said.texts[0][2]) if draft is not None and said.texts else ""
+        self._unnamed += isinstance(key, str) and key.startswith("#")
+        return (
+            *self._stranger(item),
+            *((TextAdded(key, "arguments", 0, rest),) if rest else ()),
+            ItemFinished(key, number(payload.get("output_index")), said),
+            *self._result(item),
+        )
+
+    def _stranger(self, item: Object) -> Iterable[Fact]:
+        """An item or a content part of a type that is not known, told once."""
+        own = () if type_of(item) in ITEM_TYPES else (type_of(item),)
+        for type in (*own, *strange_parts(item)):
+            if type not in self._strange:
+                self._strange.add(type)
+                yield unknown(type)
+
+    def _result(self, item: Object) -> Iterable[Fact]:
+        """What an item gives back to a call; the end of the response repeats it."""
+        result = returned(item)
+        if result is not None and result not in self._returned:
+            self._returned.add(result)
+            yield result
+
+    def _on_phase(self, type: str, payload: Object) -> Sequence[Fact]:
+        of, _, phase = type.removeprefix("response.").rpartition(".")
+        image = text(payload.get("partial_image_b64"))
+        number = {"partial_image_index": payload.get("partial_image_index")}
+        return (Progressed(of, phase, None if image is None else as_json({**number, **digested(image)})),)
+
+    def _on_draft(self, type: str, payload: Object) -> Sequence[Fact]:
+        delta = text(payload.get("delta"))
+        if delta is None:
+            return (Malformed(f"{type} without a text"),)
+        key = self._key(payload)
+        draft = self._drafts.get(key)
+        if draft is None:
+            return ()  # how it began was not seen; the item states it as a whole
+        return (TextAdded(key, "arguments", 0, draft.add(number(payload.get("command_index")) or 0, delta)),)
+
+
+def _usage(usage: Object) -> Usage:
+    given, made = object_(usage.get("input_tokens_details")), object_(usage.get("output_tokens_details"))
+    return Usage(
+        input_tokens=number(usage.get("input_tokens")),
+        cache_read_input_tokens=number(given.get("cached_tokens")),
+        cache_write_input_tokens=number(given.get("cache_write_tokens")),
+        output_tokens=number(usage.get("output_tokens")),
+        reasoning_output_tokens=number(made.get("reasoning_tokens")),
+        total_tokens=number(usage.get("total_tokens")),
+    )
+
+
+_EVENTS: Mapping[str, Callable[[ResponsesTelling, str, Object], Sequence[Fact]]] = {
+    **{
+        f"response.{step}": ResponsesTelling._on_lifecycle
+        for step in ("created", "queued", "in_progress", "completed", "incomplete", "failed")
+    },
+    "response.output_item.added": ResponsesTelling._on_item_added,
+    "response.output_item.done": ResponsesTelling._on_item_done,
+    "response.shell_call_command.delta": ResponsesTelling._on_draft,
+    "response.apply_patch_call_operation_diff.delta": ResponsesTelling._on_draft,
+    ERROR: ResponsesTelling._on_error,
+    **{
+        f"response.{of}.{phase}": ResponsesTelling._on_phase
+        for of, phases in _PHASES.items()
+        for phase in phases.split()
+    },
+}

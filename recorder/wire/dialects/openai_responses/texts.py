@@ -1,0 +1,146 @@
+"""The texts of items in the Responses format: how they grow, what they come to, and what is attached to them.
+
+The deltas are most of every stream: each has a struct of just the fields it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from recorder.model.facts import AnnotationAdded, Fact, Field, ItemKey, LogprobsAdded, Malformed, TextAdded, TextSettled
+from recorder.wire.dialects.openai_responses.items import part_text
+from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, unknown, whole
+
+_NO_NAME = "-"  # that no field has
+_ONE_PART = ""  # nor this, for texts that come in one part: their index is 0
+
+_DELTAS: Mapping[str, tuple[Field, str]] = {
+    "response.output_text.delta": ("text", "content_index"),
+    "response.refusal.delta": ("refusal", "content_index"),
+    "response.reasoning_text.delta": ("reasoning", "content_index"),
+    "response.reasoning_summary_text.delta": ("summary", "summary_index"),
+    "response.function_call_arguments.delta": ("arguments", _ONE_PART),
+    "response.custom_tool_call_input.delta": ("arguments", _ONE_PART),
+    "response.mcp_call_arguments.delta": ("arguments", _ONE_PART),
+    "response.code_interpreter_call_code.delta": ("arguments", _ONE_PART),
+    "response.audio.transcript.delta": ("text", _ONE_PART),
+}
+"""Which text of an item a delta is of, and the field with the number of its part."""
+
+_ENDS: Mapping[str, tuple[Field, str, str]] = {
+    "response.output_text.done": ("text", "content_index", "text"),
+    "response.refusal.done": ("refusal", "content_index", "refusal"),
+    "response.reasoning_text.done": ("reasoning", "content_index", "text"),
+    "response.reasoning_summary_text.done": ("summary", "summary_index", "text"),
+    "response.function_call_arguments.done": ("arguments", _ONE_PART, "arguments"),
+    "response.custom_tool_call_input.done": ("arguments", _ONE_PART, "input"),
+    "response.mcp_call_arguments.done": ("arguments", _ONE_PART, "arguments"),
+    "response.code_interpreter_call_code.done": ("arguments", _ONE_PART, "code"),
+}
+"""The same for the whole of a text, and the field that it stands in."""
+
+
+Quick = Callable[[bytes], TextAdded]
+"""Reads the payload of one type of event; raises what is `UNUSUAL` if it is not as usual."""
+
+
+def _quick(field: Field, index: str) -> Quick:
+    """Reads the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
+    nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
+    shape = msgspec.defstruct(
+        "Delta",
+        [("item", int), ("text", str), ("part", int, 0), ("field", Literal[field], field), ("logprobs", nothing, None)],
+        bases=(TextAdded,),
+        kw_only=True,
+        rename={"item": "output_index", "text": "delta", "part": index, "field": _NO_NAME},
+        frozen=True,
+        gc=False,
+        eq=False,
+    )
+    decoder: Any = msgspec.json.Decoder(shape)
+    decode: Quick = decoder.decode
+    return decode
+
+
+QUICK: Mapping[str, Quick] = {type: _quick(*text) for type, text in _DELTAS.items()}
+
+
+def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    field, index = _DELTAS[type]
+    delta = text(payload.get("delta"))
+    if delta is None:
+        return (Malformed(f"{type} without its delta"),)
+    added = TextAdded(item, field, whole(payload.get(index)) or 0, delta)
+    logprobs = array(payload.get("logprobs"))
+    return (added, LogprobsAdded(item, as_json(logprobs))) if logprobs else (added,)
+
+
+def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    field, index, name = _ENDS[type]
+    said = text(payload.get(name))
+    if said is None:
+        return (Malformed(f"{type} without its {name}"),)
+    tool = text(payload.get("name")) if field == "arguments" else None
+    return (TextSettled(item, field, whole(payload.get(index)) or 0, said, tool),)
+
+
+def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    """A part mostly begins empty. What it says already, deltas add to, as they do in openai-python."""
+    part = object_(payload.get("part"))
+    said = part_text(part)
+    if said is None:
+        return (unknown(part.get("type")),)
+    return (TextAdded(item, said[0], _number_of_part(said[0], payload), said[1]),) if said[1] else ()
+
+
+def _part_done(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    said = part_text(object_(payload.get("part")))
+    if said is None:
+        return ()  # told when it began
+    return (TextSettled(item, said[0], _number_of_part(said[0], payload), said[1]),)
+
+
+def _number_of_part(field: Field, payload: Object) -> int:
+    return whole(payload.get("summary_index" if field == "summary" else "content_index")) or 0
+
+
+def _annotation(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    annotation = object_(payload.get("annotation"))
+    return (AnnotationAdded(item, as_json(annotation)),) if annotation else ()
+
+
+def _printed(payload: Object) -> tuple[tuple[int, str], ...]:
+    """What a command prints and what it complains of are two parts of its output: they come in any order."""
+    command = whole(payload.get("command_index")) or 0
+    return (2 * command, "stdout"), (2 * command + 1, "stderr")
+
+
+def _shell_output(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    delta = object_(payload.get("delta"))
+    said = ((part, text(delta.get(stream))) for part, stream in _printed(payload))
+    return [TextAdded(item, "output", part, each) for part, each in said if each is not None]
+
+
+def _shell_output_end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+    chunks = objects(payload.get("output"))
+    said = ((part, [text(each.get(stream)) or "" for each in chunks]) for part, stream in _printed(payload))
+    return [TextSettled(item, "output", part, "".join(each)) for part, each in said if each]
+
+
+TEXT_EVENTS: Mapping[str, Callable[[str, ItemKey, Object], Sequence[Fact]]] = {
+    **dict.fromkeys(_DELTAS, _delta),
+    **dict.fromkeys(_ENDS, _end),
+    "response.content_part.added": _part_added,
+    "response.content_part.done": _part_done,
+    "response.reasoning_part.added": _part_added,
+    "response.reasoning_part.done": _part_done,
+    "response.reasoning_summary_part.added": _part_added,
+    "response.reasoning_summary_part.done": _part_done,
+    "response.output_text.annotation.added": _annotation,
+    "response.shell_call_output_content.delta": _shell_output,
+    "response.shell_call_output_content.done": _shell_output_end,
+}
+"""What an event means for its item, by type."""

@@ -1,0 +1,158 @@
+"""The JSON payload of a frame: one quick decode for all that is as expected, a tolerant one for all that is not.
+
+A dialect declares the few fields it wants as a struct and says which of them are which key; everything else in the
+payload is skipped, though checked. A field that the log cannot hold (wrong type, over 512 characters, with NUL or a
+lone surrogate, no bigint) is left out, and only that field. Nothing in here raises, on any bytes, and the result hangs
+on nothing but the bytes: told twice, the journal gives the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from recorder.wire.dialects.dialect import Keys
+from recorder.wire.sse import USUAL, parse
+
+TEXT_LIMIT = 512
+"""Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
+
+NESTING_LIMIT = 256
+"""How deep JSON is read. Real payloads have under 30 levels; without a limit, decoders give up by what is left of the
+stack, somewhere under 1,000 levels and elsewhere in the program at another one."""
+
+Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+Named = tuple[str | None, int | None, str | None, int | None]
+"""type, sequence_number, item_id, output_index."""
+
+DONE = "[DONE]"
+ERROR = "error"
+
+
+class Payload(msgspec.Struct):
+    """What every provider's payload may have. A truthy `error` is an error whatever its shape, as it is to the SDKs."""
+
+    type: Text | None = None
+    error: Any = None
+
+
+Shape = TypeVar("Shape", bound=Payload)
+
+
+class Reader(Generic[Shape]):
+    """Frames → keys, from the fields that a dialect wants and what they mean.
+
+    The type is what the payload says, else the `event:` line; the other way round with `event_line_first`.
+    """
+
+    def __init__(self, shape: type[Shape], name: Callable[[Shape], Named], *, event_line_first: bool = False) -> None:
+        self._shape = shape
+        self._name = name
+        self._decode = msgspec.json.Decoder(shape).decode
+        self._event_line_first = event_line_first
+
+    def keys(self, raw: bytes) -> Keys:
+        """What a block says of itself, with or without its terminator."""
+        usual = USUAL.fullmatch(raw)
+        if usual is not None:
+            event, data = usual.groups()
+            start: int | None = usual.start(2)
+            length: int | None = len(data)
+        else:
+            event, data, start, length, _, _ = parse(raw)
+        if data is None:
+            return self._keys_without_data(raw, event)
+        named = self._named(data)
+        if named is None:
+            named = DONE if data.strip() == b"[DONE]" else None, None, None, None
+            start = length = None
+        type, sequence_number, item_id, output_index = named
+        if not type or self._event_line_first:
+            type = _text(event) or type or None
+        return Keys(type, sequence_number, item_id, output_index, start, length)
+
+    def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
+        """No event to the standard, yet errors come so: as bare JSON (Gemini), or as a field `error:` (llama.cpp)."""
+        named = self._named(raw)
+        is_error = raw.startswith(b"error:") or (named is not None and named[0] == ERROR)
+        return Keys(ERROR if is_error else _text(event))
+
+    def _named(self, data: bytes) -> Named | None:
+        """What `data` says; `None` if it is no JSON, or too deep."""
+        if too_deep(data):
+            return None
+        try:
+            named = self._name(self._decode(data))
+            if b"\\u0000" not in data and (data.isascii() or data.decode() is not None):
+                return named
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        return self._tolerant(data)
+
+    def _tolerant(self, data: bytes) -> Named | None:
+        """The same, less the fields that do not fit."""
+        try:
+            value = json.loads(data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return None
+        return self._name(_fitting(value, self._shape)) if isinstance(value, dict) else (None, None, None, None)
+
+
+_STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
+_FILLING = bytes(set(range(256)) - set(b'[]{}"'))
+
+
+SHALLOW = 2 * NESTING_LIMIT
+"""Bytes that cannot nest too deep: every level has two brackets. For who asks so often that a call counts."""
+
+
+def too_deep(data: bytes) -> bool:
+    """Whether JSON nests deeper than `NESTING_LIMIT`. Of what is no JSON it may say either."""
+    if len(data) <= SHALLOW or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
+        return False
+    quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = b"".join(quotes_end_strings.translate(None, _FILLING).split(b'"')[::2])
+    return any(map(NESTING_LIMIT.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
+
+
+def _fitting(value: dict[str, Any], shape: type[Shape]) -> Shape:
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(shape):
+        given = value.get(field.name)
+        try:
+            fields[field.name] = msgspec.convert(given[:1] if isinstance(given, list) else given, field.type)
+        except msgspec.ValidationError:
+            fields[field.name] = None
+    return shape(**fields)
+
+
+_UNFIT = object()  # there, and truthy, but of no type that a dialect wants
+
+
+def _storable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: _UNFIT if isinstance(value, str) and not _fits(value) else value for name, value in pairs}
+
+
+def _whole(digits: str) -> Any:
+    return int(digits) if len(digits) <= len(str(-(2**63))) else _UNFIT
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _fits(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _text(event: bytes | None) -> str | None:
+    """The value of an `event:` line, decoded as the standard decodes it, if the log can hold it."""
+    text = event.decode("utf-8", "replace") if event else ""
+    return text if 0 < len(text) <= TEXT_LIMIT and "\0" not in text else None

@@ -1,0 +1,183 @@
+"""Which session a request belongs to, and who sent it: rules as data, the first that finds something wins.
+
+This file reads a redacted request head and its body, and knows no other request: where only the log can tell
+(`previous_response_id`), it says so. How a rule finds a value stands in `recorder.wire.grouping.rules`. Never raises,
+whatever the client sent.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from recorder.model.events import PROBE
+from recorder.model.payloads import RequestHead
+from recorder.wire.grouping.history import Chain, chain
+from recorder.wire.grouping.probes import is_probe
+from recorder.wire.grouping.purpose import CLAIMED
+from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, Rule, cleaned, first, headers
+
+NEW = "new"
+PREVIOUS_RESPONSE = "previous_response_id"
+HISTORY = "history"
+
+_OPENCODE = ("opencode/",)
+
+SESSION_RULES: tuple[Rule, ...] = (
+    Rule("opencode", "header.x-parent-session-id", agents=_OPENCODE),  # of a sub-agent; its own stands beside it
+    Rule("opencode", "header.x-session-id", agents=_OPENCODE),
+    Rule("opencode", "header.x-session-affinity", agents=_OPENCODE),
+    Rule("opencode", "header.x-opencode-session", agents=_OPENCODE),
+    Rule("codex", "header.session-id", agents=("codex",), marker="originator"),
+    Rule("codex-until-2026-05", "header.session_id", agents=("codex",), marker="originator"),
+    Rule("codex-conversation", "header.conversation_id", agents=("codex",), marker="originator"),
+    Rule("claude-code", "header.x-claude-code-session-id"),
+    Rule("claude-code-metadata", "body.metadata.user_id.session_id"),
+    Rule("claude-code-user-id", "body.metadata.user_id", pattern=r"user_.*_session_([\w-]+)"),
+    Rule("gemini-cli", "body.request.session_id", agents=("geminicli",)),
+    Rule("copilot-cli", "header.x-client-session-id", agents=("copilot/",)),
+    Rule("copilot", "header.x-interaction-id", agents=("githubcopilotchat/", "copilot/")),
+    Rule("kilo", "header.x-kilocode-taskid"),
+    Rule("mux", "header.x-mux-workspace-id"),
+    Rule("coder", "header.x-coder-chat-id"),
+    Rule("traceparent", "header.traceparent", pattern=r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-.*"),
+    Rule("conversation", "body.conversation.id"),
+    Rule("conversation", "body.conversation"),
+    Rule(PREVIOUS_RESPONSE, "body.previous_response_id"),
+    Rule(PREVIOUS_RESPONSE, "body.thread.previous_message_id"),  # Anthropic Messages, as its SDKs' tool runner sends it
+    Rule("prompt_cache_key", "body.prompt_cache_key"),
+)
+
+THREAD_RULES: tuple[Rule, ...] = (
+    Rule("codex", "header.thread-id"),
+    Rule("codex-metadata", "header.x-codex-turn-metadata.thread_id"),
+    Rule("claude-code", "header.x-claude-code-agent-id"),
+    Rule("opencode", "header.x-session-id", agents=_OPENCODE),
+    Rule("opencode", "header.x-opencode-session", agents=_OPENCODE),
+)
+
+TURN_RULES: tuple[Rule, ...] = (
+    Rule("codex", "header.x-codex-turn-metadata.turn_id"),
+    Rule("codex-body", "body.client_metadata.x-codex-turn-metadata.turn_id"),
+    Rule("gemini-cli", "body.user_prompt_id", agents=("geminicli",)),
+)
+
+_ROUTER_SCHEMA = "body.generationConfig.responseJsonSchema.properties"
+
+HELPER_RULES: tuple[Rule, ...] = (
+    Rule("gemini-cli-router", f"{_ROUTER_SCHEMA}.complexity_score.type", agents=("geminicli",)),
+    Rule("gemini-cli-router", f"{_ROUTER_SCHEMA}.model_choice.type", agents=("geminicli",)),
+)
+"""Requests that a client makes for itself and that name no conversation: which model is to answer a question."""
+
+ATTEMPT_RULES: tuple[Rule, ...] = (Rule("stainless", "header.x-stainless-retry-count", pattern=r"([0-9]{1,9})"),)
+
+_ALL_RULES = (*SESSION_RULES, *THREAD_RULES, *TURN_RULES, *ATTEMPT_RULES)
+
+HEADERS: frozenset[str] = headers((*_ALL_RULES, *CLAIMED)) | {"user-agent"}
+"""The headers that a rule looks at, in lower case: redaction must keep their values."""
+
+
+class Grouping(msgspec.Struct, frozen=True):
+    """What a request says of its session, its place in it, and its sender.
+
+    `source` is the rule that found `name`. `new`: nothing did, the request is a session of its own. `probe`: it is no
+    conversation either, and stands with the others of its day. With
+    `previous_response_id` the name is the id of a response, and the session is the one that has it. With `history`
+    there is no name: the session is that of the exchange which the request goes on with, and else a new one.
+    """
+
+    name: str | None = None
+    source: str = NEW
+    thread_id: str | None = None
+    turn_id: str | None = None
+    attempt: int | None = None
+    client: str | None = None
+    client_version: str | None = None
+    resumes_response_id: str | None = None
+    resumes_after: int | None = None
+    history: Chain | None = None
+
+
+def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> Grouping:
+    """The same for a request that no rule found a session for, if it brings a conversation: what that begins with."""
+    if grouping.source != NEW or len(body) > BODY_LIMIT:
+        return grouping
+    found = chain(api, head.target.partition("?")[0], body)
+    return grouping if found is None else msgspec.structs.replace(grouping, source=HISTORY, history=found)
+
+
+def own_name(head: RequestHead, grouping: Grouping) -> str:
+    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
+    client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
+    return f"{client}-{head.session_id[-6:]}"
+
+
+def group(head: RequestHead, body: bytes | None) -> Grouping:
+    """Apply the rules to a request; `body` is the decoded request body, if there is one."""
+    request = Claims(head.headers, body)
+    name, source = _session(head, request)
+    _, attempt = first(ATTEMPT_RULES, request)
+    client, client_version = _client(request.headers.get("user-agent", ""))
+    resumes_response_id, resumes_after = _resumed(head)
+    return Grouping(
+        name,
+        source,
+        first(THREAD_RULES, request)[1],
+        first(TURN_RULES, request)[1],
+        int(attempt) if attempt else None,
+        client,
+        client_version,
+        resumes_response_id,
+        resumes_after,
+    )
+
+
+def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
+    if given := cleaned(head.session):
+        return given, head.session_source or "path"
+    rule, name = first(SESSION_RULES, request)
+    if rule:
+        return name, rule.name
+    response_id = _response_asked_for(head)
+    if response_id:
+        return response_id, PREVIOUS_RESPONSE
+    is_of_none = is_probe(head.method, head.target) or first(HELPER_RULES, request)[0]
+    return ("probes", PROBE) if is_of_none else (None, NEW)
+
+
+_PRODUCT = re.compile(r"([^()]*?)/v?(\d[^\s/;,()]*)")  # codex_exec/0.169.0 (…), GeminiCLI-tui/0.61.0/model
+_SDK = re.compile(r"(\S*[A-Za-z]) v?(\d\S*)")  # OpenAI/Python 3.51.0
+_FIRST_WORD = re.compile(r"([^\s/;,()]+)()")
+
+
+def _client(user_agent: str) -> tuple[str | None, str | None]:
+    agent = user_agent[: 4 * NAME_LIMIT].strip()
+    match = _SDK.match(agent) or _PRODUCT.match(agent) or _FIRST_WORD.match(agent)
+    return (cleaned(match[1]), cleaned(match[2])) if match else (None, None)
+
+
+_RESPONSE = re.compile(
+    r"(?:(?:GET|DELETE) /(?:.*/)?responses/([^/]+)(?:/.*)?|POST /(?:.*/)?responses/([^/]+)/cancel)", re.DOTALL
+)
+
+_RETRIEVED = re.compile(r"GET /(?:.*/)?responses/([^/]+)|POST /(?:.*/)?responses/([^/]+)/cancel", re.DOTALL)
+
+
+def _response_asked_for(head: RequestHead) -> str | None:
+    """The id in `GET /v1/responses/{id}` and its kin."""
+    match = _RESPONSE.fullmatch(f"{head.method} {head.target.partition('?')[0]}")
+    return cleaned(unquote(match[1] or match[2])) if match else None
+
+
+def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
+    """Which response a request retrieves, and of a stream, after which number it goes on (`None`: it is whole)."""
+    path, _, query = head.target.partition("?")
+    match = _RETRIEVED.fullmatch(f"{head.method} {path}")
+    response_id = cleaned(unquote(match[1] or match[2])) if match else None
+    asked = dict(parse_qsl(query))
+    after = re.fullmatch(r"[0-9]{1,18}", asked.get("starting_after", ""))
+    is_stream = head.method == "GET" and asked.get("stream", "").lower() in ("true", "1")
+    return response_id, int(after[0]) if after and is_stream and response_id else None

@@ -1,0 +1,272 @@
+"""Request bodies as they may be kept: each secret replaced, whole, by `<REDACTED openai-key, 164 bytes>`.
+
+    [redact]
+    env = ["ACME_TOKEN"]
+    patterns = ['employee-\\d{6}']
+
+Rules of this file:
+
+* What is no secret is not touched: a body without one comes out as it is, and what was redacted before stays so.
+* JSON stays JSON, with the same structure. A secret is found though some of its characters are written as escapes, in
+  JSON inside JSON too.
+* Nothing is replaced where a provider would miss it: inside encrypted content and signatures, in long base64. A key in
+  the place of one is replaced.
+* The same body and the same secrets give the same bytes: the log and a replay compare them.
+* Pure, and never raises on what a client sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from recorder.wire.redaction.shapes import Hit, find, merged
+from recorder.wire.redaction.unescape import Plain, plain_size
+
+VALUE_LIMIT = 8
+"""Characters of a registered value, at least: what is shorter stands in texts that mean something else."""
+
+KEYS = ("env", "patterns")
+
+PLACEHOLDER = re.compile(rb"<REDACTED [a-z-]{1,30}, [0-9]{1,12} bytes>")
+
+CIPHER = 8
+"""Characters that a ciphertext, a signature or a picture begins with before anything in it looks like a key by chance:
+`v1.` and `key=` have less.
+"""
+
+_HALF = 4  # characters of a value that a body which broke off may end with
+
+
+class Redacted(NamedTuple):
+    """A body, and how many secrets of which kind were taken out of it."""
+
+    body: bytes
+    counts: Mapping[str, int]
+
+
+class Redactor:
+    """Takes out what is shaped like a secret, the registered values, and in the texts what the patterns match."""
+
+    def __init__(self, values: Iterable[str] = (), patterns: Iterable[re.Pattern[str]] = ()) -> None:
+        stripped = {value.strip("\"'\\ \t\r\n") for value in values}
+        self._values = [_Value(value) for value in sorted(stripped, key=lambda each: (-len(each), each))]
+        self._values = [value for value in self._values if len(value.text) >= VALUE_LIMIT]
+        self._patterns = tuple(patterns)
+
+    def redact(self, body: bytes, *, cut: bool = False) -> Redacted:
+        """A decoded request body. With `cut` it breaks off, and at its end half a secret is one too."""
+        counts: Counter[str] = Counter()
+        if self._patterns:
+            body = self._without_patterns(body, counts)
+        view = Plain(body)
+        hits = [*find(view.text, cut=cut), *(hit for value in self._values for hit in value.find(view.text, cut=cut))]
+        hits = [hit for hit in hits if not _is_kept(view.text, hit, behind=CIPHER)]
+        if not hits:
+            return Redacted(body, counts)
+        pieces, behind = [], 0
+        for hit, instead in _replacing(view.text, list(merged(hits))):
+            start, end = view.place(hit)
+            pieces += [body[behind:start], instead]
+            behind = end
+            counts[hit.kind] += 1
+        return Redacted(b"".join([*pieces, body[behind:]]), counts)
+
+    # -- patterns: of texts, so that none of them reaches over the end of one
+
+    def _without_patterns(self, body: bytes, counts: Counter[str]) -> bytes:
+        if not is_json(body):
+            text = body.decode("utf-8", "surrogateescape")
+            return self._sub(text, counts).encode("utf-8", "surrogateescape")
+
+        def string(match: re.Match[bytes]) -> bytes:
+            text = match[0][1:-1].decode()
+            text = json.loads(f'"{text}"', strict=False) if "\\" in text else text
+            if not any(pattern.search(text) for pattern in self._patterns):
+                return match[0]
+            if _is_kept(body, Hit(match.start() + 1, match.end() - 1, "")):
+                return match[0]
+            without = self._sub(text, counts)
+            return match[0] if without == text else _written(without, as_ascii=match[0].isascii())
+
+        return _STRING.sub(string, body)
+
+    def _sub(self, text: str, counts: Counter[str]) -> str:
+        """The pieces of a text between placeholders, each without what the patterns match."""
+
+        def replaced(match: re.Match[str]) -> str:
+            if not match[0]:
+                return ""
+            counts["pattern"] += 1
+            return placeholder("pattern", len(match[0].encode("utf-8", "surrogatepass"))).decode()
+
+        for pattern in self._patterns:
+            parts = _SPLIT_AT_PLACEHOLDERS.split(text)
+            parts[::2] = [pattern.sub(replaced, part) for part in parts[::2]]
+            text = "".join(parts)
+        return text
+
+
+def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[str, str]) -> Redactor:
+    """What all `[redact]` tables name together. Raises `ValueError` with one sentence that says what is wrong."""
+    values, patterns = [], []
+    for table in tables:
+        for key in table:
+            if key not in KEYS:
+                raise ValueError(f"[redact] has no setting {key!r}: it has {', '.join(KEYS)}.")
+        values += [environment[name] for name in _words(table, "env") if name in environment]
+        patterns += [_pattern(what) for what in _words(table, "patterns")]
+    return Redactor(values, patterns)
+
+
+def _words(table: Mapping[str, object], key: str) -> list[str]:
+    words = table.get(key, [])
+    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+        raise ValueError(f'[redact] {key} must be a list of texts, for example {key} = ["…"].')
+    return words
+
+
+def _pattern(what: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(what)
+    except re.error as error:
+        raise ValueError(f"[redact] patterns: {what!r} is no regular expression: {error}.") from None
+    if pattern.search(""):
+        raise ValueError(f"[redact] patterns: {what!r} matches nothing at all, which is everywhere.")
+    return pattern
+
+
+# -- registered values
+
+_CHARACTERS = {
+    '"': rb'(?:\\*"|\\+u0022)',
+    "\\": rb"(?:\\+(?:u005[cC])?)+",
+    "/": rb"\\*/",
+    "\n": rb"(?:\n|\\+n)",
+    "\r": rb"(?:\r|\\+r)",
+    "\t": rb"(?:\t|\\+t)",
+}
+
+
+class _Value:
+    """A registered value."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        plain = re.findall(r"[A-Za-z0-9_.~-]+", text)
+        self._hint = max(plain, key=len, default="").encode()
+        collapsed = re.sub(r"\\+", r"\\", text)
+        self._pattern = re.compile(b"".join(map(_character, collapsed)))
+
+    def find(self, text: bytes, *, cut: bool) -> Iterator[Hit]:
+        if self._hint in text:
+            yield from (Hit(*match.span(), "value") for match in self._pattern.finditer(text))
+        if cut:
+            raw = self.text.encode("utf-8", "surrogateescape")
+            ends = (size for size in range(len(raw) - 1, _HALF - 1, -1) if text.endswith(raw[:size]))
+            yield from (Hit(len(text) - size, len(text), "cut") for size in ends)
+
+
+def _character(character: str) -> bytes:
+    """A character, however JSON writes it."""
+    if character in _CHARACTERS:
+        return _CHARACTERS[character]
+    raw = re.escape(character.encode("utf-8", "surrogateescape"))
+    if character.isascii() or "\udc80" <= character <= "\udcff":
+        return raw
+    units = character.encode("utf-16-be")
+    codes = [units[at : at + 2].hex() for at in range(0, len(units), 2)]
+    return b"(?:%b|(?i:%b))" % (raw, "".join(rf"\\+u{code}" for code in codes).encode())
+
+
+# -- what stays
+
+_SEALED = re.compile(rb'\\*"(?:encrypted_\w{1,40}|(?:thought_?)?signature|thoughtSignature)\\*"\s{0,20}:\s{0,20}\\*"\Z')
+_DATA_URL = b";base64,"
+_NAME_BYTES = 120
+_SEALED_BYTES = 4096  # of such a value: what is longer is a payload
+_OF_TOKENS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-.~\\"
+
+
+def _is_kept(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
+    """Whether it is part of a placeholder, or of a value that has to stay: nothing but base64, under such a name.
+
+    What begins before the value has `behind` characters is no part of a ciphertext: the value is a key.
+    """
+    around = PLACEHOLDER.finditer(text, max(0, hit.start - _NAME_BYTES), hit.end + _NAME_BYTES)
+    if any(match.start() < hit.end and hit.start < match.end() for match in around):
+        return True
+    before = text[max(0, hit.start - _SEALED_BYTES) : hit.start]
+    start = hit.start - len(before) + len(before.rstrip(_OF_TOKENS))
+    is_data = text.endswith(_DATA_URL, 0, start)
+    if not is_data and not _SEALED.search(text, max(0, start - _NAME_BYTES), start):
+        return False
+    if hit.start - start < behind:
+        return False
+    value = text[start : hit.end + _SEALED_BYTES]
+    rest = value.lstrip(_OF_TOKENS)
+    is_whole = is_data or not rest or rest.startswith(b'"')
+    return is_whole and start + len(value) - len(rest) >= hit.end
+
+
+def _replacing(text: bytes, hits: list[Hit]) -> Iterator[tuple[Hit, bytes]]:
+    """What stands in the place of each. Of JSON, a number becomes a string, and what is more than a string stays."""
+    odd = [hit for hit in hits if _NUMBER.fullmatch(text, *hit[:2]) or b'"' in text[hit.start : hit.end]]
+    strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and is_json(text) else b""
+    for hit in hits:
+        if not strings[hit.start : hit.end].strip():
+            yield hit, placeholder(hit.kind, plain_size(text[hit.start : hit.end]))
+        elif number := _whole_number(strings, hit):
+            yield number, b'"%b"' % placeholder(hit.kind, plain_size(text[hit.start : hit.end]))
+
+
+def _whole_number(text: bytes, hit: Hit) -> Hit | None:
+    start = len(text[: hit.start].rstrip(_OF_NUMBERS))
+    end = len(text) - len(text[hit.end :].lstrip(_OF_NUMBERS))
+    return Hit(start, end, hit.kind) if _NUMBER.fullmatch(text, start, end) else None
+
+
+def placeholder(kind: str, size_bytes: int) -> bytes:
+    """What stands in the place of a secret."""
+    return b"<REDACTED %b, %d bytes>" % (kind.encode(), size_bytes)
+
+
+# -- JSON
+
+_OF_NUMBERS = b"0123456789.eE+-"
+_NUMBER = re.compile(b"[%b]+" % re.escape(_OF_NUMBERS))
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SPLIT_AT_PLACEHOLDERS = re.compile(f"({PLACEHOLDER.pattern.decode()})")
+
+
+def is_json(body: bytes) -> bool:
+    """Whether a body is JSON, as anybody reads it."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _is_json_with_lone_surrogates(body)
+    return True
+
+
+def _is_json_with_lone_surrogates(body: bytes) -> bool:
+    try:
+        json.loads(body.decode(), strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _written(text: str, *, as_ascii: bool) -> bytes:
+    try:
+        return json.dumps(text, ensure_ascii=as_ascii).encode()
+    except UnicodeEncodeError:  # half of a pair of surrogates, which only an escape can write
+        return json.dumps(text).encode()
+
+
+BY_SHAPE = Redactor()
+"""Without settings."""

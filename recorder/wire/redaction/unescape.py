@@ -1,0 +1,60 @@
+"""Text without the escapes that JSON allows and does not need: `\\u002d` is `-`, at any depth of JSON in JSON.
+
+For a search only: what is found has its place in the body as it was written. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from recorder.wire.redaction.shapes import Hit
+
+_ESCAPE = re.compile(rb"\\u00(?!22|5[cC])([0-7][0-9A-Fa-f])")  # of ASCII, but for the quote and the backslash itself
+_ANY_ESCAPE = re.compile(rb'\\+(?:["/bfnrt]|u[0-9A-Fa-f]{4})?')
+_INSIDE = re.compile(rb"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
+
+
+class Plain:
+    """`text` is a body in which those characters stand plainly."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at: list[int] = []  # where such characters are in `text`
+        self._after: list[int] = []  # where they end in the body
+        self.text = body
+        if b"\\u00" in body:
+            self.text = b"".join(self._undone())
+
+    def _undone(self) -> Iterator[bytes]:
+        body, behind, size = self._body, 0, 0
+        for match in _ESCAPE.finditer(body):
+            start = match.start()
+            while start > behind and body[start - 1] == ord("\\"):
+                start -= 1
+            size += start - behind
+            self._at.append(size)
+            self._after.append(match.end())
+            yield body[behind:start]
+            yield bytes([int(match[1], 16)])
+            behind, size = match.end(), size + 1
+        yield body[behind:]
+
+    def place(self, hit: Hit) -> tuple[int, int]:
+        """Where it stands in the body: no escape is taken apart."""
+        start, end = self._in_body(hit.start), self._in_body(hit.end)
+        inside = _INSIDE.search(self._body, max(0, start - 64), start)
+        if inside and len(inside[1]) % 2:
+            start = inside.end(1) - 1
+        return start, end
+
+    def _in_body(self, place: int) -> int:
+        """Of a place in `text`: the end of the last escape before it, and as many bytes further."""
+        count = bisect_left(self._at, place)
+        return self._after[count - 1] + place - self._at[count - 1] - 1 if count else place
+
+
+def plain_size(text: bytes) -> int:
+    """Bytes of a text, an escape of it counted as one: the same however it was written."""
+    return len(_ANY_ESCAPE.sub(b".", text))

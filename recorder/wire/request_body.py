@@ -1,0 +1,73 @@
+"""The body of a request as it is recorded: without its content codings, without what is a secret. Pure.
+
+What cannot be decoded to its end might hold a secret that nobody can look for. It is counted and not kept; unless it is
+JSON as it stands, whatever its head says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from recorder.model.payloads import GapRecord, RequestHead, RequestRecord
+from recorder.wire.content_coding import UndecodableError, codings, decode_all
+from recorder.wire.grouping.session import Grouping, group
+from recorder.wire.redaction.bodies import PLACEHOLDER, Redactor, is_json, placeholder
+from recorder.wire.redaction.headers import text
+
+REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
+
+
+class Body(NamedTuple):
+    """The body of one request."""
+
+    raw: bytes  # as it is recorded
+    wire: bytes  # that sizes and digest of the record are of
+    undecoded: str | None = None  # why it is not decoded
+    redactions: Mapping[str, int] | None = None
+    sent: bytes | None = None  # decoded, with all its secrets: for the name of the session only
+
+
+class ToldRequest(NamedTuple):
+    """A request that is in the log already: its head, and the `raw` of its events."""
+
+    record: RequestRecord
+    raws: Sequence[bytes]
+
+    def body(self) -> Body:
+        raw = b"".join(self.raws[1:])
+        return Body(raw, raw, self.record.undecoded)
+
+
+def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complete: bool) -> Body:
+    """Make a body ready for the log. Without `complete` it breaks off."""
+    decoded, undecoded = decoded_body(head.headers, wire)
+    raw, counts = redactor.redact(decoded, cut=not complete)
+    if undecoded and decoded is not wire:
+        counts = {"coded": 1}
+    return Body(raw, raw if counts else wire, undecoded, counts, decoded)
+
+
+def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
+    """Find out what a request says of its session. A name that is a secret is another than that of another secret."""
+    grouping = group(head, None if body.undecoded else body.raw)
+    if not body.redactions or body.undecoded or not PLACEHOLDER.search((grouping.name or "").encode()):
+        return grouping
+    name = text(group(head, body.sent).name or "")
+    return grouping if redactor.redact(name.encode()).counts else msgspec.structs.replace(grouping, name=name)
+
+
+def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes, str | None]:
+    """Undo all codings of a body; or give what stands in its place, and why."""
+    try:
+        return decode_all(codings(headers), wire, REQUEST_LIMIT), None
+    except UndecodableError as error:
+        return wire if is_json(wire) or not wire else placeholder("coded", len(wire)), str(error)
+
+
+def overwritten(size_bytes: int, now_ns: int) -> GapRecord:
+    """What is said of a body that a journal does not have any more, and the log does not have either."""
+    reason = "the body went into another log, and is overwritten in the journal since"
+    return GapRecord("request", 1, size_bytes, "", now_ns, now_ns, reason)

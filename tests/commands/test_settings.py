@@ -1,0 +1,196 @@
+"""`recorder.commands.ui.settings`: one name for a setting, from flag, environment and file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from recorder.commands import recorder
+from recorder.commands.ui.settings import match_rules
+from recorder.commands.verbs import VERBS
+from recorder.errors import UsageError
+from recorder.replay.matching.noise import DEFAULT_RULES
+from tests.commands.test_commands import run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+def taken(*arguments: str) -> dict[str, Any]:
+    """The parameters that a command would run with."""
+    with click.Context(recorder, info_name="recorder", auto_envvar_prefix="RECORDER") as context:
+        command: click.Command = recorder
+        rest = list(arguments)
+        while isinstance(command, click.Group):
+            name, found, rest = command.resolve_command(context, rest)
+            assert found is not None
+            if isinstance(found, click.Group):
+                context = click.Context(found, context, name)
+            command = found
+        with command.make_context(name, rest, parent=context) as made:
+            return made.params
+
+
+def commands(*path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that can be run, with the words that name it."""
+    with click.Context(recorder) as context:
+        for verb in VERBS:
+            command = recorder.get_command(context, verb)
+            assert command is not None
+            if isinstance(command, click.Group):
+                yield from (((verb, name), sub) for name, sub in command.commands.items())
+            else:
+                yield (verb,), command
+
+
+OPTIONS = [
+    (words, option, command)
+    for words, command in commands()
+    for option in command.params
+    if isinstance(option, click.Option)
+]
+VALUES = {
+    "gone_after": "2h",
+    "upstream": "a=http://a b=http://b",
+    "url": "http://x",
+    "host": "::1",
+    "at": "3s",
+    "since": "3d",
+    "until": "3d",
+    "param": "a 1",
+    "token": "a" * 22,
+    "only": "usage",
+    "older_than": "3d",
+}
+
+
+def another(option: click.Option) -> str:
+    """A value that is not the default."""
+    if option.is_flag:
+        return "0" if option.default is True else "1"
+    if isinstance(option.type, click.Choice):
+        return next(str(choice) for choice in option.type.choices if choice != option.default)
+    return VALUES.get(str(option.name), "3")
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "command"), OPTIONS, ids=[f"{'-'.join(words)}{option.opts[0]}" for words, option, _ in OPTIONS]
+)
+def test_every_variable_has_the_name_of_the_long_option(
+    words: tuple[str, ...], option: click.Option, command: click.Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [long] = [name.removeprefix("--") for name in option.opts if name.startswith("--")]
+    name = long.replace("-", "_")
+    assert option.name == name
+    arguments = ["openai" for parameter in command.params if isinstance(parameter, click.Argument)]
+    before = taken(*words, *arguments)[name]
+    monkeypatch.setenv("_".join(("RECORDER", *words, name)).upper(), another(option))
+    assert taken(*words, *arguments)[name] != before
+
+
+def test_several_values_of_a_variable_are_separated_by_spaces(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDER_SERVE_UPSTREAM", "a=http://a  b=http://b")
+    assert [upstream.name for upstream in taken("serve")["upstream"]] == ["a", "b"]
+
+
+def test_flags_win_over_the_environment_and_that_over_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "recorder.toml").write_text('db = "from-file.db"\n[serve]\nport = 9001\nmax-body = 3\n')
+    assert (taken("serve")["port"], taken("serve")["max_body"]) == (9001, 3)
+    assert taken("serve", "--port", "1")["port"] == 1
+    assert taken("sessions")["db"] == taken("db", "path")["db"] == str(here / "from-file.db")
+    monkeypatch.setenv("RECORDER_DB", "from-environment.db")
+    monkeypatch.setenv("RECORDER_SERVE_PORT", "9002")
+    assert (taken("sessions")["db"], taken("serve")["port"]) == ("from-environment.db", 9002)
+    assert taken("sessions", "--db", "from-flag.db")["db"] == "from-flag.db"
+
+
+def test_the_file_here_wins_over_the_users_own(here: Path) -> None:
+    (here / "config" / "recorder").mkdir(parents=True)
+    (here / "config" / "recorder" / "recorder.toml").write_text('db = "own.db"\n[serve]\nport = 1\nmax-body = 2\n')
+    assert taken("sessions")["db"] == str(here / "config" / "recorder" / "own.db")
+    (here / "recorder.toml").write_text('db = "here.db"\n[serve]\nport = 3\n')
+    assert taken("sessions")["db"] == str(here / "here.db")
+    assert (taken("serve")["port"], taken("serve")["max_body"]) == (3, 2)
+
+
+def test_a_text_is_a_list_of_one(here: Path) -> None:
+    (here / "recorder.toml").write_text('[serve]\nupstream = "local=http://127.0.0.1:11434/v1"\n')
+    assert [upstream.name for upstream in taken("serve")["upstream"]] == ["local"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a.db", "{here}/a.db"),
+        ("sqlite:///a.db", "sqlite:///{here}/a.db"),
+        ("/x/a.db", "/x/a.db"),
+        ("sqlite:////x/a.db", "sqlite:////x/a.db"),
+        ("postgresql://x/y", "postgresql://x/y"),
+        (":memory:", ":memory:"),
+    ],
+)
+def test_a_relative_database_is_beside_its_file(here: Path, written: str, meant: str) -> None:
+    (here / "recorder.toml").write_text(f'db = "{written}"')
+    assert taken("sessions")["db"] == meant.format(here=here)
+
+
+WRONG = [
+    ("serve", "[serve]\nprot = 1", "`recorder serve` has no option --prot"),
+    ("env openai", '[env]\ndb = "x"', "`recorder env` has no option --db"),
+    ("sessions", "prot = 1", "there is no setting 'prot'"),
+    ("sessions", "[server]\nport = 1", "there is no setting 'server'"),
+    ("sessions", "serve = 3", "`serve` is a table"),
+    ("sessions", "db = 3", "`db` is a path or a URL in quotes"),
+    ("sessions", '[db]\ndb = "x"', "`db` is a path or a URL in quotes"),
+    ("sessions", "[sessions]\ndb = 3", "`db` is a text in quotes"),
+    ("sessions", '[sessions]\njson = "yes"', "`json` is true or false"),
+    ("serve", "[serve]\nport = true", "`port` is one value"),
+    ("serve", "[serve]\nport = 99999", "`port`: 99999 is not in the range"),
+    ("serve", "[serve]\nport = [1]", "`port` is one value"),
+    ("serve", "[serve]\nupstream = [1]", "`upstream` is a text in quotes"),
+    ("replay x", '[replay]\nspeed = "fast"', "`speed`: fast is no speed"),
+    ("sessions", "port = = 1", "is not valid TOML"),
+]
+
+
+@pytest.mark.parametrize(("command", "text", "sentence"), WRONG)
+def test_what_is_wrong_in_a_file_is_named_with_the_file(here: Path, command: str, text: str, sentence: str) -> None:
+    (here / "recorder.toml").write_text(text)
+    with pytest.raises(UsageError) as refusal:
+        taken(*command.split())
+    assert str(refusal.value).startswith(str(here / "recorder.toml"))
+    assert sentence in str(refusal.value)
+
+
+def test_help_and_version_read_no_file(tmp_path: Path) -> None:
+    (tmp_path / "recorder").mkdir()
+    (tmp_path / "recorder" / "recorder.toml").write_text("port = = 1")
+    for arguments in (("--help",), ("--version",), ("serve", "--help"), ("db", "path", "-h")):
+        ran = run(*arguments, XDG_CONFIG_HOME=str(tmp_path))
+        assert (ran.code, ran.err) == (0, "")
+    ran = run("sessions", XDG_CONFIG_HOME=str(tmp_path))
+    assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
+
+
+def test_rules_of_matching_stand_in_a_file(here: Path) -> None:
+    (here / "recorder.toml").write_text('db = "x.db"\n[match]\nfields = ["seed"]\n')
+    asked = [{"model": "m", "seed": seed} for seed in (1, 2)]
+    assert len({repr(DEFAULT_RULES.quiet(body)) for body in asked}) == 2
+    assert len({repr(match_rules().quiet(body)) for body in asked}) == 1
+    assert str(taken("sessions")["db"]).endswith("x.db")
+
+
+def test_a_wrong_rule_of_matching_is_named_with_the_file(here: Path) -> None:
+    (here / "recorder.toml").write_text('[match]\nfeilds = ["seed"]\n')
+    with pytest.raises(UsageError) as refusal:
+        match_rules()
+    assert str(refusal.value).startswith(str(here / "recorder.toml"))
+    assert "feilds" in str(refusal.value)

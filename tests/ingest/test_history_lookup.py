@@ -1,0 +1,511 @@
+"""Clients that have no name for their session: what they repeat of their conversation tells which one it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import URL
+
+from recorder.demo.server import start
+from recorder.ingest.history_lookup import LOOK_BACK_NS
+from recorder.ingest.ingester import Ingester
+from recorder.ingest.session_lookup import PROBES_NS
+from recorder.journal.writer import Journal
+from recorder.store.location import database_url
+from recorder.store.writer import Store
+from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Answer, Chain, chain
+from tests.behind import asked
+from tests.ingest.test_ingester import Exchange, never
+from tests.sdks import TOOL, anthropic_client, gemini_client, openai_client
+from tests.serving import everywhere, serving
+
+Say = Callable[[str], None]
+Told = list[dict[str, Any]]
+
+
+def openai_chat(clients: ExitStack, url: str, stream: bool) -> Say:
+    client, told = clients.enter_context(openai_client(url)), list[Any]()
+    tools: list[Any] = [{"type": "function", "function": {"name": "get_weather", "parameters": TOOL}}]
+
+    def ask() -> Any:
+        if not stream:
+            return client.chat.completions.create(model="gpt-5.5", messages=told, tools=tools).choices[0].message
+        with client.chat.completions.stream(model="gpt-5.5", messages=told, tools=tools) as streaming:
+            return streaming.get_final_completion().choices[0].message
+
+    def say(text: str) -> None:
+        told.append({"role": "user", "content": text})
+        told.append(answer := ask())
+        for call in answer.tool_calls or ():
+            told.append({"role": "tool", "tool_call_id": call.id, "content": "sunny"})
+        if answer.tool_calls:
+            told.append(ask())
+
+    return say
+
+
+def messages(clients: ExitStack, url: str, stream: bool) -> Say:
+    client, told = clients.enter_context(anthropic_client(url)), list[Any]()
+    given: dict[str, Any] = {
+        "model": "claude-opus-5",
+        "max_tokens": 4_096,
+        "tools": [{"name": "get_weather", "input_schema": TOOL}],
+        "system": "Be brief.",
+    }
+
+    def ask() -> Any:
+        marked: Any = [{**each} for each in told]
+        if isinstance(marked[-1]["content"], str):  # the mark of what is cached moves on
+            block = {"type": "text", "text": marked[-1]["content"], "cache_control": {"type": "ephemeral"}}
+            marked[-1]["content"] = [block]
+        if not stream:
+            return client.messages.create(messages=marked, **given)
+        with client.messages.stream(messages=marked, **given) as streaming:
+            return streaming.get_final_message()
+
+    def say(text: str) -> None:
+        told.append({"role": "user", "content": text})
+        told.append({"role": "assistant", "content": (answer := ask()).content})
+        uses = [block.id for block in answer.content if block.type == "tool_use"]
+        if uses:
+            results = [{"type": "tool_result", "tool_use_id": id, "content": "sunny"} for id in uses]
+            told.append({"role": "user", "content": results})
+            told.append({"role": "assistant", "content": ask().content})
+
+    return say
+
+
+def contents(clients: ExitStack, url: str, stream: bool) -> Say:
+    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(model="gemini-3.5-flash")
+
+    def say(text: str) -> None:
+        if stream:
+            list(talk.send_message_stream(text))
+        else:
+            talk.send_message(text)
+
+    return say
+
+
+def responses(clients: ExitStack, url: str, stream: bool) -> Say:
+    client, told = clients.enter_context(openai_client(url)), list[Any]()
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": {**TOOL, "additionalProperties": False}}
+
+    def ask() -> Any:
+        given: dict[str, Any] = {"model": "gpt-5.5", "input": told, "tools": [tool], "store": False}
+        if not stream:
+            return client.responses.create(**given)
+        with client.responses.stream(**given) as streaming:
+            return streaming.get_final_response()
+
+    def say(text: str) -> None:
+        told.append({"role": "user", "content": text})
+        told.extend((answer := ask()).output)
+        calls = [item.call_id for item in answer.output if item.type == "function_call"]
+        told.extend({"type": "function_call_output", "call_id": id, "output": "sunny"} for id in calls)
+        if calls:
+            told.extend(ask().output)
+
+    return say
+
+
+CLIENTS: dict[str, Callable[[ExitStack, str, bool], Say]] = {
+    "openai-chat": openai_chat,
+    "anthropic": messages,
+    "gemini": contents,
+    "openai-responses": responses,
+}
+
+SESSIONS = """SELECT s.source, x.api, count(*), sum(p.is_turn) FROM sessions AS s JOIN exchanges AS x USING (session_id)
+JOIN p_exchanges_v1 AS p USING (session_id, exchange_id) GROUP BY s.session_id ORDER BY x.api, 3, 4"""
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_a_conversation_is_one_session_and_two_are_two(tmp_path: Path, stream: bool) -> None:
+    """Two that begin with the same words, turn by turn, of each SDK, and one calls a tool."""
+    db = tmp_path / "recorder.db"
+    async with await start(pace=0) as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+
+            def talk() -> None:
+                with ExitStack() as clients:
+                    for client in CLIENTS.values():
+                        one, other = client(clients, serve.base, stream), client(clients, serve.base, stream)
+                        for words in (("hello", "hello"), ("weather", "What is a stream?"), ("thanks", "thanks")):
+                            for say, text in zip((one, other), words, strict=True):
+                                say(text)
+
+            await asyncio.to_thread(talk)
+    found = asked(db, SESSIONS)
+    with_tools = [3, 4]
+    assert found == [
+        ("history", api, exchanges, 3)
+        for api in sorted(CLIENTS)
+        for exchanges in ([3, 3] if api == "gemini" else with_tools)
+    ]
+
+
+# -- loops that SDKs and frameworks make, not the program that calls them
+
+
+def tool_runner(clients: ExitStack, url: str) -> None:
+    """Of the Anthropic SDK: it lets the provider keep the conversation, and sends what is new."""
+
+    @anthropic.beta_tool
+    def get_weather(city: str, unit: str) -> str:
+        return "sunny"
+
+    told: Any = [{"role": "user", "content": "weather"}]
+    tools: Any = clients.enter_context(anthropic_client(url)).beta.messages
+    tools.tool_runner(model="claude-opus-5", max_tokens=4_096, tools=[get_weather], messages=told).until_done()
+
+
+def function_calling(clients: ExitStack, url: str) -> None:
+    """Of the Google SDK: its results have no id, although the calls do."""
+
+    def get_weather(city: str, unit: str) -> str:
+        return f"sunny in {city}"
+
+    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(
+        model="gemini-3.5-flash", config={"tools": [get_weather]}
+    )
+    talk.send_message("weather")
+    talk.send_message("thanks")
+
+
+def references(clients: ExitStack, url: str) -> None:
+    """As the Vercel AI SDK asks: what the provider keeps is only referred to, but for calls."""
+    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
+    for text in ("thanks", "bye", None):
+        for item in client.responses.create(model="gpt-5.5", input=told, tools=[tool]).output:
+            called = {"call_id", "name", "arguments"}
+            told.append(
+                item.model_dump(include={"type", *called})
+                if item.type == "function_call"
+                else {"type": "item_reference", "id": item.id}
+            )
+        calls = [each["call_id"] for each in told if each.get("type") == "function_call"]
+        is_answered = any(each.get("type") == "function_call_output" for each in told)
+        told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls if not is_answered]
+        told += [{"role": "user", "content": text}] if is_answered else []
+
+
+def hand_over(clients: ExitStack, url: str) -> None:
+    """As an agent hands over to another one, which has other instructions, another model and no tools."""
+    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
+    told += client.responses.create(model="gpt-5.5", input=told, tools=[tool], instructions="Be brief.").output
+    calls = [each.call_id for each in told[1:] if each.type == "function_call"]
+    told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls]
+    client.responses.create(model="gpt-5", input=told, instructions="Say goodbye.")
+    client.responses.create(model="gpt-5", input=told[-len(calls) :], instructions="What of the rest is left.")
+
+
+LOOPS: dict[Callable[[ExitStack, str], None], int] = {tool_runner: 2, function_calling: 3, references: 3, hand_over: 3}
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+async def test_a_loop_is_one_session_and_its_calls_have_their_results(
+    tmp_path: Path, loop: Callable[[ExitStack, str], None]
+) -> None:
+    """Twice, one after the other: two sessions."""
+    db = tmp_path / "recorder.db"
+    async with await start(pace=0) as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+
+            def talk() -> None:
+                for _ in range(2):
+                    with ExitStack() as clients:
+                        loop(clients, serve.base)
+
+            await asyncio.to_thread(talk)
+    assert asked(db, "SELECT count(*) FROM exchanges GROUP BY session_id") == [(LOOPS[loop],)] * 2
+    assert asked(db, "SELECT count(*), count(output) FROM tool_calls GROUP BY session_id") == [(2, 2)] * 2
+
+
+# -- what is in the journal
+
+
+class Recorded:
+    """A database and the journal of a recorder; each request is told by an ingester that knows nothing yet."""
+
+    def __init__(self, url: URL, root: Path) -> None:
+        self.url, self.journal = url, Journal(root, "recorder-1")
+        self._directory = root / "recorder-1"
+        self._store = Store(url)
+        self.now_ns = time.time_ns()
+
+    def asks(
+        self, told: Told, answer: str | None, *, answers: Told | None = None, ends: bool = True, **head: Any
+    ) -> Exchange:
+        """A request, and the beginning of its answer, if it gets any, as text or in deltas; not told yet."""
+        answers = [{"content": answer}] if answer is not None else answers
+        self.now_ns += 10**9
+        given: dict[str, Any] = {"model": "m", **head.pop("given", {}), "messages": told}
+        fields: dict[str, Any] = {"target": "/v1/chat/completions", "started_ns": self.now_ns, **head}
+        exchange = Exchange(self.journal, json.dumps(given).encode(), **fields)
+        if answers is not None:
+            choices: Told = [*({"delta": each} for each in answers), {"delta": {}, "finish_reason": "stop"}]
+            for choice in choices:
+                exchange.chunk(b"data: " + json.dumps({"choices": [{"index": 0, **choice}]}).encode() + b"\n\n")
+            exchange.chunk(b"data: [DONE]\n\n")
+        return exchange.end() if ends else exchange
+
+    def session_of(self, exchange: Exchange) -> tuple[str, str]:
+        """The session of an exchange, and the rule that found it."""
+        Ingester(self._store, self._directory, never).drain()
+        [found] = asked(
+            self.url,
+            "SELECT session_id, source FROM exchanges JOIN sessions USING (session_id) WHERE exchange_id = ?",
+            exchange.id,
+        )
+        return found
+
+    def close(self) -> None:
+        self.journal.close()
+        self._store.close()
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[Recorded]:
+    with closing(Recorded(database_url(tmp_path / "log.db"), tmp_path / "journal")) as made:
+        yield made
+
+
+@pytest.fixture
+def on_each_engine(database: URL, tmp_path: Path) -> Iterator[Recorded]:
+    with closing(Recorded(database, tmp_path / "journal")) as made:
+        yield made
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def model(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+HI: Told = [{"role": "system", "content": "Be brief."}, user("hi")]
+RETRY = [("x-stainless-retry-count", "1")]
+
+
+def test_a_request_goes_on_with_the_exchange_whose_answer_it_repeats(on_each_engine: Recorded) -> None:
+    recorded = on_each_engine
+    first = recorded.session_of(recorded.asks(HI, "Hello!"))
+    told = [*HI, model("Hello!"), user("more")]
+    assert first[1] == "history"
+    assert recorded.session_of(recorded.asks(told, "More.")) == first
+    assert recorded.session_of(recorded.asks([*told, model("More.\n"), user("bye")], "Bye.")) == first
+    assert recorded.session_of(recorded.asks([*HI, model("Hello!"), user("less")], "Less.")) == first  # a branch of it
+
+
+def test_equal_first_requests_are_sessions_of_their_own(recorded: Recorded) -> None:
+    one, other = (recorded.session_of(recorded.asks(HI, answer)) for answer in ("Hello!", "Good day."))
+    assert one != other
+    for session, answer in ((one, "Hello!"), (other, "Good day.")):
+        assert recorded.session_of(recorded.asks([*HI, model(answer), user("more")], "More.")) == session
+
+
+def test_conversations_that_began_alike_stay_two(on_each_engine: Recorded) -> None:
+    """All of it in one batch."""
+    recorded = on_each_engine
+    begun = [recorded.asks(HI, "Hello!") for _ in range(2)]
+    followed = [recorded.asks([*HI, model("Hello!"), user(each)], each.upper()) for each in ("a", "b")]
+    last = [recorded.asks([*HI, model("Hello!"), user(each), model(each.upper()), user("c")], "C") for each in "ab"]
+    sessions = [recorded.session_of(exchange) for exchange in (*begun, *followed, *last)]
+    assert sorted(sessions[:2]) == sorted(sessions[2:4])
+    assert sessions[2:4] == sessions[4:]
+    assert len(set(sessions)) == 2
+
+
+def test_an_answer_that_nobody_gave_leads_nowhere(recorded: Recorded) -> None:
+    first = recorded.session_of(recorded.asks(HI, "Hello!"))
+    assert recorded.session_of(recorded.asks([*HI, model("Another."), user("more")], "More.")) != first
+    assert recorded.session_of(recorded.asks([*HI, user("more")], "More.")) != first
+
+
+@pytest.mark.parametrize("given", [{"model": "n"}, {"tools": [{"type": "function"}]}], ids=["model", "tools"])
+def test_another_model_or_other_tools_are_another_conversation(recorded: Recorded, given: dict[str, Any]) -> None:
+    first = recorded.session_of(recorded.asks(HI, "Hello!"))
+    assert recorded.session_of(recorded.asks([*HI, model("Hello!"), user("more")], "More.", given=given)) != first
+
+
+def test_a_client_may_be_quicker_than_the_end_of_a_stream(recorded: Recorded) -> None:
+    first = recorded.asks(HI, "Hello!", ends=False)
+    second = recorded.asks([*HI, model("Hello!"), user("more")], "More.")
+    assert recorded.session_of(first) == recorded.session_of(second)
+    first.end()
+
+
+def test_what_is_kept_of_an_answer_that_broke_off_is_enough(recorded: Recorded) -> None:
+    first = recorded.asks(HI, None, ends=False)
+    first.chunk(b'data: {"choices":[{"index":0,"delta":{"content":"Hello, you there"}}]}\n\n').end("client_disconnect")
+    session = recorded.session_of(first)
+    assert recorded.session_of(recorded.asks([*HI, model("Hello, you"), user("stop")], "Yes.")) == session
+
+
+def test_a_retry_is_of_the_session_that_got_no_answer_if_it_says_so(recorded: Recorded) -> None:
+    failed = recorded.session_of(recorded.asks(HI, None))
+    assert recorded.session_of(recorded.asks(HI, "Hello!", headers=RETRY)) == failed
+    assert recorded.session_of(recorded.asks(HI, "Hello!")) != failed  # who does not say so asks anew
+    assert recorded.session_of(recorded.asks(HI, "Hello!", headers=RETRY)) != failed  # it has its answer
+
+
+def call_of(id: str) -> dict[str, Any]:
+    function = {"name": "get_weather", "arguments": "{}"}
+    return {"tool_calls": [{"index": 0, "id": id, "type": "function", "function": function}]}
+
+
+def test_the_result_of_a_call_leads_to_it_whatever_else_is_said(on_each_engine: Recorded) -> None:
+    recorded = on_each_engine
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of("call_0123456789")]))
+    result = {"role": "tool", "tool_call_id": "call_0123456789", "content": "sunny"}
+    other: Told = [{"role": "system", "content": "It is 12:01."}, user("hi"), model("Let me see."), result]
+    assert recorded.session_of(recorded.asks(other, "Sunny.", given={"model": "n"})) == first
+    assert recorded.session_of(recorded.asks([*HI, user("hi")], "Hello!")) != first
+
+
+def test_an_id_that_two_sessions_have_leads_to_neither(recorded: Recorded) -> None:
+    """Of a server that gives the same ids over and over, with a client that changes what it said."""
+    id = "chatcmpl-tool-0123456789"
+    begun = [recorded.session_of(recorded.asks(HI, None, answers=[call_of(id)])) for _ in range(2)]
+    result = {"role": "tool", "tool_call_id": id, "content": "sunny"}
+    assert recorded.session_of(recorded.asks([user("hi!"), result], "Sunny.")) not in begun
+
+
+@pytest.mark.parametrize("id", ["functions.get_weather:0", "call_weather_1", "get_weather"])
+def test_an_id_that_each_conversation_has_leads_nowhere(recorded: Recorded, id: str) -> None:
+    """Another user asks the same server, and the beginning of that conversation is not recorded."""
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of(id)]))
+    result = {"role": "tool", "tool_call_id": id, "content": "rain"}
+    assert recorded.session_of(recorded.asks([user("I am Bob"), result], "Rain.")) != first
+
+
+def test_probes_are_one_session_a_day(recorded: Recorded) -> None:
+    def probe() -> tuple[str, str]:
+        return recorded.session_of(recorded.asks([], None, method="HEAD", target="/v1/messages"))
+
+    first = probe()
+    assert first[1] == "probe"
+    assert probe() == first
+    recorded.now_ns += PROBES_NS
+    assert probe() != first
+    assert probe() != first
+
+
+def test_a_session_with_a_name_is_none_of_a_history(recorded: Recorded) -> None:
+    named = recorded.session_of(recorded.asks(HI, "Hello!", session="mine", session_source="path"))
+    assert named[1] == "path"
+    assert asked(recorded.url, "SELECT * FROM p_history_v1") == []
+    assert recorded.session_of(recorded.asks([*HI, model("Hello!"), user("more")], "More.")) != named
+
+
+def test_it_looks_back_a_week_and_some_answers(recorded: Recorded) -> None:
+    first = recorded.session_of(recorded.asks(HI, "Hello!"))
+    begun = [*HI, model("Hello!")]
+    some = [each for number in range(LOOK_BACK_ANSWERS - 1) for each in (user(f"q{number}"), model(f"a{number}"))]
+    assert recorded.session_of(recorded.asks([*begun, *some, user("more")], "x")) == first
+    assert recorded.session_of(recorded.asks([*begun, *some, user("q"), model("a"), user("more")], "x")) != first
+    recorded.now_ns += LOOK_BACK_NS
+    assert recorded.session_of(recorded.asks([*begun, user("late")], "x")) != first
+
+
+# -- the same said otherwise
+
+
+def of(api: str, given: Any, path: str = "/v1") -> Chain:
+    found = chain(api, path, json.dumps(given).encode())
+    assert found is not None
+    return found
+
+
+def test_a_text_is_the_same_in_a_list_and_with_a_mark_of_what_is_cached() -> None:
+    marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
+    for api in ("anthropic", "openai-chat"):
+        plain, listed = (
+            of(api, {"model": "m", "messages": [{"role": "user", "content": content}]}) for content in ("hi", [marked])
+        )
+        assert plain == listed
+    texts = [
+        of("openai-responses", {"input": given}) for given in ("hi", [user("hi")], [{"type": "message", **user("hi")}])
+    ]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_an_answer_is_the_same_in_pieces_and_with_its_reasoning() -> None:
+    def contents(*answer: Any) -> Chain:
+        asking = {"role": "user", "parts": [{"text": "hi"}]}
+        return of("gemini", {"contents": [asking, *answer, asking]}, "/v1beta/models/g:generateContent")
+
+    def says(*parts: Any) -> dict[str, Any]:
+        return {"role": "model", "parts": list(parts)}
+
+    thought = {"text": "Hm.", "thought": True}
+    call = {"functionCall": {"name": "f", "args": {"b": 1, "a": 2}}}
+    turned = {"functionCall": {"args": {"a": 2, "b": 1}, "name": "f"}}
+    whole = contents(says({"text": "Hello!"}, call))
+    assert whole == contents(says(thought, {"text": "Hel"}), says({"text": "lo!"}), says(turned))
+    assert whole != contents(says({"text": "Hello!"}))
+
+
+def test_the_beginning_of_an_answer_is_part_of_it() -> None:
+    begun = of("anthropic", {"messages": [user("hi"), model("Hel")]})
+    whole = of("anthropic", {"messages": [user("hi"), model("Hello!"), user("more")]})
+    [(before, with_answer)] = whole.answers
+    assert (begun.asked, begun.answered(Answer(["lo!"]))) == (before, with_answer)
+
+
+def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:
+    said: Told = [user("hi"), {"role": "assistant", "content": "Hello!"}, user("more")]
+    reference = {"type": "item_reference", "id": "rs_0123456789"}
+    plain, with_it = (of("openai-responses", {"input": given}) for given in (said, [said[0], reference, *said[1:]]))
+    assert plain == with_it
+    assert of("openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123456789"}]}).links == (
+        "msg_0123456789",
+    )
+
+
+def test_only_the_last_ids_are_links_and_none_that_another_conversation_may_have() -> None:
+    def result(id: Any) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": id, "content": "sunny"}
+
+    ids = [f"call_{number:08}" for number in range(LINKS + 1)]
+    given = [user("hi"), *map(result, [*ids, "call_0", "0", None, 7, "x" * 1_000, ids[-1]])]
+    assert of("openai-chat", {"messages": given}).links == tuple(reversed(ids[1:]))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "parts", "type", "text", "tool_calls", "function", "name", "args"]),
+            inner | st.sampled_from(["assistant", "model", "message", "tool_use", "function_call"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(sorted(CLIENTS)), st.sampled_from(["messages", "contents", "input", "request"]), JSON)
+def test_no_request_makes_it_fail(api: str, field: str, value: Any) -> None:
+    chain(api, "/v1/models/m:generateContent", json.dumps({field: value, "model": value}).encode())
+
+
+@given(st.binary(max_size=50))
+def test_no_body_makes_it_fail(body: bytes) -> None:
+    for api in (*CLIENTS, "other", "unknown"):
+        chain(api, "/", body)

@@ -1,0 +1,179 @@
+"""Which upstream, which URL, which session: from path and headers alone."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.errors import NotFoundError, UsageError
+from recorder.proxy.routing import Routes, Upstream, parse_upstream
+from recorder.wire.upstreams import join
+
+OPENAI, ANTHROPIC, GEMINI = (
+    "https://api.openai.com",
+    "https://api.anthropic.com",
+    "https://generativelanguage.googleapis.com",
+)
+CLAUDE = [(b"anthropic-version", b"2023-06-01")]
+
+URLS = [
+    ("/v1/responses", [], OPENAI + "/v1/responses"),
+    ("/responses", [], OPENAI + "/v1/responses"),
+    (
+        "/v1/responses/resp_1?stream=true&starting_after=3",
+        [],
+        OPENAI + "/v1/responses/resp_1?stream=true&starting_after=3",
+    ),
+    ("/chat/completions", [], OPENAI + "/v1/chat/completions"),
+    ("/v1/embeddings", [(b"x-api-key", b"k")], OPENAI + "/v1/embeddings"),
+    ("/v1/messages?beta=true", [], ANTHROPIC + "/v1/messages?beta=true"),
+    ("/messages", [], ANTHROPIC + "/v1/messages"),
+    ("/v1/messages/count_tokens", [], ANTHROPIC + "/v1/messages/count_tokens"),
+    ("/v1/threads/t/messages", [], OPENAI + "/v1/threads/t/messages"),
+    ("/v1beta/models/g:streamGenerateContent?alt=sse", [], GEMINI + "/v1beta/models/g:streamGenerateContent?alt=sse"),
+    ("/v1/models/g-2.5:generateContent", [], GEMINI + "/v1/models/g-2.5:generateContent"),
+    ("/models/g:countTokens", [], GEMINI + "/v1/models/g:countTokens"),
+    ("/v1beta/openai/chat/completions", [], GEMINI + "/v1beta/openai/chat/completions"),
+    ("/upload/v1beta/files", [], GEMINI + "/upload/v1beta/files"),
+    ("/v1/models", [], OPENAI + "/v1/models"),
+    ("/v1/models/ft:gpt-4o:org::id", [], OPENAI + "/v1/models/ft:gpt-4o:org::id"),
+    ("/v1/models", CLAUDE, ANTHROPIC + "/v1/models"),
+    ("/v1/models", [(b"x-api-key", b"k")], ANTHROPIC + "/v1/models"),
+    ("/v1/models", [(b"x-goog-api-key", b"k")], GEMINI + "/v1/models"),
+    ("/v1/models?key=k", [], GEMINI + "/v1/models?key=k"),
+    ("/v1/models?monkey=k", [], OPENAI + "/v1/models?monkey=k"),
+    ("/anthropic/v1/models", [], ANTHROPIC + "/v1/models"),
+    ("/gemini/v1beta/models", [], GEMINI + "/v1beta/models"),
+    ("/ollama/api/chat", [], "http://localhost:11434/api/chat"),
+    ("/ollama", [], "http://localhost:11434/"),
+    ("/ollama?a=/b", [], "http://localhost:11434/?a=/b"),
+    ("/v1/a%2Fb%20c/%E4?x=%2f&x=[1]|", [], OPENAI + "/v1/a%2Fb%20c/%E4?x=%2f&x=[1]|"),
+    ("/s/run/v1/messages", [], ANTHROPIC + "/v1/messages"),
+    ("/s/run/ollama/v1/messages", [], "http://localhost:11434/v1/messages"),
+    ("/v2/new-thing", [], OPENAI + "/v2/new-thing"),
+    ("/tunedModels/m:generateContent", [], GEMINI + "/tunedModels/m:generateContent"),
+]
+
+
+@pytest.mark.parametrize(("target", "headers", "url"), URLS)
+def test_a_request_goes_where_its_path_belongs(target: str, headers: list[tuple[bytes, bytes]], url: str) -> None:
+    assert Routes([Upstream("ollama", "http://localhost:11434")]).route(target, headers).url == url
+
+
+@pytest.mark.parametrize(
+    ("base", "rest", "url"),
+    [
+        ("https://h", "/v1/x", "https://h/v1/x"),
+        ("https://h", "/responses?a=1", "https://h/v1/responses?a=1"),
+        ("https://h", "/api/tags", "https://h/api/tags"),
+        ("https://h/v1", "/v1/x", "https://h/v1/x"),
+        ("https://h/v1", "/responses", "https://h/v1/responses"),
+        ("https://h/v1", "/v1beta/x", "https://h/v1/v1beta/x"),
+        ("https://openrouter.ai/api/v1", "/v1/responses", "https://openrouter.ai/api/v1/responses"),
+        ("https://h/backend-api/codex", "/responses", "https://h/backend-api/codex/responses"),
+        ("https://h/v1", "/v12/x", "https://h/v1/v12/x"),
+        ("https://h/v1", "/v1", "https://h/v1"),
+    ],
+)
+def test_a_version_is_there_once(base: str, rest: str, url: str) -> None:
+    assert join(base, rest) == url
+
+
+def test_the_path_names_the_session_before_the_header_does() -> None:
+    header = [(b"x-recorder-session", b"from header")]
+    by_path = Routes().route("/s/my%20run%2F1/v1/responses?a=1", header)
+    assert (by_path.session, by_path.session_source, by_path.target) == ("my run/1", "path", "/v1/responses?a=1")
+    by_header = Routes().route("/v1/responses", header)
+    assert (by_header.session, by_header.session_source) == ("from header", "header")
+    assert Routes().route("/v1/responses", []).session is None
+
+
+@pytest.mark.parametrize("target", ["/s//v1/responses", "/s/%20/v1", "/s/" + "x" * 201 + "/v1"])
+def test_a_session_has_a_name_of_sensible_length(target: str) -> None:
+    with pytest.raises(UsageError, match="session"):
+        Routes().route(target, [])
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "",
+        "*",
+        "v1/x",
+        "//evil.test/v1",
+        "http://evil.test/",
+        "/v1/../x",
+        "/v1/%2e%2E/x",
+        "/v1/./x",
+        "/..",
+        "/a b",
+        "/ä",
+    ],
+)
+def test_a_target_that_no_api_has_is_refused(target: str) -> None:
+    with pytest.raises(UsageError):
+        Routes().route(target, [])
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/locl/v1/responses", "/", "/api/hello", "/favicon.ico", "/v1x/responses", "/s/run/locl/v1/responses", "/oai"],
+)
+def test_a_path_that_belongs_to_nobody_goes_nowhere(target: str) -> None:
+    """D15: a mistyped name went to a public API, with its prompt and its key."""
+    routes = Routes([Upstream("local", "http://localhost:11434")])
+    with pytest.raises(NotFoundError, match="/openai, /anthropic, /gemini, /chatgpt, /local"):
+        routes.route(target, CLAUDE)
+
+
+def test_a_replay_knows_paths_that_no_api_has() -> None:
+    assert Routes(any_path=True).route("/api/chat", []).upstream.name == "openai"
+
+
+@given(
+    st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=40),
+    st.sampled_from(["", "/", "/s/x", "/openai", "/v1"]),
+)
+def test_no_path_reaches_an_address_that_is_not_in_the_table(text: str, prefix: str) -> None:
+    try:
+        url = Routes().route(prefix + text, []).url
+    except (UsageError, NotFoundError):
+        return
+    assert f"https://{urlsplit(url).netloc}" in (OPENAI, ANTHROPIC, GEMINI)
+
+
+@pytest.mark.parametrize("base", ["https://h:443", "http://h:80/a//b", "https://H/v1", "http://[::1]:1"])
+def test_the_target_of_the_url_is_what_follows_its_address(base: str) -> None:
+    route = Routes([parse_upstream(f"x={base}")]).route("/x/v2/a%2f?b=//c", [])
+    assert route.url == urlsplit(route.url).scheme + "://" + urlsplit(route.url).netloc + route.url_target
+    assert route.url_target.endswith("/v2/a%2f?b=//c")
+
+
+def test_an_upstream_of_the_user_stands_in_place_of_a_default() -> None:
+    routes = Routes([parse_upstream("openai=http://127.0.0.1:8080/base/v1/")])
+    assert routes.route("/v1/responses", []).url == "http://127.0.0.1:8080/base/v1/responses"
+    assert [upstream.name for upstream in routes.upstreams] == ["openai", "anthropic", "gemini", "chatgpt"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("openai", "=https://h", "Open=https://h", "s=https://h", "_recorder=https://h", "v1=https://h"),
+        *("models=https://h", "a=h", "a=ftp://h", "a=https://", "a=https://u:p@h", "a=https://h?x=1", "a=https://h#x"),
+        *("a=https://h:99999", "a=https://h:0", "a=https://h/ä", "a=https://h/a b", "a=https://h/../x"),
+    ],
+)
+def test_an_upstream_that_cannot_be_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match=r"\.$"):
+        parse_upstream(text)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"), [("/s/latest/v1/responses", []), ("/v1/responses", [(b"x-recorder-session", b"latest")])]
+)
+def test_no_client_can_call_its_session_latest(target: str, headers: list[tuple[bytes, bytes]]) -> None:
+    with pytest.raises(UsageError, match="called latest would never be found by that name"):
+        Routes().route(target, headers)

@@ -1,0 +1,58 @@
+"""What DuckDB reads of a log in a file: the views are written so that it understands them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import files
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from recorder.projections.views import VIEWS, View
+from tests.projected_rows import a_conversation, written
+
+EXTENSION = next(
+    file.locate() for file in files("duckdb-extension-sqlite-scanner") or () if file.suffix == ".duckdb_extension"
+)
+AS_TEXT = {"event_payloads"}  # bytes are cut by SQLite itself, which DuckDB takes as text, numbers and all
+
+
+@pytest.fixture(scope="module")
+def path(demo_recording: Path) -> Path:
+    """What the demo recorded, and a conversation with all that a view may show."""
+    path = demo_recording.parent / "read by others.db"
+    with closing(sqlite3.connect(demo_recording)) as demo, closing(sqlite3.connect(path)) as copy:
+        demo.backup(copy)
+    with written(path) as connection:
+        a_conversation(connection)
+    return path
+
+
+@pytest.fixture(scope="module")
+def analyst(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with closing(duckdb.connect()) as connection:
+        connection.execute(f"LOAD '{EXTENSION}'")
+        connection.execute(f"ATTACH '{path}' AS log (TYPE sqlite, READ_ONLY)")
+        yield connection
+
+
+def sorted_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows, key=repr)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_gives_the_rows_that_sqlite_gives(path: Path, analyst: duckdb.DuckDBPyConnection, view: View) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        expected = connection.execute(f"SELECT * FROM {view.name}").fetchall()
+    if view.name in AS_TEXT:
+        expected = [tuple(value if value is None else str(value) for value in row) for row in expected]
+    found = analyst.execute(f"SELECT * FROM log.{view.name}")
+    assert [column[0] for column in found.description or ()] == list(view.columns)
+    rows = found.fetchall()
+    assert expected
+    assert sorted_rows(rows) == sorted_rows(expected)
+    assert {type(value) for row in rows for value in row} == {type(value) for row in expected for value in row}

@@ -1,0 +1,249 @@
+"""What commands ask of the log, and how: rule R8 of `store/test_growth.py`.
+
+No question reads the events of all sessions: each seeks those of one exchange, or sums projections. What is asked is
+caught on its way to the database, and the database says how it would go about it.
+
+In a file its program says it: a cursor on `events` or one of its indexes is moved to a key, and never to the first or
+the last row there is. A server says it with `EXPLAIN`, told to read a table as a whole only where it must.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from sqlalchemy import URL, event
+
+from recorder.model.events import BODY_KINDS
+from recorder.store.reader import Log
+from recorder.store.session_list import Wanted
+from recorder.store.usage import By
+from recorder.store.writer import Store
+from tests import behind
+from tests.log_rows import START_NS, add, begin, make_end, make_events, make_id
+
+WHOLE: Mapping[str, str] = {
+    "rebuild_is_due": "the last thousand ends there are, by an index that has nothing else",
+    "holdings": "what `recorder db purge` frees by size: every event's length, once, by whoever asks for it",
+}
+"""The questions that do read events of all sessions, and why."""
+WHOLE_ON_SERVER = {
+    **WHOLE,
+    "what is open": "whether each exchange has its end, by the index of ends; in a file by seeks",
+}
+
+Asked = list[tuple[str, Any]]
+"""Statements as the driver gets them, and their values."""
+
+
+async def _every(found: Any) -> None:
+    async for _ in found:
+        pass
+
+
+async def _usage(by: By, log: Log) -> None:
+    await log.usage((by,), 1, START_NS * 2)
+
+
+SESSION, EXCHANGE = make_id(1), make_id(1)
+LATE = make_id(1, 2 * START_NS)  # followers ask for what began a few seconds ago
+
+QUESTIONS: Mapping[str, Callable[[Log], Awaitable[Any]]] = {
+    "sessions": lambda log: log.sessions(50),
+    "sessions of a model": lambda log: log.sessions(50, Wanted(model="m")),
+    "sessions of a client": lambda log: log.sessions(50, Wanted(client="c")),
+    "sessions of a status": lambda log: log.sessions(50, Wanted(status="open")),
+    "sessions of a time": lambda log: log.sessions(50, Wanted(since_ns=1, until_ns=START_NS * 2)),
+    "sessions with words": lambda log: log.sessions(50, Wanted(words="dice")),
+    "latest": lambda log: log.session("latest"),
+    "a name": lambda log: log.session("run-1"),
+    "an id": lambda log: log.session(SESSION),
+    "the beginning of an id": lambda log: log.session(SESSION[:13]),
+    "exchanges": lambda log: log.exchanges(SESSION),
+    "spans": lambda log: log.spans(SESSION),
+    "events": lambda log: _every(log.events(SESSION, EXCHANGE)),
+    "events of some kinds": lambda log: _every(log.events(SESSION, EXCHANGE, after=1, kinds=BODY_KINDS)),
+    "progress": lambda log: log.progress(LATE, [EXCHANGE]),
+    "what is open": lambda log: log.recorders_of_open(),
+    "a tombstone": lambda log: log.tombstone(SESSION),
+    "holdings of some": lambda log: log.holdings([SESSION]),
+    "count of a name": lambda log: log.count_named("run-1"),
+    **{f"usage by {by}": partial(_usage, by) for by in get_args(By)},
+    "rebuild_is_due": lambda log: log.rebuild_is_due(),
+    "holdings": lambda log: log.holdings(),
+}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plans") / "log.db"
+    fill(path)
+    return path
+
+
+def fill(database: Path | URL) -> None:
+    """Two exchanges: one that has ended, one that has not."""
+    with Store(database) as log:
+        ended = begin(log, 1)
+        add(log, make_events(ended, [b"{}", b"{}", b"data: {}\n\n", make_end("completed")], ["request", "response"]))
+        add(log, make_events(begin(log, 2), [b"{}", b"data: {}\n\n"], ["request"]))
+
+
+@pytest.fixture
+def server(postgres_database: URL) -> URL:
+    """The same, and so much besides that it matters how a server goes about it."""
+    fill(postgres_database)
+    ids = "first_id(CAST(now() AT TIME ZONE 'UTC' + make_interval(mins => n) AS timestamp))"
+    sessions = f"SELECT {ids} AS id, n FROM generate_series(1, 3000) AS n"
+    for sql in (
+        f"INSERT INTO sessions SELECT id, n, 'run-' || n, 'prefix', '{{}}', 'live' FROM ({sessions}) AS s",
+        "INSERT INTO exchanges SELECT session_id, session_id, created_ns, 'r', 'openai', 'other', 'POST', '/' "
+        "FROM sessions WHERE created_ns <= 3000",
+        "INSERT INTO events SELECT session_id, session_id, n, CASE n WHEN 0 THEN 'request' WHEN 9 THEN 'end' "
+        "ELSE 'frame' END, n, NULL, NULL, NULL, NULL, '{}', NULL, NULL, '' "
+        "FROM sessions, generate_series(0, 9) AS n WHERE created_ns <= 3000",
+        "ANALYZE",
+    ):
+        behind.asked(postgres_database, sql)
+    return postgres_database
+
+
+def asked(database: Path | URL, question: str) -> Asked:
+    return asyncio.run(_asked(database, QUESTIONS[question]))
+
+
+async def _asked(database: Path | URL, question: Callable[[Log], Awaitable[Any]]) -> Asked:
+    found: Asked = []
+    async with await Log.open(database) as log:
+
+        @event.listens_for(log._engine.sync_engine, "before_cursor_execute")
+        def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
+            found.append((statement, values))
+
+        await question(log)
+    assert found
+    return found
+
+
+def whole_in_file(path: Path, statement: str, values: Any) -> list[str]:
+    """Where a program of SQLite begins at the first or the last entry of `events` or an index of it."""
+    with behind.connected(path) as connection:
+        roots = dict(connection.execute("SELECT rootpage, name FROM sqlite_master WHERE tbl_name = 'events'"))
+        program = connection.execute(f"EXPLAIN {statement}", values).fetchall()
+    cursors = {p1: roots[p2] for _, code, p1, p2, *_ in program if code in ("OpenRead", "ReopenIdx") and p2 in roots}
+    return [f"{code} {cursors[p1]}" for _, code, p1, *_ in program if code in ("Rewind", "Last") and p1 in cursors]
+
+
+def whole_on_server(url: URL, statement: str, values: Any) -> list[str]:
+    """The nodes of a plan that go through `events`, or an index of it, without a condition on its key."""
+    with behind.connected(url) as connection:
+        connection.execute("SET enable_seqscan = off")
+        [(explained,)] = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", values).fetchall()
+    return [
+        f"{node['Node Type']} {name}"
+        for node in _nodes(explained[0]["Plan"])
+        for name in [node.get("Index Name") or node.get("Relation Name", "")]
+        if name.startswith("events") and "Index Cond" not in node and node["Node Type"] != "Bitmap Heap Scan"
+    ]
+
+
+def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield node
+    for part in node.get("Plans", ()):
+        yield from _nodes(part)
+
+
+@pytest.mark.parametrize("question", sorted({*QUESTIONS} - {*WHOLE}))
+def test_no_question_reads_the_events_of_all_sessions(file: Path, question: str) -> None:
+    assert [whole_in_file(file, *each) for each in asked(file, question)] == [[]] * len(asked(file, question))
+
+
+ENDS = "_session_id_exchange_id_idx"  # of `events_end` in a month: an entry for each exchange, not for each event
+
+
+def test_no_question_does_on_a_server_either(server: URL) -> None:
+    found = {question: asked(server, question) for question in QUESTIONS if question not in WHOLE_ON_SERVER}
+    plans = {question: [whole_on_server(server, *each) for each in sent] for question, sent in found.items()}
+    # What is open is what has no end: once its tables are vacuumed, a server may go through all ends for it.
+    plans["sessions of a status"] = [
+        [part for part in parts if not part.endswith(ENDS)] for parts in plans["sessions of a status"]
+    ]
+    assert {question: parts for question, parts in plans.items() if any(parts)} == {}
+
+
+def test_so_it_is_when_its_tables_are_vacuumed(server: URL) -> None:
+    with behind.connected(server) as connection:
+        connection.autocommit = True
+        connection.execute("VACUUM (ANALYZE) recorder.events")
+    test_no_question_does_on_a_server_either(server)
+
+
+@pytest.mark.parametrize("question", WHOLE)
+def test_those_that_do_are_seen(file: Path, question: str) -> None:
+    assert any(whole_in_file(file, *each) for each in asked(file, question))
+
+
+def test_those_that_do_are_seen_on_a_server(server: URL) -> None:
+    for question in WHOLE_ON_SERVER:
+        assert any(whole_on_server(server, *each) for each in asked(server, question)), question
+
+
+# -- which index it is
+
+SEEKS = {
+    "sessions": "sqlite_autoindex_events_1 (session_id=? AND exchange_id=? AND pos=?)",
+    "events": "sqlite_autoindex_events_1 (session_id=? AND exchange_id=? AND pos>?)",
+    "spans": "sqlite_autoindex_events_1 (session_id=? AND exchange_id=? AND pos=?)",
+    "latest": "sqlite_autoindex_exchanges_1 (session_id=?)",
+    "a name": "sessions_name (name=?)",
+    "exchanges": "sqlite_autoindex_exchanges_1 (session_id=?)",
+    "usage by model": "p_exchanges_v1_response (session_id=? AND response_id=?)",
+    "usage by tool": "p_results_v1_call (session_id=? AND call_key=?",
+    "what is open": "events_end (session_id=? AND exchange_id=?)",
+}
+
+
+def steps_in_file(file: Path, question: str) -> list[str]:
+    with behind.connected(file) as connection:
+        return [
+            step[3]
+            for statement, values in asked(file, question)
+            for step in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)
+        ]
+
+
+@pytest.mark.parametrize("question", SEEKS)
+def test_a_question_seeks_by_its_index(file: Path, question: str) -> None:
+    steps = steps_in_file(file, question)
+    assert any(SEEKS[question] in step for step in steps), steps
+
+
+def test_a_list_of_sessions_sums_up_those_that_it_shows_and_no_others(file: Path) -> None:
+    of_summary = [step for step in steps_in_file(file, "sessions") if step.split()[1] == "s"]
+    assert "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (session_id=?)" in of_summary
+    assert [step for step in of_summary if step.startswith("SCAN")] == []
+
+
+def test_a_list_that_finds_no_session_sums_up_none(file: Path) -> None:
+    wanted = Wanted(probes=True)
+    statements = asyncio.run(_asked(file, lambda log: log.sessions(50, wanted)))
+    assert [statement for statement, _ in statements if "session_summary" in statement] == []
+
+
+def test_what_a_recorder_asks_while_it_writes_reads_no_events_of_others(file: Path) -> None:
+    found: Asked = []
+    with Store(file) as log:
+        event.listen(log._connection, "before_cursor_execute", lambda *given: found.append((given[2], given[3])))
+        with log.transaction():
+            log.session_named("run-1", "prefix")
+            log.session_of_exchange(EXCHANGE)
+            log.session_of_response("resp_1")
+            log.session_of_links(["call_1", "msg_1"], "history")
+            log.last_event(SESSION, EXCHANGE)
+    questions = [each for each in found if each[0].startswith("SELECT")]
+    assert len(questions) == 6
+    assert [whole_in_file(file, *each) for each in questions] == [[]] * 6

@@ -1,0 +1,439 @@
+"""What Chat Completions and its relatives mean, told by hand-written streams, bodies and requests."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from recorder.model.facts import (
+    AnnotationAdded,
+    Fact,
+    Failed,
+    Finished,
+    ItemFinished,
+    ItemStarted,
+    LogprobsAdded,
+    Malformed,
+    Restated,
+    Started,
+    Stated,
+    TextAdded,
+    Unknown,
+    Usage,
+    UsageReported,
+)
+from recorder.wire.dialects.openai_chat import DIALECT
+
+CHUNK = "chat.completion.chunk"
+
+
+def chunk(**fields: Any) -> dict[str, Any]:
+    return {"id": "chatcmpl-1", "object": CHUNK, "model": "m", **fields}
+
+
+def delta(index: int | None = 0, /, finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    return chunk(choices=[{"index": index, "delta": fields, "finish_reason": finish}])
+
+
+def call(**fields: Any) -> dict[str, Any]:
+    return delta(tool_calls=[fields])
+
+
+def function(name: str | None = None, arguments: Any = "") -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def told(*payloads: Any) -> list[Fact]:
+    teller = DIALECT.teller()
+    encoded = (payload if isinstance(payload, bytes) else json.dumps(payload).encode() for payload in payloads)
+    return [fact for data in encoded for fact in teller.event(CHUNK, data)]
+
+
+def document(payload: Any) -> Sequence[Fact]:
+    return DIALECT.teller().document(json.dumps(payload).encode())
+
+
+def of(kind: type[Any], facts: Sequence[Fact]) -> list[Any]:
+    return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def texts(facts: Sequence[Fact]) -> dict[tuple[Any, str], str]:
+    joined: defaultdict[tuple[Any, str], str] = defaultdict(str)
+    for fact in of(TextAdded, facts):
+        assert fact.part == 0
+        joined[fact.item, fact.field] += fact.text
+    return dict(joined)
+
+
+def started(facts: Sequence[Fact]) -> dict[Any, Stated]:
+    return {fact.item: fact.stated for fact in of(ItemStarted, facts)}
+
+
+# Messages.
+
+
+def test_an_item_begins_once_and_before_its_first_text() -> None:
+    facts = told(delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo"))
+    assert facts == [
+        Started("chatcmpl-1", "m"),
+        ItemStarted("0.message", 0, Stated("message", "message", role="assistant")),
+        TextAdded("0.message", "text", 0, "Hel"),
+        TextAdded("0.message", "text", 0, "lo"),
+    ]
+
+
+def test_choices_are_told_apart_and_without_an_index_are_the_first() -> None:
+    facts = told(delta(1, content="b"), delta(None, content="a"), delta(1, content="B"), delta(0, content="A"))
+    assert texts(facts) == {("1.message", "text"): "bB", ("0.message", "text"): "aA"}
+    assert [fact.output_index for fact in of(ItemStarted, facts)] == [1, 0]
+
+
+def test_a_refusal_is_a_text_of_its_own() -> None:
+    assert texts(told(delta(refusal="I'm"), delta(refusal=" sorry"))) == {("0.message", "refusal"): "I'm sorry"}
+
+
+def test_content_in_parts_is_text_and_thinking() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}, {"type": "text", "text": "m"}]}
+    reference = {"type": "reference", "reference_ids": [1]}
+    facts = told(delta(content=[thinking, {"type": "text", "text": "4"}, reference, {"type": "hologram"}]))
+    assert texts(facts) == {("0.reasoning", "reasoning"): "Hmm", ("0.message", "text"): "4"}
+    assert of(AnnotationAdded, facts) == [AnnotationAdded("0.message", json.dumps(reference, separators=(",", ":")))]
+    assert of(Unknown, facts) == [Unknown("hologram")]
+
+
+def test_what_an_answer_speaks_is_its_text() -> None:
+    facts = told(delta(content=None, audio={"id": "a", "transcript": "Hello"}), delta(audio={"data": "AAAA"}))
+    assert texts(facts) == {("0.message", "text"): "Hello"}
+
+
+def test_an_image_is_known_by_size_and_digest() -> None:
+    facts = told(delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]))
+    (stated,) = started(facts).values()
+    assert (stated.kind, stated.type) == ("other", "image")
+    shown = json.loads(stated.output or "")
+    assert (shown["mime_type"], shown["size_bytes"], len(shown["sha256"])) == ("image/png", 3, 64)
+
+
+def test_an_image_elsewhere_is_known_by_its_address() -> None:
+    (stated,) = started(told(delta(content=[{"type": "image_url", "image_url": "https://a/b.png"}]))).values()
+    assert stated.output == '{"url":"https://a/b.png"}'
+
+
+def test_an_answer_without_anything_has_no_items() -> None:
+    facts = told(delta(role="assistant", content=""), delta(finish="stop"))
+    assert facts == [Started("chatcmpl-1", "m"), Finished("stop")]
+
+
+@pytest.mark.parametrize(("reason", "status"), [("stop", "completed"), ("length", "incomplete")])
+def test_the_items_of_a_choice_end_with_it_and_once(reason: str, status: str) -> None:
+    facts = told(delta(content="a"), delta(1, content="b"), delta(finish=reason), delta(finish=reason))
+    stated = Stated("message", "message", role="assistant", status=status)
+    assert of(ItemFinished, facts) == [ItemFinished("0.message", 0, stated)]
+    assert of(Finished, facts) == [Finished(reason), Finished(reason)]
+
+
+def test_a_legacy_completion_is_a_message() -> None:
+    said = [{"object": "text_completion", "choices": [{"text": text, "index": 0}]} for text in ("a", "b")]
+    assert texts(told(*said)) == {("0.message", "text"): "ab"}
+
+
+def test_what_repeats_a_delta_is_not_told_twice() -> None:
+    said = {"role": "assistant", "content": "Sure"}
+    together = chunk(choices=[{"index": 0, "text": "Sure", "delta": said, "message": said}])
+    assert texts(told(together, together)) == {("0.message", "text"): "SureSure"}
+
+
+def test_annotations_belong_to_the_message() -> None:
+    citation = {"type": "url_citation", "url_citation": {"url": "https://example.org"}}
+    facts = told(delta(content="a"), delta(content="", annotations=[citation]))
+    assert [json.loads(fact.annotation) for fact in of(AnnotationAdded, facts)] == [citation]
+
+
+def test_citations_repeated_on_every_chunk_are_told_at_the_end() -> None:
+    searched = {"citations": ["https://a"], "search_results": [{"title": "A", "url": "https://a"}]}
+    said = [{**delta(finish=finish, content="x"), **searched} for finish in (None, None, "stop", "stop")]
+    (fact,) = of(AnnotationAdded, told(*said))
+    assert json.loads(fact.annotation) == {"type": "search_result", "title": "A", "url": "https://a"}
+
+
+def test_logprobs_belong_to_the_item_they_are_of() -> None:
+    probable = [{"token": "a", "logprob": -0.5}]
+    said = [delta(content="a"), delta(reasoning_content="b"), delta(content="a"), delta(content="a")]
+    said[0]["choices"][0]["logprobs"] = {"content": probable, "refusal": None}
+    said[1]["choices"][0]["logprobs"] = {"reasoning_content": probable}
+    said[2]["choices"][0]["logprobs"] = {"content": []}
+    found = [(fact.item, json.loads(fact.logprobs)) for fact in of(LogprobsAdded, told(*said))]
+    assert found == [("0.message", probable), ("0.reasoning", probable)]
+
+
+# Reasoning.
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"reasoning_content": "Hm"},
+        {"reasoning": "Hm", "content": ""},
+        {"reasoning": "Hm", "reasoning_content": "Hm"},
+        {"reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]},
+        {"reasoning_content": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]},
+        {"channel": "analysis", "content": "Hm"},
+        {"channel": "analysis", "reasoning": "Hm"},
+    ],
+)
+def test_reasoning_counts_once_however_it_is_said(said: dict[str, Any]) -> None:
+    assert texts(told(delta(**said), delta(**said))) == {("0.reasoning", "reasoning"): "HmHm"}
+
+
+def test_a_summary_is_no_raw_reasoning() -> None:
+    details = [{"type": "reasoning.summary", "summary": "First"}]
+    assert texts(told(delta(reasoning="First", reasoning_details=details), delta(reasoning_details=details))) == {
+        ("0.reasoning", "summary"): "FirstFirst"
+    }
+
+
+@pytest.mark.parametrize("before", [[], [delta(reasoning="Hm")]])
+def test_encrypted_reasoning_is_known_to_be_there(before: list[Any]) -> None:
+    sealed = delta(reasoning_details=[{"type": "reasoning.encrypted", "data": "gAAAA"}])
+    facts = told(*before, sealed)
+    assert [fact.stated.encrypted for fact in (*of(ItemStarted, facts), *of(ItemFinished, facts))][-1]
+    assert of(ItemFinished, told(*before, sealed, delta(finish="stop")))[-1].stated.encrypted
+
+
+def test_thinking_inline_stays_text() -> None:
+    assert texts(told(delta(content="<think>Hm</think>4"))) == {("0.message", "text"): "<think>Hm</think>4"}
+
+
+# Tool calls.
+
+
+def test_a_call_is_named_by_its_first_delta() -> None:
+    facts = told(
+        call(index=0, id="call_1", type="function", function=function("roll")),
+        call(index=1, id="call_2", type="function", function=function("toss", '{"n"')),
+        call(index=0, function={"arguments": "{}"}),
+        call(index=1, id="", type=None, function=function("", ":1}")),
+        delta(finish="tool_calls"),
+    )
+    first, second = (
+        Stated("tool_call", "function", name=n, call_id=i) for n, i in (("roll", "call_1"), ("toss", "call_2"))
+    )
+    assert started(facts) == {"0.call.0": first, "0.call.1": second}
+    assert texts(facts) == {("0.call.0", "arguments"): "{}", ("0.call.1", "arguments"): '{"n":1}'}
+    assert [fact.stated.status for fact in of(ItemFinished, facts)] == ["completed", "completed"]
+
+
+@pytest.mark.parametrize("ids", [("a", "b"), ("", ""), (None, None)])
+def test_whole_calls_without_an_index_are_told_apart(ids: tuple[str | None, str | None]) -> None:
+    calls = [{"id": id, "function": function("plus", '{"a":1}')} for id in ids]
+    facts = told(delta(tool_calls=calls))
+    assert [stated.call_id for stated in started(facts).values()] == [id or None for id in ids]
+    assert texts(facts) == {("0.call.0", "arguments"): '{"a":1}', ("0.call.1", "arguments"): '{"a":1}'}
+
+
+def test_a_call_without_an_index_goes_on_until_another_begins() -> None:
+    facts = told(
+        call(id="a", function=function("plus", "[")),
+        call(id="a", function=function("plus", "1")),
+        call(function={"arguments": "]"}),
+        call(id="b", function=function("minus")),
+    )
+    assert texts(facts) == {("0.call.0", "arguments"): "[1]"}
+    assert list(started(facts)) == ["0.call.0", "0.call.1"]
+
+
+def test_an_index_used_again_for_another_call_is_another_call() -> None:
+    facts = told(*(call(index=0, id=id, function=function("f", "{}")) for id in ("a", "b")))
+    assert [stated.call_id for stated in started(facts).values()] == ["a", "b"]
+
+
+def test_a_call_that_only_changes_its_id_is_the_same() -> None:
+    facts = told(
+        call(index=0, id="a", function=function("f", "{")), call(index=0, id="b", function=function(None, "}"))
+    )
+    assert texts(facts) == {("0.call.0", "arguments"): "{}"}
+
+
+def test_what_is_said_late_of_a_call_stands_at_its_end() -> None:
+    facts = told(
+        call(index=0, function={"arguments": "{"}),
+        call(index=0, id="a", function=function("f", "}")),
+        delta(finish="stop"),
+    )
+    (finished,) = of(ItemFinished, facts)
+    assert (finished.stated.name, finished.stated.call_id) == ("f", "a")
+
+
+def test_arguments_that_are_an_object_are_told_as_json() -> None:
+    assert texts(told(call(index=0, id="a", function=function("f", {"n": 1})))) == {
+        ("0.call.0", "arguments"): '{"n":1}'
+    }
+
+
+def test_a_custom_tool_has_an_input() -> None:
+    facts = told(call(index=0, id="a", type="custom", custom={"name": "sql", "input": "select 1"}))
+    assert started(facts) == {"0.call.0": Stated("tool_call", "custom", name="sql", call_id="a")}
+    assert texts(facts) == {("0.call.0", "arguments"): "select 1"}
+
+
+def test_a_legacy_function_call_is_a_tool_call() -> None:
+    facts = told(delta(function_call=function("f", "{")), delta(function_call={"arguments": "}"}))
+    assert started(facts) == {"0.call.0": Stated("tool_call", "function_call", name="f")}
+    assert texts(facts) == {("0.call.0", "arguments"): "{}"}
+
+
+# The response as a whole.
+
+
+def test_a_response_starts_again_only_where_its_id_or_model_changes() -> None:
+    first = {"id": "", "object": "", "model": "", "choices": [], "prompt_filter_results": []}
+    facts = told(first, delta(content="a"), chunk(id="", choices=[]), chunk(id="chatcmpl-2", choices=[]))
+    assert of(Started, facts) == [Started("chatcmpl-1", "m"), Started("chatcmpl-2", "m")]
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}, Usage(3, None, None, 2, None, 5)),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 8,
+                "total_tokens": 17,
+                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+                "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+            Usage(9, 4, 1, 8, 7, 17),
+        ),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 8,
+                "total_tokens": 24,
+                "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+            Usage(9, None, None, 15, 7, 24),  # xAI
+        ),
+        ({"prompt_tokens": 3, "prompt_cache_hit_tokens": 2}, Usage(3, 2)),  # DeepSeek
+        ({"prompt_tokens": 3, "cached_tokens": 0, "prompt_tokens_details": None}, Usage(3, 0)),
+        ({"cache_read_input_tokens": 2, "cache_creation_input_tokens": 1}, Usage(None, 2, 1)),
+        ({"completion_tokens": 3, "reasoning_tokens": 2}, Usage(None, None, None, 3, 2)),
+    ],
+)
+def test_usage_has_one_meaning_for_all_vendors(usage: dict[str, Any], expected: Usage) -> None:
+    in_choice = {"index": 0, "delta": {}, "usage": usage}
+    for said in (chunk(choices=[], usage=usage), chunk(x_groq={"usage": usage}), chunk(choices=[in_choice])):
+        (fact,) = of(UsageReported, told(said))
+        assert (fact.usage, json.loads(fact.raw)) == (expected, usage)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"error": {"message": "no", "code": 400}}, Failed(None, "400", "no")),
+        ({**delta(content="a"), "error": {"message": "no", "type": "t"}}, Failed("t", None, "no")),
+        (chunk(choices=[{"index": 0, "error": {"code": 502, "message": "no"}}]), Failed(None, "502", "no")),
+        (chunk(choices=[], x_groq={"error": "no"}), Failed(None, None, "no")),
+        ({"object": "error", "message": "no", "type": "t", "code": 3}, Failed("t", "3", "no")),
+    ],
+)
+def test_an_error_is_told_wherever_it_stands(said: dict[str, Any], expected: Failed) -> None:
+    assert of(Failed, told(said)) == [expected]
+
+
+def test_an_error_by_its_field_name_is_told() -> None:
+    assert DIALECT.teller().event("error", b'{"code": 500, "message": "no"}') == [Failed(None, "500", "no")]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b'{"object": "thread.run"}', Unknown("thread.run")),
+        (b'{"type": "ping"}', Unknown("ping")),
+        (b"{}", Unknown(CHUNK)),
+        (b"[1]", Malformed("the payload is no JSON object")),
+        (b'{"choices": {}}', Malformed("`choices` is no array")),
+    ],
+)
+def test_what_is_no_chunk_is_said_to_be_none(data: bytes, expected: Fact) -> None:
+    assert told(data) == [expected]
+
+
+@pytest.mark.parametrize("data", [b"[DONE]", b" [DONE] ", b'{"object": "chat.completion.chunk", "obfuscation": "x"}'])
+def test_what_says_nothing_is_no_fact(data: bytes) -> None:
+    assert told(data) == []
+
+
+# Bodies.
+
+
+def test_a_body_restates_its_items_in_order() -> None:
+    citation = {"type": "url_citation"}
+    message = {
+        "role": "assistant",
+        "content": "4",
+        "reasoning": "Hm",
+        "annotations": [citation],
+        "tool_calls": [{"id": "a", "type": "function", "function": function("f", "{}")}],
+    }
+    usage = {"prompt_tokens": 1}
+    choices = [{"index": 2, "message": message, "finish_reason": "length"}]
+    assert document(chunk(object="chat.completion", choices=choices, usage=usage)) == [
+        Started("chatcmpl-1", "m"),
+        Restated(
+            (
+                Stated("reasoning", "reasoning", status="incomplete", texts=(("reasoning", 0, "Hm"),), output_index=2),
+                Stated(
+                    *("message", "message", None, "assistant", None, "incomplete"),
+                    texts=(("text", 0, "4"),),
+                    annotations=('{"type":"url_citation"}',),
+                    output_index=2,
+                ),
+                Stated(
+                    *("tool_call", "function", None, None, None, "incomplete", "f", "a"),
+                    texts=(("arguments", 0, "{}"),),
+                    output_index=2,
+                ),
+            )
+        ),
+        Finished("length"),
+        UsageReported(Usage(1), '{"prompt_tokens":1}'),
+    ]
+
+
+def test_a_body_of_a_legacy_completion_has_messages() -> None:
+    choices = [{"index": n, "text": text, "logprobs": {"tokens": [text]}} for n, text in enumerate(("a", ""))]
+    (restated,) = of(Restated, document({"object": "text_completion", "choices": choices}))
+    (item,) = restated.items
+    assert (item.texts, item.logprobs) == ((("text", 0, "a"),), '[{"tokens":["a"]}]')
+
+
+def test_a_body_says_what_of_it_is_unknown() -> None:
+    facts = document({"choices": [{"message": {"content": [{"type": "hologram"}]}}]})
+    assert list(facts) == [Restated(()), Unknown("hologram")]
+
+
+def test_citations_beside_the_choices_of_a_body_are_those_of_the_message() -> None:
+    facts = document({"choices": [{"message": {"content": "a"}}], "citations": ["https://a"]})
+    (item,) = of(Restated, facts)[0].items
+    assert item.annotations == ('{"type":"citation","url":"https://a"}',)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"object": "list", "data": []}, []),
+        ({"object": "chat.completion.deleted", "deleted": True}, []),
+        ({"object": "mystery"}, [Unknown("mystery")]),
+        ({"error": {"message": "no", "type": "t", "code": None}}, [Failed("t", None, "no")]),
+        ({"detail": "Not Found"}, [Failed(None, None, "Not Found")]),
+        ([], [Malformed("the payload is no JSON object")]),
+    ],
+)
+def test_a_body_that_is_no_completion(body: Any, expected: list[Fact]) -> None:
+    assert list(document(body)) == expected
