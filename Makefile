@@ -25,7 +25,7 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 test: $(VENV)/.dev  ## the tests, a few minutes
 	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
 	$(BIN)/python -m pytest -q -m 'timed and not slow' tests/acceptance tests/commands/test_commands.py \
-		tests/replay/test_sockets.py tests/replay/test_transport.py tests/commands/test_show.py tests/wire/test_sse.py
+		tests/replay/test_sockets.py tests/replay/test_pace.py tests/commands/test_show.py tests/wire/test_sse.py
 
 test-slow: $(VENV)/.dev  ## crash loops, mutants, the whole corpus, many minutes
 	$(BIN)/python -m pytest -m slow --timeout 1800

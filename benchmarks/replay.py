@@ -14,7 +14,7 @@ from benchmarks.settings import Settings
 from benchmarks.traffic import TICK_NS
 from recorder.ingest.ingester import Ingester
 from recorder.model.events import BODY_KINDS
-from recorder.replay.playback import Clock, paced
+from recorder.replay.pace import LOOP, paced
 from recorder.store.reader import Log
 from recorder.store.writer import Store
 
@@ -51,14 +51,13 @@ def record(folder: Path, seconds: float, events_s: int) -> Path:
 
 async def _play(path: Path) -> Row:
     """As `recorder replay` does it. An error is against the first event: late is positive."""
-    clock = Clock()
     played: list[tuple[int, int]] = []
     async with await Log.open(path) as log:
         session = await log.session("latest")
         (exchange,) = await log.exchanges(session.session_id)
         events = log.events(session.session_id, exchange.exchange_id, kinds=BODY_KINDS)
-        async for event in paced(events, 1, clock):
-            played.append((clock.now_ns(), event.t_ns))
+        async for event in paced(events, 1):
+            played.append((LOOP.now_ns(), event.t_ns))
     errors_us = [((now - played[0][0]) - (due - played[0][1])) / 1e3 for now, due in played[1:]]
     sizes = [abs(error) for error in errors_us]
     return {

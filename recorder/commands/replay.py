@@ -18,7 +18,7 @@ from recorder.model.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
 from recorder.model.text import storable
 from recorder.projections.fact_reader import Reading
-from recorder.replay.playback import Clock, paced
+from recorder.replay.pace import paced
 from recorder.store.reader import Log
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
@@ -74,7 +74,7 @@ def command(
 ) -> None:
     """Play the responses of SESSION (an id, the beginning of one, a name, or `latest`) to stdout.
 
-    Exchanges are played one after another, in order of their start.
+    Exchanges are played one after another, in order of their start; each event as long after its request as it came.
 
     \b
     recorder replay latest
@@ -95,7 +95,7 @@ async def _replay(
         for number, each in chosen:
             writer = _WRITERS[format](each)
             events = log.events(each.session_id, each.exchange_id, kinds=BODY_KINDS)
-            async for event in paced(events, speed, Clock()):
+            async for event in paced(events, speed):
                 writer.write(event)
                 played += 1
             remarks = [remark for remark in (writer.close(), await _ending(log, each)) if remark]

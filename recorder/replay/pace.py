@@ -1,4 +1,4 @@
-"""When things are due: waiting on a given clock, for many streams on one event loop, or in a thread without one.
+"""The one clock of replays: recorded times are counted from the request, on an event loop or in a thread without one.
 
 Rules of this file:
 
@@ -12,15 +12,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from recorder.errors import UpstreamError
-from recorder.replay.playback import SPIN_S, Clock
+from recorder.model.events import Event
 
 T = TypeVar("T")
 
 FOREVER_S = 10 * 365 * 86400.0  # of a stall: until somebody gives up
+SPIN_S = 0.0015  # an event loop wakes up to a millisecond late: the last bit is slept in the thread itself
+
+
+class Clock:
+    """A monotonic clock that can be waited on."""
+
+    now_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        """Return at `deadline_ns` of `now_ns`, or at once if it is past."""
+        raise NotImplementedError
 
 
 class LoopClock(Clock):
@@ -40,24 +51,14 @@ class LoopClock(Clock):
         me = object()
         self._sleepers.add(me)
         try:
-            await self._turn(deadline_ns)
-            while (left_s := self._left_s(deadline_ns)) > 0:
-                if left_s <= SPIN_S and self._is_alone():
+            while (left_s := (deadline_ns - self.now_ns()) / 1e9) > 0:
+                spin_s = SPIN_S if len(self._sleepers) == 1 else 0.0
+                if left_s <= spin_s:
                     time.sleep(left_s)
                 else:
-                    await self._turn(deadline_ns)
+                    await asyncio.sleep(left_s - spin_s)  # uvloop may wake up early: look at the clock again
         finally:
             self._sleepers.discard(me)
-
-    async def _turn(self, deadline_ns: int) -> None:
-        """Let the loop have what is left, but for the last bit of one alone. uvloop may wake up early: ask again."""
-        await asyncio.sleep(max(0.0, self._left_s(deadline_ns) - (SPIN_S if self._is_alone() else 0.0)))
-
-    def _left_s(self, deadline_ns: int) -> float:
-        return (deadline_ns - self.now_ns()) / 1e9
-
-    def _is_alone(self) -> bool:
-        return len(self._sleepers) == 1
 
 
 class ThreadClock(Clock):
@@ -74,15 +75,16 @@ THREAD = ThreadClock()
 
 
 class Waiting:
-    """What a request waits for: deadlines of a clock, as long as the client that sent it has patience."""
+    """The waits of one request: deadlines of a clock, as long as the client that sent it has patience."""
 
-    def __init__(self, clock: Clock, request: Any) -> None:
+    def __init__(self, clock: Clock, request: Any = None) -> None:
         self.clock = clock
         self.started_ns = clock.now_ns()
-        self._patience_s: float | None = (request.extensions.get("timeout") or {}).get("read")
+        timeouts = request.extensions.get("timeout") if request is not None else None
+        self._patience_s: float | None = (timeouts or {}).get("read")
 
     async def until(self, deadline_ns: int) -> None:
-        """Raises `UpstreamError` if the client's read timeout ends first."""
+        """Wait for a deadline. Raises `UpstreamError` if the client's read timeout ends first."""
         now_ns = self.clock.now_ns()
         if self._patience_s is None or deadline_ns - now_ns <= self._patience_s * 1e9:
             await self.clock.sleep_until(deadline_ns)
@@ -94,13 +96,15 @@ class Waiting:
         await self.until(self.clock.now_ns() + int(seconds * 1e9))
 
     async def within(self, deadline_ns: int, awaited: Awaitable[T]) -> T:
-        """What is awaited. Raises `TimeoutError` at the deadline; without an event loop, as soon as there is anything
-        after it."""
-        if _has_loop():
+        """Return the result of `awaited`. Raises `TimeoutError` at the deadline; without an event loop, as soon as
+        something comes after it."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            result = await awaited
+        else:
             async with asyncio.timeout((deadline_ns - self.clock.now_ns()) / 1e9):
                 result = await awaited
-        else:
-            result = await awaited
         if self.clock.now_ns() >= deadline_ns:
             raise TimeoutError
         return result
@@ -120,9 +124,10 @@ class Pace:
             await self._waiting.until(self._waiting.started_ns + int(t_ns / self._speed))
 
 
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+async def paced(events: AsyncIterable[Event], speed: float | None, clock: Clock = LOOP) -> AsyncIterator[Event]:
+    """Yield the events of one exchange when they are due, as if its request were sent now; for `None` at once."""
+    pace = Pace(Waiting(clock), speed)
+    async for event in events:
+        if speed is not None:
+            await pace.until(event.t_ns)
+        yield event

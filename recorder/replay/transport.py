@@ -30,8 +30,7 @@ from recorder.proxy.http.messages import Response
 from recorder.proxy.routing import Origin, Routes
 from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request
 from recorder.replay.matching.handles import handed_back
-from recorder.replay.pace import LOOP, LoopClock, Pace, Waiting
-from recorder.replay.playback import Clock
+from recorder.replay.pace import LOOP, Clock, LoopClock, Pace, Waiting
 from recorder.wire.dialects.refusals import error_body
 from recorder.wire.recording import Piece, Recorded
 from recorder.wire.redaction import headers as redaction

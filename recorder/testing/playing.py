@@ -9,8 +9,7 @@ from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.replay.matching import Matcher, Seen
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
-from recorder.replay.pace import LOOP, THREAD
-from recorder.replay.playback import Clock
+from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
 from recorder.testing.stored import all_whole

@@ -22,8 +22,7 @@ from recorder.proxy.upstream import UpstreamTransport
 from recorder.replay.faults.transport import Fault, FaultTransport
 from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request, Seen
 from recorder.replay.matching.noise import Rules
-from recorder.replay.pace import LOOP, THREAD
-from recorder.replay.playback import Clock
+from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.testing.contents import Contents, in_cassette, in_database, nothing
 from recorder.testing.guarding import guard

@@ -16,7 +16,7 @@ from recorder.replay.faults.forms import FORMS, parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.wire.sse import Splitter
 from tests.folds import MS
-from tests.replay.test_playback import TestClock
+from tests.replay.test_pace import TestClock
 from tests.replay.test_transport import BODY, FRAMES
 
 WORDS = "Zwölf Boxkämpfer 🥊 jagen Viktor quer über den großen Sylter Deich"

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from recorder.errors import NotFoundError, UpstreamError
 from recorder.model.events import Outcome
 from recorder.replay.matching import Match, Matcher, Miss, Request
-from recorder.replay.pace import LOOP, THREAD, Waiting
+from recorder.replay.pace import THREAD
 from recorder.replay.transport import INLINE_BYTES, MISS_HEADER, ReplayTransport, answer
 from recorder.wire.recording import Piece, Recorded, recorded
 from recorder.wire.sse import FRAME_LIMIT
 from tests.folds import MS, captured
-from tests.replay.test_playback import TestClock
+from tests.replay.test_pace import TestClock
 
 ASKED = b'{"model":"m","input":"hi","stream":true}'
 EVENT = (
@@ -343,51 +343,6 @@ async def test_a_client_that_waits_no_longer_gets_its_own_timeout() -> None:
     assert clock.time_ns - started_ns == chunks[-1][0] + 600_000 * MS
 
 
-async def test_the_loop_s_clock_is_never_early_and_hardly_late() -> None:
-    late: list[int] = []
-    for wait_ms in (0, 1, 2, 5) * 5:
-        deadline_ns = LOOP.now_ns() + wait_ms * MS
-        await LOOP.sleep_until(deadline_ns)
-        late.append(LOOP.now_ns() - deadline_ns)
-    assert min(late) >= 0
-    assert sorted(late)[len(late) // 2] < 2 * MS
-
-
-async def turns_beside(streams: int, late: list[int]) -> int:
-    """How often another task has its turn in a fifth of a second, beside streams with an event every 20 ms."""
-    turns = 0
-
-    async def play(number: int) -> None:
-        started_ns = LOOP.now_ns() + number * MS // 5
-        for event in range(10):
-            await LOOP.sleep_until(started_ns + event * 20 * MS)
-            late.append(LOOP.now_ns() - started_ns - event * 20 * MS)
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async with asyncio.TaskGroup() as tasks:
-        counting = tasks.create_task(count())
-        async with asyncio.TaskGroup() as playing:
-            for number in range(streams):
-                playing.create_task(play(number))
-            playing.create_task(asyncio.sleep(0.2))
-        counting.cancel()
-    return turns
-
-
-@pytest.mark.timed
-async def test_a_hundred_streams_leave_the_loop_to_others() -> None:
-    """If each slept the thread for its last bit, as one alone may, there would be a fiftieth of the turns."""
-    late: list[int] = []
-    assert await turns_beside(100, late) > await turns_beside(0, []) / 20
-    assert min(late) >= 0
-    assert sorted(late)[len(late) // 2] < 10 * MS
-
-
 @pytest.mark.parametrize("speed", [None, 1.0])
 async def test_others_have_their_turn_while_nothing_waits(speed: float | None) -> None:
     burst = msgspec.structs.replace(stream(), pieces=tuple(Piece(0, frame) for frame in FRAMES), reads=(), end_ns=0)
@@ -406,12 +361,6 @@ async def test_others_have_their_turn_while_nothing_waits(speed: float | None) -
         seen = [turns async for _ in response.stream]
         counting.cancel()
     assert len(set(seen)) == len(FRAMES)
-
-
-async def test_without_a_timeout_a_client_waits_for_ever() -> None:
-    clock = TestClock()
-    await Waiting(clock, request()).pause(10**6)
-    assert clock.time_ns >= 10**15
 
 
 @pytest.mark.parametrize("speed", [0, -1, float("inf"), float("nan")])

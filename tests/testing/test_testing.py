@@ -20,7 +20,7 @@ from google.genai.errors import ClientError
 
 from recorder import testing
 from recorder.errors import NotFoundError, RecorderError
-from recorder.replay.playback import Clock
+from recorder.replay.pace import Clock
 from recorder.testing import (
     UnusedRecordingsError,
     async_fault_transport,
@@ -33,7 +33,7 @@ from recorder.wire.recording import Recorded
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 from tests.folds import MS, PATHS
 from tests.played import APIS, BASE, PAIRS, Streamed, asked, of, streamed, streamed_async
-from tests.replay.test_playback import TestClock
+from tests.replay.test_pace import TestClock
 from tests.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,

@@ -24,8 +24,7 @@ import msgspec
 
 from recorder.proxy.http.messages import Response
 from recorder.replay.faults.blocks import Chunks
-from recorder.replay.pace import LOOP, Waiting
-from recorder.replay.playback import Clock
+from recorder.replay.pace import LOOP, Clock, Waiting
 from recorder.replay.transport import ReplayTransport, Transport
 from recorder.wire.dialects import framing
 
