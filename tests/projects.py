@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.writing import cassette, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.model.events import Session
 from recorder.wire.recording import Recorded
 from tests.folds import captured
@@ -108,7 +108,7 @@ class Project:
         episodes = [captured(body or stream(), request=each, started_ns=number) for number, each in enumerate(asked)]
         (self.pytester.path / path).parent.mkdir(parents=True, exist_ok=True)
         session = Session("s-1", 1_000, "demo", "path", "{}", "live")
-        save(self.pytester.path / path, cassette(session, episodes))
+        save(self.pytester.path / path, cassette_lines(session, episodes))
         return self
 
     def run(self, *options: str) -> pytest.RunResult:

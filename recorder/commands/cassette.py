@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 import click
 
-from recorder.cassettes.check import findings
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE, formatted
-from recorder.cassettes.writing import save
+from recorder.cassettes.sse_jsonl.check import findings
+from recorder.cassettes.sse_jsonl.writer import save
 from recorder.commands.ui.files import Passing, opening
 from recorder.commands.ui.output import echo, write_line
 from recorder.model.text import safe_text

@@ -6,11 +6,11 @@ import asyncio
 
 import click
 
-from recorder.cassettes import vcr_log
-from recorder.cassettes.har_log import har
-from recorder.cassettes.header import header_line
-from recorder.cassettes.payloads import payload_lines
-from recorder.cassettes.writing import exchange_lines
+from recorder.cassettes.har.writer import har_lines
+from recorder.cassettes.plain import payload_lines
+from recorder.cassettes.sse_jsonl.header import header_line
+from recorder.cassettes.sse_jsonl.writer import exchange_lines
+from recorder.cassettes.vcr import writer as vcr
 from recorder.commands import replay
 from recorder.commands.ui.catch_up import current_url, wait_option
 from recorder.commands.ui.completion import session_names
@@ -90,28 +90,28 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
                 recordings.append(recorded(each, events))
             except ValueError as error:
                 raise RecorderError(f"It cannot be written as HAR: {error}.") from error
-        for part in har(recordings, was_imported=found.origin == "import"):
+        for part in har_lines(recordings, was_imported=found.origin == "import"):
             write_bytes(part)
 
 
 async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
     async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
-        opening = vcr_log.OPENING
+        opening = vcr.OPENING
         for number, each in chosen:
             events = [event async for event in log.events(each.session_id, each.exchange_id)]
             try:
                 recording = recorded(each, events)
             except ValueError as error:
                 raise RecorderError(f"It cannot be written as VCR: {error}.") from error
-            if lost := vcr_log.unsaid(recording):
+            if lost := vcr.unsaid(recording):
                 echo(f"Exchange {number} {lost}.")
             if recording.response is not None:
-                write_bytes(opening + vcr_log.interaction(recording, was_imported=found.origin == "import"))
+                write_bytes(opening + vcr.interaction(recording, was_imported=found.origin == "import"))
                 opening = b""
         if opening:
             raise NotFoundError(f"There is no exchange with a response in session {found.name}: VCR knows no others.")
-        write_bytes(vcr_log.CLOSING)
+        write_bytes(vcr.CLOSING)
 
 
 async def _write_payloads(db: str | None, session: str, exchange: str | None) -> None:

@@ -12,7 +12,7 @@ from rich.progress import track
 from sqlalchemy import URL
 
 from recorder.cassettes import Cassette
-from recorder.cassettes.foreign import Request, read_request
+from recorder.cassettes.plain import PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.files import NAMES, Passing, cassette_in, opened, opening, own_name, reason, shown
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
 
     format: str
     dialect: str | None
-    request: Request | None
+    request: PlainRequest | None
     session: str | None
 
 
@@ -96,7 +96,7 @@ def command(
     passing.close()
 
 
-def _request(path: Path) -> Request:
+def _request(path: Path) -> PlainRequest:
     with opening(path) as file:
         try:
             return read_request(file.read())

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from sqlalchemy import URL
 
 from recorder.cassettes import SUFFIX
-from recorder.cassettes.writing import cassette, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.commands.clients import child, gemini
 from recorder.commands.clients.codex import Doors, named, pointed
 from recorder.commands.clients.presets import BASES, CODEX, KEYS, assigned, codex_place, environment, program
@@ -292,7 +292,7 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
         return True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, cassette(run.session, episodes))
+        save(path, cassette_lines(run.session, episodes))
     except OSError as error:
         _say(f"The cassette {safe_text(str(path))} cannot be written: {error.strerror}. {again}")
         return False

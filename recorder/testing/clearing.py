@@ -16,9 +16,9 @@ from itertools import accumulate, pairwise
 
 import msgspec
 
-from recorder.cassettes.header import header_line
-from recorder.cassettes.steps import Sums, read, told
-from recorder.cassettes.writing import exchange_lines, usual_keys
+from recorder.cassettes.sse_jsonl.header import header_line
+from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten
+from recorder.cassettes.sse_jsonl.writer import exchange_lines, usual_keys
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.payloads import EndRecord, RequestRecord, ResponseHead
@@ -132,7 +132,7 @@ def _without_echoes(exchange: Exchange, events: list[Event], pieces: list[bytes]
             reads = [(t_ns, next(sizes)) for t_ns, _ in msgspec.json.decode(event.raw, type=Reads)]
             changed = msgspec.structs.replace(event, raw=msgspec.json.encode(reads))
         elif event.kind == "end":
-            raw = read("end", told("end", event.raw, before.usual_end()), after.usual_end())
+            raw = restore("end", shorten("end", event.raw, before.usual_end()), after.usual_end())
             changed = msgspec.structs.replace(event, raw=raw)
         before.add(event)
         after.add(changed)

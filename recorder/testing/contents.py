@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from recorder.cassettes.reading import Reader
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE
+from recorder.cassettes.sse_jsonl.reader import CassetteReader
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.facts import Usage
@@ -98,7 +98,7 @@ def in_cassette(path: Path) -> Contents:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
                 raise TOO_LARGE
-            reader = Reader(file)
+            reader = CassetteReader(file)
             episodes = list(reader.exchanges())
             return Contents(reader.session, episodes)
     except (OSError, RecorderError) as error:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from recorder.cassettes.writing import cassette, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.errors import RecorderError
 from recorder.model.events import Session
 from recorder.replay.matching import Match, Matcher, request_of
@@ -75,7 +75,7 @@ def _kept(chosen: Settings, held: Contents, taped: Sequence[Episode], used: Set[
         return f"{chosen.shown} was removed: {chosen.test} asked for nothing."
     session = _labelled(there.session if left else held.session, parts, chosen)
     episodes = cleared(session, [part.episode for part in parts], chosen.redactions)
-    save(chosen.cassette, cassette(session, episodes))
+    save(chosen.cassette, cassette_lines(session, episodes))
     return None
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from recorder.cassettes import Cassette, Entry, Names
 from recorder.cassettes.content import Format, formats
-from recorder.cassettes.foreign import STEP_NS, Foreign, Request, read_request
 from recorder.cassettes.jsonl import Jsonl
+from recorder.cassettes.plain import STEP_NS, PlainRequest, PlainStream, read_request
 from recorder.commands.ui.files import cassette_in
 from recorder.errors import RecorderError
 from recorder.ingest.assembler import Assembler
@@ -61,8 +61,8 @@ def imported(cassette: Cassette) -> Batch:
 
 def foreign(data: str | bytes, format: Format | None = None, *, dialect: str | None = None, **request: Any) -> Batch:
     data = data.encode() if isinstance(data, str) else data
-    asked = Request(**request) if request else None
-    return imported(Foreign(io.BytesIO(data), format or formats(data)[0], dialect, asked))
+    asked = PlainRequest(**request) if request else None
+    return imported(PlainStream(io.BytesIO(data), format or formats(data)[0], dialect, asked))
 
 
 def body(events: Iterable[Event]) -> bytes:
@@ -205,7 +205,7 @@ def test_a_file_that_is_not_of_its_format_is_refused_before_anything_is_told(
     format: Format, data: bytes, reason: str
 ) -> None:
     with pytest.raises(RecorderError, match=reason):
-        Foreign(io.BytesIO(data), format, None, None)
+        PlainStream(io.BytesIO(data), format, None, None)
 
 
 def test_half_an_emoji_is_json() -> None:
@@ -236,7 +236,7 @@ def test_the_body_of_a_request_is_json_or_text_or_nothing(written: str, sent: by
 
 
 def test_a_request_may_be_its_body_alone() -> None:
-    assert read_request(b'{"model":"gpt"}') == Request(body=b'{"model":"gpt"}')
+    assert read_request(b'{"model":"gpt"}') == PlainRequest(body=b'{"model":"gpt"}')
     with pytest.raises(ValueError, match="no JSON"):
         read_request(b"model=gpt")
 

@@ -1,4 +1,4 @@
-"""`recorder.cassettes.har`: what a browser saved, as exchanges."""
+"""`recorder.cassettes.har.reader`: what a browser saved, as exchanges."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from recorder.cassettes.content import formats
-from recorder.cassettes.har import Har
-from recorder.cassettes.har_log import har as har_of
+from recorder.cassettes.har.reader import Har
+from recorder.cassettes.har.writer import har_lines as har_of
 from recorder.errors import RecorderError
 from recorder.ingest.batch import Batch
 from recorder.model.events import BODY_KINDS, Outcome

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.cassettes import Entry
-from recorder.cassettes.check import findings
 from recorder.cassettes.content import formats
-from recorder.cassettes.frames import PAD_LIMIT, Framing, parsed
-from recorder.cassettes.lines import CONTENT_LIMIT, seconds
-from recorder.cassettes.payloads import payload_lines
+from recorder.cassettes.plain import payload_lines
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, SseJsonl, formatted, read_cassette
-from recorder.cassettes.writing import cassette
+from recorder.cassettes.sse_jsonl.check import findings
+from recorder.cassettes.sse_jsonl.frames import PAD_LIMIT, Framing, parsed
+from recorder.cassettes.sse_jsonl.lines import CONTENT_LIMIT, seconds
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import NotFoundError, RecorderError
 from recorder.ingest.batch import Batch
 from recorder.journal.format import Mark
@@ -68,7 +68,7 @@ def taped(*reads: bytes, path: str = "/v1/responses", asked: bytes = b'{"model":
 def write(batch: Batch) -> bytes:
     """As `recorder export --format cassette` writes it."""
     chapters = [(each, [e for e in batch.events if e.exchange_id == each.exchange_id]) for each in batch.exchanges]
-    return b"".join(cassette(batch.sessions[0], chapters))
+    return b"".join(cassette_lines(batch.sessions[0], chapters))
 
 
 def restored(written: bytes) -> Batch:

@@ -1,4 +1,4 @@
-"""`recorder.cassettes.vcr*`: cassettes of VCR, as exchanges, and exchanges as cassettes of VCR."""
+"""`recorder.cassettes.vcr.reader*`: cassettes of VCR, as exchanges, and exchanges as cassettes of VCR."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from recorder.cassettes import Entry
 from recorder.cassettes.content import formats
-from recorder.cassettes.vcr import Vcr
-from recorder.cassettes.vcr_log import CLOSING, OPENING, interaction, unsaid
-from recorder.cassettes.vcr_yaml import DEPTH_LIMIT, VALUES_LIMIT, YAML_LIMIT, as_bytes, as_text, read_yaml
+from recorder.cassettes.vcr.reader import Vcr
+from recorder.cassettes.vcr.writer import CLOSING, OPENING, interaction, unsaid
+from recorder.cassettes.vcr.yaml_values import DEPTH_LIMIT, VALUES_LIMIT, YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
 from recorder.ingest.batch import Batch
 from recorder.model.events import BODY_KINDS

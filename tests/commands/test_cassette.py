@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.cassettes import check
-from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.cassettes.sse_jsonl import check, read_cassette
 from tests.acceptance.logbook import Entry, entries
 from tests.cassettes.test_cassettes import told
 from tests.cassettes.test_har import call, har

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recorder.cassettes.foreign import STEP_NS, Foreign
+from recorder.cassettes.plain import STEP_NS, PlainStream
 from recorder.commands.ui.files import NAMES
 from recorder.diff import diff
 from recorder.diff.rendering import stat_lines
@@ -240,7 +240,7 @@ def test_headers_and_the_error_at_the_end_are_compared_exactly() -> None:
 
 def _as_imported(reply: Reply) -> list[Any]:
     body = b"".join(reply.blocks())
-    foreign = Foreign(BytesIO(body), "sse", None, None)
+    foreign = PlainStream(BytesIO(body), "sse", None, None)
     session = foreign.session("stored", NAMES)
     return [(1, *assembled(foreign.entries(session, NAMES)))]
 

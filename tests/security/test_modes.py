@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.cassettes.writing import save
+from recorder.cassettes.sse_jsonl.writer import save
 from recorder.commands import main
 from recorder.commands.serving.listening import Token, entrance
 from recorder.commands.serving.ready_file import write as write_ready_file

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from recorder import pytest_plugin
-from recorder.cassettes.writing import cassette, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.model.events import Session
 from recorder.replay.faults.forms import FORMS
 from recorder.replay.matching.noise import rules_from
@@ -54,7 +54,7 @@ def hold(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     request = b'{"model":"gpt-5","input":"Say hello."}'
     episode = captured(ANSWER, request=request, content_type="application/json")
-    save(path, cassette(Session("s-1", 1_000, "demo", "path", "{}", "live"), [episode]))
+    save(path, cassette_lines(Session("s-1", 1_000, "demo", "path", "{}", "live"), [episode]))
 
 
 STREAMED = """
@@ -119,7 +119,7 @@ def test_the_messages_shown_are_printed(project: Project) -> None:
     project.holds("hi", path=CASSETTE, body=stream(), model="gpt-5")
     printed += [said(imports + STREAMED, passed=1, errors=1), refusal(project, imports)]
     session, exchange, events = with_a_gap()
-    save(path, cassette(session, [(exchange, events)]))
+    save(path, cassette_lines(session, [(exchange, events)]))
     printed += [said(first, errors=1)]
     for message, whole in zip(MESSAGES, printed, strict=True):
         assert without_ids(message) in without_ids(whole)

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.writing import cassette, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.errors import NotFoundError, RecorderError
 from recorder.ingest.capture import Capture
 from recorder.model.events import Event, Exchange, Session
@@ -84,7 +84,7 @@ def test_a_recording_with_a_gap_is_no_answer(tmp_path: Path) -> None:
     """Neither from a database nor from a cassette."""
     session, exchange, events = with_a_gap()
     path = tmp_path / "run.sse.jsonl"
-    save(path, cassette(session, [(exchange, events)]))
+    save(path, cassette_lines(session, [(exchange, events)]))
     with Store(database_url(tmp_path / "runs.db")) as store:
         with store.transaction():
             store.add_session(session)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.writing import cassette
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError, UsageError
 from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
@@ -94,7 +94,7 @@ def test_parameters_and_headers_go_by_name() -> None:
 def written(lines: list[str], *episodes: Episode, name: str = "test_one") -> bytes:
     """The cassette that is written of exchanges."""
     session = Session("s-1", 1_000, name, "test", "{}", "live")
-    return b"".join(cassette(session, cleared(session, episodes, Redactions(lines))))
+    return b"".join(cassette_lines(session, cleared(session, episodes, Redactions(lines))))
 
 
 def episode(

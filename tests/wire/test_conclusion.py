@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.cassettes.har_log import har
-from recorder.cassettes.vcr_log import unsaid
+from recorder.cassettes.har.writer import har_lines
+from recorder.cassettes.vcr.writer import unsaid
 from recorder.ingest.capture import Capture
 from recorder.lint import lint
 from recorder.model.events import Event, Exchange, Outcome
@@ -160,7 +160,7 @@ def test_a_recording_of_before_is_judged_alike(case: str) -> None:
         assert answer(recording).failure is None
         assert b"".join(chunk.data for chunk in answer(recording).chunks) == b"".join(frames)
         assert unsaid(recording) is None
-        assert b"_error" not in b"".join(har([recording]))
+        assert b"_error" not in b"".join(har_lines([recording]))
 
 
 @pytest.mark.parametrize("case", ["completed", "[DONE]", "usage alone", "message_stop", "finishReason"])

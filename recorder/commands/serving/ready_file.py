@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from recorder.cassettes.writing import save
+from recorder.cassettes.sse_jsonl.writer import save
 from recorder.errors import RecorderError
 
 ready_file_option = click.option(

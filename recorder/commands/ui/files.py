@@ -14,11 +14,11 @@ from typing import BinaryIO, cast
 
 from recorder.cassettes import SIZE_LIMIT, Cassette, Names, refused
 from recorder.cassettes.content import HEAD_BYTES, Format, formats
-from recorder.cassettes.foreign import Foreign, Request
-from recorder.cassettes.har import Har
+from recorder.cassettes.har.reader import Har
 from recorder.cassettes.jsonl import Jsonl
+from recorder.cassettes.plain import PlainRequest, PlainStream
 from recorder.cassettes.sse_jsonl import SseJsonl
-from recorder.cassettes.vcr import Vcr
+from recorder.cassettes.vcr.reader import Vcr
 from recorder.commands.ui.output import echo
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.model.text import safe_text
@@ -39,7 +39,7 @@ _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
 
 
 def cassette_in(
-    file: BinaryIO, format: str = "auto", dialect: str | None = None, request: Request | None = None
+    file: BinaryIO, format: str = "auto", dialect: str | None = None, request: PlainRequest | None = None
 ) -> Cassette:
     """What a file holds. Raises `RecorderError`, whose message is why not."""
     size = file.seek(0, os.SEEK_END)
@@ -58,10 +58,10 @@ def cassette_in(
     raise likeliest or RecorderError("it is no stream of server-sent events, no JSON, and no export of recorder")
 
 
-def _read_as(format: Format, file: BinaryIO, dialect: str | None, request: Request | None) -> Cassette:
+def _read_as(format: Format, file: BinaryIO, dialect: str | None, request: PlainRequest | None) -> Cassette:
     if format in _SELF_CONTAINED:
         return _SELF_CONTAINED[format](file)
-    return Foreign(file, format, dialect, request)
+    return PlainStream(file, format, dialect, request)
 
 
 def opening(path: Path) -> BinaryIO:

@@ -21,7 +21,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.cassettes.writing import cassette
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.capture import Capture
 from recorder.ingest.ingester import Ingester
@@ -394,7 +394,7 @@ def test_the_log_and_a_cassette_have_no_secret_and_say_so(coding: str | None) ->
     coded = {"gzip": gzip.compress, "zstd": ZSTD}[coding](plain) if coding else plain
     assembler, events = _events(coded, *([coding] if coding else []))
     session = Session("s-1", 0, "n", "path", "{}", "live")
-    lines = b"".join(cassette(session, [(assembler.batch.exchanges[0], events)]))
+    lines = b"".join(cassette_lines(session, [(assembler.batch.exchanges[0], events)]))
     rows = msgspec.json.encode([assembler.batch.sessions, assembler.batch.exchanges])
     for written in (b"".join(event.raw for event in events[1:]), lines, rows):
         for secret in (*SECRETS.values(), *VALUES):

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.cassettes.lines import (
+from recorder.cassettes.sse_jsonl.lines import (
     PAYLOAD_DEPTH,
     Literal,
     array,
@@ -84,18 +84,18 @@ def usual_response() -> dict[str, Any]:
     return {"http_version": "1.1"}
 
 
-def told(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
+def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
     """What stands in a line for `raw`."""
     raw = _cleaned(kind, raw)
     try:
         short = _SHORTENED[kind](raw, usual)
-        again = read(kind, value(text(short)), usual)
+        again = restore(kind, value(text(short)), usual)
     except ValueError:
         return {_RAW: content(raw)}
     return short if again == (_to_microseconds(raw) if kind == "reads" else raw) else {_RAW: content(raw)}
 
 
-def read(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
+def restore(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
     """`raw`. Raises `ValueError` for what cannot be that of such an event."""
     is_raw = isinstance(given, dict) and list(given) == [_RAW]
     return _cleaned(kind, content_bytes(given[_RAW]) if is_raw else _READ[kind](given, usual))

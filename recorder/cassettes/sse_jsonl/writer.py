@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from recorder.cassettes.frames import STYLES, Framing, Style, cells, framing_of, piece
-from recorder.cassettes.header import header_line, instant
-from recorder.cassettes.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
-from recorder.cassettes.steps import Sums, told, usual_request, usual_response
+from recorder.cassettes.sse_jsonl.frames import STYLES, Framing, Style, cells, framing_of, piece
+from recorder.cassettes.sse_jsonl.header import header_line, instant
+from recorder.cassettes.sse_jsonl.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
+from recorder.cassettes.sse_jsonl.steps import Sums, shorten, usual_request, usual_response
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.payloads import RequestRecord
@@ -29,7 +29,7 @@ LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", 
 """Columns of an exchange that are made anew, or stand in its first line under another name."""
 
 
-def cassette(session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]) -> Iterator[bytes]:
+def cassette_lines(session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]) -> Iterator[bytes]:
     """A session with its exchanges, each with all its events in order. Raises `RecorderError`."""
     yield header_line(session)
     for number, (exchange, events) in enumerate(exchanges, 1):
@@ -42,7 +42,9 @@ def exchange_lines(number: int, exchange: Exchange, events: Sequence[Event]) -> 
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
     asked = 1 + sum(event.kind == "request" for event in events[1:])
     yield _request_line(number, exchange, events[:asked])
-    writer = _Writer(number, by_name(exchange.api), framing_of(event.raw for event in events if event.kind == "frame"))
+    writer = _ExchangeWriter(
+        number, by_name(exchange.api), framing_of(event.raw for event in events if event.kind == "frame")
+    )
     for event in events[:asked]:
         writer.sums.add(event)
     for event in events[asked:]:
@@ -51,7 +53,7 @@ def exchange_lines(number: int, exchange: Exchange, events: Sequence[Event]) -> 
 
 def _request_line(number: int, exchange: Exchange, events: Sequence[Event]) -> bytes:
     head, body = events[0].raw, b"".join(event.raw for event in events[1:])
-    request = told("request", head, usual_request(body))
+    request = shorten("request", head, usual_request(body))
     usual = usual_row(msgspec.json.decode(head, type=RequestRecord))
     row = msgspec.structs.asdict(exchange)
     about = {name: row[name] for name in row.keys() - LEFT_OUT if usual.get(name) != row[name]}
@@ -62,7 +64,7 @@ def _request_line(number: int, exchange: Exchange, events: Sequence[Event]) -> b
             api=exchange.api,
             **({"about": dict(sorted(about.items()))} if about else {}),
             request=request,
-            **(_body(body) if body else {}),
+            **(_request_body(body) if body else {}),
         )
     )
 
@@ -72,7 +74,7 @@ def usual_row(record: RequestRecord) -> Mapping[str, Any]:
     return {"provider": record.upstream, "method": record.method, "target": record.target}
 
 
-def _body(body: bytes) -> Mapping[str, Any]:
+def _request_body(body: bytes) -> Mapping[str, Any]:
     """A request body, parsed if some style gives it back."""
     for style in STYLES:
         try:
@@ -89,7 +91,7 @@ def is_raw(body: Any) -> bool:
     return isinstance(body, dict) and list(body) == ["raw"]
 
 
-class _Writer:
+class _ExchangeWriter:
     """The lines of an exchange after its request."""
 
     def __init__(self, number: int, dialect: Dialect, framing: Framing) -> None:
@@ -115,7 +117,7 @@ class _Writer:
         return line(array(after, self._number, None, {word: content(event.raw)}, *([keys] if keys else [])))
 
     def _step(self, event: Event, after: Literal) -> bytes:
-        said = told(event.kind, event.raw, usual_step(event.kind, self.sums))
+        said = shorten(event.kind, event.raw, usual_step(event.kind, self.sums))
         more = self._keys(event)
         if event.kind == "response" and self._framing != Framing():
             more["framing"] = msgspec.to_builtins(self._framing)

@@ -17,15 +17,15 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import true_headers, upstream_of
-from recorder.cassettes.header import nanoseconds
-from recorder.cassettes.lines import SECONDS_LIMIT
+from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.events import Outcome, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import headers as redaction
-from recorder.wire.sse import Splitter, parse
+from recorder.wire.sse import BOM, Splitter, parse
 
 HAR_LIMIT = 256 * 2**20  # held in memory several times over: hours of a browser, with images
 BLOCK_BYTES = 256 * 1024  # of a body without frames, told at a time
@@ -100,11 +100,11 @@ class Har:
         if len(data) > HAR_LIMIT:
             raise RecorderError(f"it is over {HAR_LIMIT >> 20} MiB: save the calls of the API alone")
         try:
-            calls = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Document).log.entries
-            self._heard = [_heard(call) for call in calls if _is_wanted(call)]
+            calls = msgspec.json.decode(data.removeprefix(BOM), type=_Document).log.entries
+            self._exchanges = [_exchange(call) for call in calls if _is_wanted(call)]
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"it is no HAR 1.2: {error}") from error
-        if not self._heard:
+        if not self._exchanges:
             raise RecorderError("there is no event stream in it, and no call of an API that is known")
         self.events = 0
 
@@ -113,20 +113,20 @@ class Har:
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """An exchange for each call, in their order."""
-        for heard in self._heard:
-            yield Entry(Mark.REQUEST, 0, redaction.record(heard.request_head(session, names)))
-            if heard.body:
-                yield Entry(Mark.REQUEST_BODY, 0, heard.body)
+        for exchange in self._exchanges:
+            yield Entry(Mark.REQUEST, 0, redaction.record(exchange.request_head(session, names)))
+            if exchange.body:
+                yield Entry(Mark.REQUEST_BODY, 0, exchange.body)
             yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-            if heard.response is not None:
-                yield Entry(Mark.RESPONSE, heard.head_ns, redaction.record(heard.response))
-            for t_ns, data in heard.pieces:
+            if exchange.response is not None:
+                yield Entry(Mark.RESPONSE, exchange.head_ns, redaction.record(exchange.response))
+            for t_ns, data in exchange.pieces:
                 self.events += 1
                 yield Entry(Mark.CHUNK, t_ns, data)
-            yield Entry(Mark.END, heard.end_ns, redaction.record(heard.end))
+            yield Entry(Mark.END, exchange.end_ns, redaction.record(exchange.end))
 
 
-class _Heard(NamedTuple):
+class _Exchange(NamedTuple):
     """A call as a recorder tells it."""
 
     call: _Call
@@ -159,7 +159,7 @@ def _is_wanted(call: _Call) -> bool:
     return known or bool(call.messages) or call.response.content.mime_type.startswith("text/event-stream")
 
 
-def _heard(call: _Call) -> _Heard:
+def _exchange(call: _Call) -> _Exchange:
     """Raises `ValueError` for what no call can be."""
     started_ns = nanoseconds(call.started)
     waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
@@ -169,7 +169,7 @@ def _heard(call: _Call) -> _Heard:
     end_ns = max(came_ns, pieces[-1][0]) if pieces else came_ns
     body = (call.request.post.text or "") if call.request.post else ""
     head = _response_head(call.response) if call.response.status > 0 else None
-    return _Heard(call, started_ns, body.encode(), head, head_ns, pieces, end_ns, _end(call.response))
+    return _Exchange(call, started_ns, body.encode(), head, head_ns, pieces, end_ns, _end(call.response))
 
 
 def _end(response: _Response) -> ExchangeEnd:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email.utils import parsedate_to_datetime
-from typing import BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,10 +21,9 @@ import msgspec
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import true_headers, upstream_of
 from recorder.cassettes.content import looks_like_stream
-from recorder.cassettes.foreign import BLOCK_BYTES, STEP_NS
-from recorder.cassettes.header import nanoseconds
-from recorder.cassettes.vcr_document import Body, Headers, Interaction, interactions
-from recorder.cassettes.vcr_yaml import YAML_LIMIT, as_bytes
+from recorder.cassettes.plain import BLOCK_BYTES, STEP_NS
+from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, read_yaml
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.events import Session
@@ -35,9 +34,53 @@ from recorder.wire.redaction import headers as redaction
 from recorder.wire.redaction.headers import Header
 from recorder.wire.sse import BOM, Splitter
 
+VERSION = 1
 BODIES_LIMIT = 256 * 2**20  # of all bodies, decoded, in memory: four times what the file may have
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are no UTF-8, and what no text of a database has
+
+_Headers = dict[str, str | list[str | None] | None]
+
+
+class _Body(msgspec.Struct, frozen=True):
+    string: str | None = None
+    in_base64: str | None = msgspec.field(name="base64_string", default=None)
+    state: tuple[str | None, ...] = ()  # of a file that was sent
+
+
+class _Request(msgspec.Struct, frozen=True):
+    method: str
+    uri: str
+    headers: _Headers | None = None
+    body: str | _Body | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    code: Annotated[int, msgspec.Meta(ge=100, le=999)]
+    message: str | None = None
+
+
+class _Response(msgspec.Struct, frozen=True):
+    status: _Status
+    headers: _Headers | None = None
+    body: str | _Body | None = None
+
+
+class _Interaction(msgspec.Struct, frozen=True):
+    request: _Request
+    response: _Response
+    recorded_at: str | None = None
+
+
+class _Document(msgspec.Struct, frozen=True):
+    version: int = VERSION
+    interactions: tuple[Any, ...] | None = None
+    of_ruby: tuple[Any, ...] | None = msgspec.field(name="http_interactions", default=None)
+
+
+class _JsonDocument(msgspec.Struct, frozen=True):
+    interactions: tuple[msgspec.Raw, ...]
+    version: int = VERSION
 
 
 class Vcr:
@@ -49,8 +92,8 @@ class Vcr:
         data = file.read(YAML_LIMIT + 1).removeprefix(BOM)
         if len(data) > YAML_LIMIT:
             raise RecorderError(f"it is over {YAML_LIMIT >> 20} MiB, too much for YAML: split it")
-        self._heard = list(_all_heard(interactions(data)))
-        if not self._heard:
+        self._exchanges = list(_exchanges(_interactions(data)))
+        if not self._exchanges:
             raise RecorderError("there is no interaction in it")
         self.events = 0
 
@@ -59,22 +102,22 @@ class Vcr:
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """An exchange for each interaction."""
-        began_ns = names.now_ns() - sum(heard.end_ns for heard in self._heard)
-        for heard in self._heard:
-            started_ns = began_ns if heard.started_ns is None else heard.started_ns
-            began_ns += heard.end_ns
-            yield Entry(Mark.REQUEST, 0, redaction.record(heard.request_head(session, names, started_ns)))
-            if heard.asked.body:
-                yield Entry(Mark.REQUEST_BODY, 0, heard.asked.body)
+        began_ns = names.now_ns() - sum(exchange.end_ns for exchange in self._exchanges)
+        for exchange in self._exchanges:
+            started_ns = began_ns if exchange.started_ns is None else exchange.started_ns
+            began_ns += exchange.end_ns
+            yield Entry(Mark.REQUEST, 0, redaction.record(exchange.request_head(session, names, started_ns)))
+            if exchange.request.body:
+                yield Entry(Mark.REQUEST_BODY, 0, exchange.request.body)
             yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-            yield Entry(Mark.RESPONSE, 0, redaction.record(heard.response_head()))
-            for t_ns, piece in heard.pieces:
+            yield Entry(Mark.RESPONSE, 0, redaction.record(exchange.response_head()))
+            for t_ns, piece in exchange.pieces:
                 self.events += 1
                 yield Entry(Mark.CHUNK, t_ns, piece)
-            yield Entry(Mark.END, heard.end_ns, msgspec.json.encode(ExchangeEnd("eof")))
+            yield Entry(Mark.END, exchange.end_ns, msgspec.json.encode(ExchangeEnd("eof")))
 
 
-class _Message(NamedTuple):
+class _DecodedMessage(NamedTuple):
     """A request or a response: headers that are true for the body."""
 
     headers: list[Header]
@@ -85,14 +128,14 @@ class _Message(NamedTuple):
         return next((said.decode("latin-1") for name, said in self.headers if name.lower() == b"content-type"), "")
 
 
-class _Heard(NamedTuple):
+class _Exchange(NamedTuple):
     """An interaction as a recorder tells it."""
 
-    interaction: Interaction
+    interaction: _Interaction
     target: str
     started_ns: int | None
-    asked: _Message
-    answered: _Message
+    request: _DecodedMessage
+    response: _DecodedMessage
     pieces: list[tuple[int, bytes]]
     end_ns: int
 
@@ -106,50 +149,50 @@ class _Heard(NamedTuple):
             method=method,
             target=redaction.target(self.target),
             upstream=upstream_of(dialect),
-            headers=redaction.headers(self.asked.headers),
+            headers=redaction.headers(self.request.headers),
             imported=Imported(session),
         )
 
     def response_head(self) -> ResponseHead:
         status = self.interaction.response.status
-        return ResponseHead(status.code, status.message or "", redaction.headers(self.answered.headers))
+        return ResponseHead(status.code, status.message or "", redaction.headers(self.response.headers))
 
 
-def _all_heard(given: Iterator[tuple[int, Interaction]]) -> Iterator[_Heard]:
+def _exchanges(given: Iterator[tuple[int, _Interaction]]) -> Iterator[_Exchange]:
     """Raises `RecorderError`."""
     left = BODIES_LIMIT
     for number, each in given:
         try:
-            heard = _heard(each, left)
+            exchange = _exchange(each, left)
         except (ValueError, TypeError) as error:
             raise RecorderError(f"interaction {number} is none of a VCR cassette: {error}") from error
-        left -= len(heard.asked.body) + len(heard.answered.body)
+        left -= len(exchange.request.body) + len(exchange.response.body)
         if left < 0:
             raise RecorderError(f"up to interaction {number} its bodies are over {BODIES_LIMIT >> 20} MiB: split it")
-        yield heard
+        yield exchange
 
 
-def _heard(each: Interaction, left: int) -> _Heard:
+def _exchange(each: _Interaction, left: int) -> _Exchange:
     """Raises `ValueError` and `TypeError` for what no interaction can be."""
     if any(map(_UNSTORABLE.search, (each.request.method, each.request.uri, each.response.status.message or ""))):
         raise ValueError("its method, uri or message is no text")
     parts = urlsplit(each.request.uri)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    asked = _message(each.request.headers, each.request.body, left)
-    if parts.netloc and not any(name.lower() == b"host" for name, _ in asked.headers):
-        asked.headers.insert(0, (b"host", _latin(parts.netloc.rpartition("@")[2])))
-    answered = _message(each.response.headers, each.response.body, left)
-    pieces = list(_pieces(answered))
+    request = _message(each.request.headers, each.request.body, left)
+    if parts.netloc and not any(name.lower() == b"host" for name, _ in request.headers):
+        request.headers.insert(0, (b"host", _latin(parts.netloc.rpartition("@")[2])))
+    response = _message(each.response.headers, each.response.body, left)
+    pieces = list(_pieces(response))
     end_ns = pieces[-1][0] if pieces else STEP_NS
-    return _Heard(each, target, _instant(each.recorded_at), asked, answered, pieces, end_ns)
+    return _Exchange(each, target, _instant(each.recorded_at), request, response, pieces, end_ns)
 
 
-def _message(given: Headers | None, body: str | Body | None, left: int) -> _Message:
+def _message(given: _Headers | None, body: str | _Body | None, left: int) -> _DecodedMessage:
     """Headers and body, the coding undone if that is possible, and forgotten if it is undone. Raises `ValueError`."""
     headers = [(_latin(name), _latin(said)) for name, values in (given or {}).items() for said in _listed(values)]
     coding = next((said.decode("latin-1") for name, said in headers if name.lower() == b"content-encoding"), None)
     data, is_coded = _decoded(coding, _body(body), left)
-    return _Message(true_headers(headers, is_coded=is_coded), data)
+    return _DecodedMessage(true_headers(headers, is_coded=is_coded), data)
 
 
 def _decoded(coding: str | None, data: bytes, left: int) -> tuple[bytes, bool]:
@@ -178,7 +221,7 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def _body(given: str | Body | None) -> bytes:
+def _body(given: str | _Body | None) -> bytes:
     if given is None or isinstance(given, str):
         return as_bytes(given or "")
     if given.in_base64 is None:
@@ -204,21 +247,69 @@ def _instant(written: str | None) -> int | None:
     return nanoseconds(parsedate_to_datetime(written) if "," in written else written)
 
 
-def _pieces(answered: _Message) -> Iterator[tuple[int, bytes]]:
+def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
     """The body of a response in events, and when they came."""
     splitter, t_ns, begins = Splitter(), 0, True
-    if not _is_stream(answered):
-        body = answered.body
+    if not _is_stream(response):
+        body = response.body
         yield from ((STEP_NS, body[at : at + BLOCK_BYTES]) for at in range(0, len(body), BLOCK_BYTES))
         return
-    for piece in (*splitter.feed(answered.body), *splitter.close()):
+    for piece in (*splitter.feed(response.body), *splitter.close()):
         t_ns += STEP_NS if begins else 0
         begins = piece.complete
         yield t_ns, piece.raw
 
 
-def _is_stream(answered: _Message) -> bool:
+def _is_stream(response: _DecodedMessage) -> bool:
     """By its content type; if that was filtered away, by its look."""
-    if answered.content_type:
-        return framing(answered.content_type) == "sse"
-    return looks_like_stream(answered.body[:BLOCK_BYTES])
+    if response.content_type:
+        return framing(response.content_type) == "sse"
+    return looks_like_stream(response.body[:BLOCK_BYTES])
+
+
+# -- the document
+
+
+def _interactions(data: bytes) -> Iterator[tuple[int, _Interaction]]:
+    """What the document has, with their numbers. Raises `RecorderError`."""
+    raw = _json_interactions(data) if data.lstrip().startswith(b"{") else _yaml_interactions(data)
+    for number, each in enumerate(raw, 1):
+        try:
+            if isinstance(each, msgspec.Raw):
+                yield number, msgspec.json.decode(each, type=_Interaction)
+            else:
+                yield number, msgspec.convert(each, _Interaction, strict=False)
+        except (ValueError, RecursionError) as error:
+            raise RecorderError(f"interaction {number} is none of a VCR cassette: {error}") from error
+
+
+def _json_interactions(data: bytes) -> Sequence[Any]:
+    try:
+        document = msgspec.json.decode(data, type=_JsonDocument)
+    except (ValueError, RecursionError) as error:
+        raise RecorderError(f"it is no VCR cassette: {error}") from error
+    _check_version(document.version)
+    return document.interactions
+
+
+def _yaml_interactions(data: bytes) -> Sequence[Any]:
+    try:
+        given = read_yaml(data)
+    except ValueError as error:
+        raise RecorderError(f"it is no YAML that can be read: {error}") from error
+    if isinstance(given, list):
+        raise RecorderError("it is a list: if vcrpy before 1.0 wrote it, migrate it with `python -m vcr.migration`")
+    try:
+        document = msgspec.convert(given, _Document, strict=False)
+    except ValueError as error:
+        raise RecorderError(f"it is no VCR cassette: {error}") from error
+    _check_version(document.version)
+    found = document.of_ruby if document.interactions is None else document.interactions
+    if found is None:
+        raise RecorderError("it is no VCR cassette: there are no `interactions` in it")
+    return found
+
+
+def _check_version(version: int) -> None:
+    if version != VERSION:
+        raise RecorderError(f"version {version} of VCR cassettes is not known here, only {VERSION}: upgrade recorder")

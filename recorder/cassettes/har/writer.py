@@ -1,4 +1,4 @@
-"""Recorded exchanges as HAR 1.2, for the tools that read what browsers save; `recorder.cassettes.har` reads it. Pure.
+"""Recorded exchanges → HAR 1.2, for the tools that read archives of browsers. Pure.
 
 The events of a stream stand in `_eventSourceMessages` with their times, as Chrome writes them, beside the body with all
 its bytes. What HAR has no place for is lost: reads, gaps, and how exactly an exchange broke off.
@@ -15,7 +15,7 @@ import msgspec
 
 from recorder import __version__
 from recorder.cassettes.calls import url
-from recorder.cassettes.header import instant
+from recorder.cassettes.sse_jsonl.header import instant
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header
 from recorder.wire.recording import Recorded
@@ -26,7 +26,7 @@ _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"
 _CLOSING = b"\n]}}\n"
 
 
-def har(recordings: Iterable[Recorded], *, was_imported: bool = False) -> Iterator[bytes]:
+def har_lines(recordings: Iterable[Recorded], *, was_imported: bool = False) -> Iterator[bytes]:
     """The document, an entry at a time, of exchanges that were recorded here or imported."""
     yield _OPENING
     for number, each in enumerate(recordings):

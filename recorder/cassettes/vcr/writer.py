@@ -1,4 +1,4 @@
-"""Recorded exchanges as a cassette of vcrpy, YAML; `recorder.cassettes.vcr` reads it. Pure.
+"""Recorded exchanges as a cassette of vcrpy, YAML; `recorder.cassettes.vcr.reader` reads it. Pure.
 
 Written as vcrpy writes it, and for people: a body of several lines stands there line by line. No byte of a body is
 lost, whatever a reader of YAML makes of line ends: carriage returns, and what nobody would see, are escaped. Times,

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from recorder.cassettes.lines import LINE_LIMIT, value
-from recorder.cassettes.reading import Reader
-from recorder.cassettes.steps import Sums, clean_headers
+from recorder.cassettes.sse_jsonl.lines import LINE_LIMIT, value
+from recorder.cassettes.sse_jsonl.reader import CassetteReader
+from recorder.cassettes.sse_jsonl.steps import Sums, clean_headers
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.payloads import EndRecord
@@ -39,7 +39,7 @@ def findings(file: BinaryIO) -> list[str]:
 
 def _in_rows(file: BinaryIO) -> Iterator[Finding]:
     """What the format forbids, and what it does not forbid but no recorder writes."""
-    reader = Reader(file)
+    reader = CassetteReader(file)
     course = _Course()
     try:
         for row in reader.rows():

@@ -1,7 +1,7 @@
 """The lines of a cassette → rows of the log, in order, each line checked against those before it.
 
-What follows from a line is made from it (`recorder.cassettes.steps`, `.frames`); what cannot follow is a `ValueError`
-inside and a `RecorderError` with the number of the line outside. Pure, but for the file it is given.
+Columns that follow from a line are computed from it (`steps`, `frames`). A line that cannot follow raises a
+`ValueError` inside and a `RecorderError` with the number of the line outside. Pure, but for the file it is given.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from recorder.cassettes.frames import Framing, Style, bounded, piece
-from recorder.cassettes.header import nanoseconds, read_header
-from recorder.cassettes.lines import LINE_LIMIT, SECONDS_LIMIT, content_bytes, microseconds, storable, value
-from recorder.cassettes.steps import Sums, read, usual_request
-from recorder.cassettes.writing import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
+from recorder.cassettes.sse_jsonl.frames import Framing, Style, bounded, piece
+from recorder.cassettes.sse_jsonl.header import nanoseconds, read_header
+from recorder.cassettes.sse_jsonl.lines import LINE_LIMIT, SECONDS_LIMIT, content_bytes, microseconds, storable, value
+from recorder.cassettes.sse_jsonl.steps import Sums, restore, usual_request
+from recorder.cassettes.sse_jsonl.writer import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
 from recorder.errors import RecorderError
 from recorder.model.chain import hash_after, root
 from recorder.model.events import Event, Exchange, Kind, Session
@@ -35,7 +35,7 @@ _MERGE = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 _STEPS: tuple[Kind, ...] = ("response", "reads", "gap", "end", "note")
 
 
-class Reader:
+class CassetteReader:
     """The lines of one cassette, read once from the beginning."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -48,11 +48,11 @@ class Reader:
         """Each exchange, followed by its events. Raises `RecorderError` with the line."""
         try:
             self.session = read_header(self._next().removeprefix(BOM))
-            part: _Part | None = None
+            current: _ExchangeReader | None = None
             while written := self._next():
                 if not written.strip():
                     continue
-                rows, part = _read_line(written, part, self.session.session_id)
+                rows, current = _read_line(written, current, self.session.session_id)
                 yield from rows
         except (ValueError, RecursionError) as error:
             said = " ".join(str(error).split())[:REASON_LIMIT]
@@ -83,7 +83,9 @@ class Reader:
         return written
 
 
-def _read_line(written: bytes, part: _Part | None, session_id: str) -> tuple[list[Row], _Part | None]:
+def _read_line(
+    written: bytes, current: _ExchangeReader | None, session_id: str
+) -> tuple[list[Row], _ExchangeReader | None]:
     given = value(written)
     number = given.get("exchange") if isinstance(given, dict) else given[1] if _is_piece(given) else None
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
@@ -91,12 +93,12 @@ def _read_line(written: bytes, part: _Part | None, session_id: str) -> tuple[lis
             "it is neither an object with the number of an exchange, nor an array with one in second place"
         )
     if isinstance(given, dict) and "request" in given:
-        if part is not None and number <= part.number:
-            raise ValueError(f"exchange {number} begins after exchange {part.number}")
-        return _begun(number, given, session_id)
-    if part is None or number != part.number:
+        if current is not None and number <= current.number:
+            raise ValueError(f"exchange {number} begins after exchange {current.number}")
+        return _read_request(number, given, session_id)
+    if current is None or number != current.number:
         raise ValueError(f"it is of exchange {number}, whose request does not stand before it")
-    return [part.piece(given) if isinstance(given, list) else part.step(given)], part
+    return [current.piece(given) if isinstance(given, list) else current.step(given)], current
 
 
 def _is_piece(given: Any) -> bool:
@@ -135,27 +137,31 @@ class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     framing: Framing | None = None
 
 
-def _begun(number: int, given: Any, session_id: str) -> tuple[list[Row], _Part]:
+def _read_request(number: int, given: Any, session_id: str) -> tuple[list[Row], _ExchangeReader]:
     """The rows of a request: the exchange, its head, its body in parts."""
     first = msgspec.convert(given, _Request)
     if first.api not in {dialect.name for dialect in DIALECTS}:
         raise ValueError(f"the api {first.api!r} is not known")
     if unknown := first.about.keys() - set(Exchange.__struct_fields__) | first.about.keys() & LEFT_OUT:
         raise ValueError(f"about has {min(unknown)!r}, which does not belong there")
-    body = _body(first)
-    raw = read("request", first.request, usual_request(body))
+    body = _request_body(first)
+    raw = restore("request", first.request, usual_request(body))
     usual = usual_row(msgspec.json.decode(raw, type=RequestRecord))
     started_ns = nanoseconds(first.started)
     ids = {"session_id": session_id, "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big"))}
     own = {**ids, "started_ns": started_ns, "recorder_id": "cassette", "api": first.api}
     exchange = msgspec.convert({**usual, **first.about, **own}, Exchange)
     exchange = storable(msgspec.structs.replace(exchange, target=target(exchange.target)))
-    part = _Part(number, exchange)
+    reader = _ExchangeReader(number, exchange)
     parts = [body[at : at + FRAME_LIMIT] for at in range(0, len(body), FRAME_LIMIT)]
-    return [exchange, part.event("request", raw), *(part.event("request", each, Keys("body")) for each in parts)], part
+    return [
+        exchange,
+        reader.event("request", raw),
+        *(reader.event("request", each, Keys("body")) for each in parts),
+    ], reader
 
 
-def _body(first: _Request) -> bytes:
+def _request_body(first: _Request) -> bytes:
     """The body of a request. Raises `ValueError`."""
     if first.body is msgspec.UNSET:
         return b""
@@ -165,7 +171,7 @@ def _body(first: _Request) -> bytes:
     return body
 
 
-class _Part:
+class _ExchangeReader:
     """An exchange that is being read."""
 
     def __init__(self, number: int, exchange: Exchange) -> None:
@@ -192,7 +198,7 @@ class _Part:
         step = msgspec.convert({name: said for name, said in given.items() if name != kind}, _Step)
         self._framing = step.framing or self._framing
         self._pass(step.after)
-        raw = read(kind, given[kind], usual_step(kind, self.sums))
+        raw = restore(kind, given[kind], usual_step(kind, self.sums))
         return self.event(kind, raw, step.keys or NO_KEYS)
 
     def event(self, kind: Kind, raw: bytes, keys: Keys = NO_KEYS) -> Event:

@@ -26,11 +26,11 @@ from recorder.cassettes.content import (
 )
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
-from recorder.model.events import Session
+from recorder.model.events import Event, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import headers as redaction
-from recorder.wire.sse import Splitter
+from recorder.wire.sse import BOM, Splitter, parse
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
@@ -38,10 +38,11 @@ DOCUMENT_LIMIT = 64 * 2**20  # of a JSON document, held several times over as by
 BLOCK_BYTES = 256 * 1024  # of a body, read at a time
 
 _WITH_EVENT_LINE = frozenset({"openai-responses", "anthropic"})
+_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
 _MODEL = re.compile(r"[\w.-]+")
 
 
-class Request(NamedTuple):
+class PlainRequest(NamedTuple):
     """What was asked, as far as it is known."""
 
     method: str = "POST"
@@ -50,7 +51,7 @@ class Request(NamedTuple):
     body: bytes = b""
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _RequestFile(msgspec.Struct, frozen=True):
     """A request as a file has it beside its stream."""
 
     url: str
@@ -59,19 +60,19 @@ class _Stored(msgspec.Struct, frozen=True):
     body: msgspec.Raw = msgspec.Raw(b"null")
 
 
-def read_request(data: bytes) -> Request:
+def read_request(data: bytes) -> PlainRequest:
     """A request from JSON: `{"method", "url", "headers", "body"}`, or the body alone. Raises `ValueError`."""
     if value(data) is None:
         raise ValueError("it is no JSON")
     try:
-        stored = msgspec.json.decode(data, type=_Stored)
+        stored = msgspec.json.decode(data, type=_RequestFile)
     except (msgspec.DecodeError, RecursionError):
-        return Request(body=data)
+        return PlainRequest(body=data)
     parts = urlsplit(stored.url)
     target = redaction.target((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
     given = [(name.encode(), text.encode()) for name, text in (stored.headers or {}).items()]
     headers = true_headers(redaction.headers(given))
-    return Request((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
+    return PlainRequest((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
 
 
 def _body(raw: bytes) -> bytes:
@@ -80,10 +81,10 @@ def _body(raw: bytes) -> bytes:
     return given.encode("utf-8", "surrogatepass") if isinstance(given, str) else b"" if given is None else raw
 
 
-class Foreign:
+class PlainStream:
     """A stream or document of others, checked. It becomes one exchange."""
 
-    def __init__(self, file: BinaryIO, format: Format, dialect: str | None, request: Request | None) -> None:
+    def __init__(self, file: BinaryIO, format: Format, dialect: str | None, request: PlainRequest | None) -> None:
         """Raises `RecorderError` if that is not what the file holds. `dialect` is guessed if it is `None`."""
         file.seek(0)
         head = file.read(HEAD_BYTES if format != "json" else DOCUMENT_LIMIT + 1)
@@ -91,7 +92,7 @@ class Foreign:
         payloads = list(payloads_of(format, head))
         self._file, self._format = file, format
         self._dialect = dialect or dialect_of(payloads)
-        self._request = request or Request()
+        self._request = request or PlainRequest()
         self._path = self._chosen_path(given=dialect is not None, payloads=payloads)
         self.events = 0
 
@@ -180,7 +181,7 @@ def _framed(line: bytes, dialect: str) -> bytes:
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     for line in iter(lambda: file.readline(LINE_LIMIT + 1), b""):
-        if stripped := line.removeprefix(b"\xef\xbb\xbf").strip():
+        if stripped := line.removeprefix(BOM).strip():
             yield stripped
 
 
@@ -199,7 +200,7 @@ def _check_payloads(file: BinaryIO, head: bytes) -> None:
 def _check_document(file: BinaryIO, data: bytes) -> None:
     if len(data) > DOCUMENT_LIMIT:
         raise RecorderError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API sends as one JSON document")
-    if not isinstance(value(data.removeprefix(b"\xef\xbb\xbf")), dict | list):
+    if not isinstance(value(data.removeprefix(BOM)), dict | list):
         raise RecorderError("it is no JSON document")
 
 
@@ -226,3 +227,29 @@ _PATHS: dict[str, Callable[[Format, Iterable[Any]], str]] = {
     "gemini": _gemini_path,
     "other": lambda format, payloads: "/",
 }
+
+
+# -- and out
+
+
+def payload_lines(events: Iterable[Event]) -> Iterator[bytes]:
+    """The payload of each event that has one, from the body events of an exchange in order."""
+    for block in _blocks(events):
+        data = parse(block.removeprefix(BOM)).data
+        line = b"" if data is None else data.replace(b"\n", b" ")  # white space, where JSON has it
+        if is_payload(line):
+            yield line + b"\n"
+
+
+def _blocks(events: Iterable[Event]) -> Iterator[bytes]:
+    """Blocks of the stream, those that came in parts put together again."""
+    parts: list[bytes] = []
+    for event in events:
+        if event.kind == "part":
+            parts.append(event.raw)
+        if parts and (event.kind != "part" or event.raw.endswith(_BLANK_LINES)):
+            yield b"".join(parts)
+            parts.clear()
+        if event.kind == "frame":
+            yield event.raw
+    yield b"".join(parts)

@@ -8,7 +8,7 @@
 
 This module reads it, line by line, into rows of the log: bytes, kinds, types and numbers as they were recorded, times
 to the microsecond. Nothing in a cassette is a path, nothing in it is taken on trust, and nothing in it is larger when
-read than `recorder.cassettes.lines` and the size of the file allow.
+read than `recorder.cassettes.sse_jsonl.lines` and the size of the file allow.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from recorder.cassettes import Entry, Names, refused
 from recorder.cassettes.jsonl import CUT_OFF, restored_head
-from recorder.cassettes.reading import Reader
-from recorder.cassettes.writing import cassette
+from recorder.cassettes.sse_jsonl.reader import CassetteReader
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
@@ -41,7 +41,7 @@ def read_cassette(path: Path | str) -> list[Recorded]:
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
                 raise TOO_LARGE
-            held = enumerate(Reader(file).exchanges(), 1)
+            held = enumerate(CassetteReader(file).exchanges(), 1)
             return [replace(recorded(*each), name=f"exchange {number} of {path}") for number, each in held]
     except OSError as error:
         raise refused(path, error) from error
@@ -53,9 +53,9 @@ def formatted(file: BinaryIO) -> list[bytes]:
     """The lines of a cassette in their canonical form, exchanges numbered from 1. Raises `RecorderError`."""
     if file.seek(0, os.SEEK_END) > CASSETTE_LIMIT:
         raise TOO_LARGE
-    reader = Reader(file)
+    reader = CassetteReader(file)
     exchanges = list(reader.exchanges())
-    return list(cassette(reader.session, exchanges))
+    return list(cassette_lines(reader.session, exchanges))
 
 
 class SseJsonl:
@@ -65,7 +65,7 @@ class SseJsonl:
         """Raises `RecorderError` with the line that is not as it should be."""
         self._file = file
         self.events = 0
-        reader = Reader(file)
+        reader = CassetteReader(file)
         if not sum(isinstance(row, Exchange) for row in reader.rows()):
             raise RecorderError("there is no exchange in it")
         self._told = reader.session
@@ -83,7 +83,7 @@ class SseJsonl:
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Its exchanges, under ids of their own; a chunk is an event."""
         t_ns, begun, cut_off = 0, False, msgspec.json.encode(CUT_OFF)
-        for row in Reader(self._file).rows():
+        for row in CassetteReader(self._file).rows():
             if isinstance(row, Event):
                 t_ns = row.t_ns
                 self.events += row.kind in BODY_KINDS

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.cassettes.lines import CONTENT_LIMIT, PAYLOAD_DEPTH, content, content_bytes, value
+from recorder.cassettes.sse_jsonl.lines import CONTENT_LIMIT, PAYLOAD_DEPTH, content, content_bytes, value
 from recorder.model.events import BODY_KINDS, Kind
 from recorder.wire.sse import parse
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from recorder.cassettes.lines import line, object_, storable, value
+from recorder.cassettes.sse_jsonl.lines import line, object_, storable, value
 from recorder.model.events import Session
 from recorder.model.ids import uuid7
 
