@@ -23,7 +23,7 @@ SUFFIX = ".sse.jsonl"
 
 
 def refused(path: Path | str, error: OSError) -> RecorderError:
-    """What it means that a file cannot be opened or read: one sentence, whatever it was wanted for."""
+    """Return the one error that stands for a file that cannot be opened or read, whatever it was wanted for."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFoundError(f"There is no file {path}.")
     if isinstance(error, IsADirectoryError):
@@ -32,7 +32,7 @@ def refused(path: Path | str, error: OSError) -> RecorderError:
 
 
 class Entry(NamedTuple):
-    """What a journal is told: the fields of a record. A request begins an exchange, an end ends it."""
+    """The fields of a record of a journal. A request begins an exchange, an end ends it."""
 
     mark: Mark
     t_ns: int
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What makes ids and times: the caller's, so that the same file can give the same entries."""
+    """The source of ids and times: the caller's, so that the same file can give the same entries."""
 
     new_id: Callable[[], str]
     now_ns: Callable[[], int]
@@ -53,7 +53,7 @@ class Cassette(Protocol):
     """How many events of response bodies it has, known when its entries were read."""
 
     def session(self, name: str, names: Names) -> Session:
-        """The session that it is when it stands for itself."""
+        """Return the session of the file, under the given name and a new id."""
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Its exchanges, as parts of a session."""
+        """Yield the exchanges of the file, as parts of a session."""

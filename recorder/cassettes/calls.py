@@ -18,12 +18,12 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.
 
 
 def upstream_of(dialect: str) -> str:
-    """The upstream that is asked in a dialect."""
+    """Return the upstream that serves a dialect."""
     return _PROVIDERS.get(dialect, dialect)
 
 
 def true_headers(given: list[tuple[AnyStr, AnyStr]], *, is_coded: bool = False) -> list[tuple[AnyStr, AnyStr]]:
-    """Those that are true for a body as it is stored: decoded, unless it is still coded."""
+    """Return the headers that are true for a body as it is stored: decoded, unless it is still coded."""
     untrue = _OF_THE_TRANSFER - {_CODING} if is_coded else _OF_THE_TRANSFER
     return [(name, said) for name, said in given if _lower(name) not in untrue]
 
@@ -33,7 +33,8 @@ def _lower(name: str | bytes) -> str:
 
 
 def url(request: RequestRecord, *, was_imported: bool = False) -> str:
-    """Where a client asks without a recorder: the host that it named; of this machine only if that is no recorder."""
+    """Return the URL that a client uses without a recorder: the host that it named; of this machine only if that is no
+    recorder."""
     host = next((said for name, said in request.headers if name.lower() == "host"), "")
     is_here = _LOOPBACK.fullmatch(host) is not None
     if host and (was_imported or not is_here):

@@ -1,4 +1,4 @@
-"""What a file holds, told by its beginning: its format, and the dialect of its payloads.
+"""Detection of a file's format, and of the dialect of its payloads, by its beginning.
 
 Pure. A guess, never an error: whether a file really is what it looks like is checked where it is read.
 """
@@ -38,7 +38,7 @@ _GEMINI = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 
 
 def formats(head: bytes) -> tuple[Format, ...]:
-    """The formats that a file which begins like this may have, the likeliest first."""
+    """Return the formats that a file which begins like this may have, the likeliest first."""
     head = head.removeprefix(BOM)
     if b"\0" in head:
         return ()
@@ -52,17 +52,17 @@ def formats(head: bytes) -> tuple[Format, ...]:
 
 
 def looks_like_stream(head: bytes) -> bool:
-    """Whether a line of it could be one of an event stream."""
+    """Return whether a line of `head` could be one of an event stream."""
     return _FIELD.search(head.removeprefix(BOM)) is not None
 
 
 def is_payload(line: bytes) -> bool:
-    """Whether a line can be the payload of an event: a JSON object, or the mark that ends a stream."""
+    """Return whether a line can be the payload of an event: a JSON object, or the mark that ends a stream."""
     return line == b"[DONE]" or isinstance(value(line), dict)
 
 
 def value(data: bytes) -> Any:
-    """JSON as a value; `None` for what is none."""
+    """Decode JSON; return `None` for bytes that are no JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -74,7 +74,7 @@ def value(data: bytes) -> Any:
 
 
 def dialect_of(payloads: Iterable[Any]) -> str:
-    """The dialect that these payloads are in, by the first of them that says so."""
+    """Return the dialect of these payloads, by the first of them that shows it."""
     for payload in payloads:
         for each in payload if isinstance(payload, list) else [payload]:
             if isinstance(each, dict):
@@ -85,7 +85,7 @@ def dialect_of(payloads: Iterable[Any]) -> str:
 
 
 def payloads_of(format: Format, head: bytes) -> Iterable[Any]:
-    """The payloads in the beginning of a file."""
+    """Return the payloads in the beginning of a file."""
     if format == "json":
         return [value(head)]
     if format == "payloads":
@@ -96,14 +96,14 @@ def payloads_of(format: Format, head: bytes) -> Iterable[Any]:
 
 
 def _payload(block: bytes) -> Any:
-    """The payload of a block; of one that is cut or no JSON, what its event line says."""
+    """Return the payload of a block; if it is cut or no JSON, an object with the type that its event line gives."""
     fields = parse(block)
     found = value(fields.data or b"")
     return {"type": (fields.event or b"").decode("utf-8", "replace")} if found is None else found
 
 
 def _is_in_lines(head: bytes) -> bool:
-    """Whether the first line is a payload, and others follow or it is clearly one of a stream."""
+    """Return whether the first line is a payload, and others follow or it is clearly one of a stream."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     first = value(lines[0])
     return isinstance(first, dict) and (len(lines) > 1 or _is_of_a_stream(first))

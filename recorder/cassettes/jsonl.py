@@ -48,12 +48,12 @@ class Jsonl:
         return self._exported.name
 
     def session(self, name: str, names: Names) -> Session:
-        """The session that was exported, under an id of its own."""
+        """Return the session that was exported, under an id of its own."""
         fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
         return msgspec.structs.replace(self._exported, **fresh)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Its exchanges, under ids of their own; a chunk is an event."""
+        """Yield the exchanges of the export, under ids of their own; a chunk is an event."""
         self._opening()
         t_ns, begun = 0, False
         for line in self._lines():
@@ -78,7 +78,7 @@ class Jsonl:
 
 
 class _Checker:
-    """Whether lines that follow each other are those of a session."""
+    """A check that lines which follow each other are those of a session."""
 
     def __init__(self) -> None:
         self._session_id = self._exchange_id = ""
@@ -132,7 +132,7 @@ class _Checker:
 
 
 def restored_head(exchange: Exchange, session: Session, names: Names) -> RequestHead:
-    """The head of an exchange that comes with its events."""
+    """Return the head of an exchange that is imported with its events."""
     return RequestHead(
         exchange_id=names.new_id(),
         session_id=session.session_id,

@@ -1,4 +1,4 @@
-"""What others store of a stream: its body, its payloads line by line, or one JSON document.
+"""Streams as other tools store them: the bytes of a body, payloads line by line, or one JSON document.
 
 The bytes of a body stay as they are. Payloads are framed as their API frames them. When the events came nobody has
 written down: the times are made up, one event every 10 ms.
@@ -43,7 +43,7 @@ _MODEL = re.compile(r"[\w.-]+")
 
 
 class PlainRequest(NamedTuple):
-    """What was asked, as far as it is known."""
+    """The request of a stream, as far as it is known."""
 
     method: str = "POST"
     target: str | None = None
@@ -61,7 +61,7 @@ class _RequestFile(msgspec.Struct, frozen=True):
 
 
 def read_request(data: bytes) -> PlainRequest:
-    """A request from JSON: `{"method", "url", "headers", "body"}`, or the body alone. Raises `ValueError`."""
+    """Decode a request from JSON: `{"method", "url", "headers", "body"}`, or the body alone. Raises `ValueError`."""
     if value(data) is None:
         raise ValueError("it is no JSON")
     try:
@@ -76,7 +76,7 @@ def read_request(data: bytes) -> PlainRequest:
 
 
 def _body(raw: bytes) -> bytes:
-    """A body that is no JSON stands in a file as a string."""
+    """Return the bytes of a stored body. A body that is no JSON is a string in the file."""
     given = value(raw)
     return given.encode("utf-8", "surrogatepass") if isinstance(given, str) else b"" if given is None else raw
 
@@ -100,7 +100,7 @@ class PlainStream:
         return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """One exchange: what was asked, a plain response head, and an event a chunk."""
+        """Yield one exchange: the request, a plain response head, and a chunk for each event."""
         yield Entry(Mark.REQUEST, 0, redaction.record(self._request_head(session, names)))
         if self._request.body:
             yield Entry(Mark.REQUEST_BODY, 0, self._request.body)
@@ -115,7 +115,7 @@ class PlainStream:
         yield Entry(Mark.END, t_ns, msgspec.json.encode(ExchangeEnd("eof")))
 
     def _pieces(self) -> Iterator[tuple[bytes, bool]]:
-        """The body in events; with each whether it begins one, or goes on with a long one."""
+        """Yield the body in events; with each whether it begins one, or continues a long one."""
         self._file.seek(0)
         if self._format == "payloads":
             for line in _lines(self._file):
@@ -143,7 +143,7 @@ class PlainStream:
         )
 
     def _chosen_path(self, *, given: bool, payloads: list[Any]) -> str:
-        """The target that was asked, if it is known and is one of the dialect that the user named; else a usual one."""
+        """Return the known target, if it is one of the dialect that the user named; else a usual one."""
         known = self._request.target
         if known is not None:
             spoken = by_path(self._request.method, known.partition("?")[0]).name
@@ -168,7 +168,7 @@ class _Whole:
 
 
 def _framed(line: bytes, dialect: str) -> bytes:
-    """A payload as an event of its API."""
+    """Frame a payload as its API does."""
     line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
     if dialect == "gemini":
         return b"data: %b\r\n\r\n" % line
@@ -212,7 +212,7 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 
 
 def _gemini_path(format: Format, payloads: Iterable[Any]) -> str:
-    """Where Gemini is asked: the model is part of the path, and stands in what it answers."""
+    """Return a target of Gemini: the model is part of the path, and is named in the response."""
     objects = (each for payload in payloads for each in (payload if isinstance(payload, list) else [payload]))
     versions = (str(each.get("modelVersion")) for each in objects if isinstance(each, dict) and "modelVersion" in each)
     model = next((version for version in versions if _MODEL.fullmatch(version)), "unknown")
@@ -233,7 +233,7 @@ _PATHS: dict[str, Callable[[Format, Iterable[Any]], str]] = {
 
 
 def payload_lines(events: Iterable[Event]) -> Iterator[bytes]:
-    """The payload of each event that has one, from the body events of an exchange in order."""
+    """Yield the payload of each event that has one, as a line of JSON."""
     for block in _blocks(events):
         data = parse(block.removeprefix(BOM)).data
         line = b"" if data is None else data.replace(b"\n", b" ")  # white space, where JSON has it
@@ -242,7 +242,7 @@ def payload_lines(events: Iterable[Event]) -> Iterator[bytes]:
 
 
 def _blocks(events: Iterable[Event]) -> Iterator[bytes]:
-    """Blocks of the stream, those that came in parts put together again."""
+    """Yield blocks of the stream; parts of one block are joined."""
     parts: list[bytes] = []
     for event in events:
         if event.kind == "part":

@@ -1,4 +1,4 @@
-"""How two recordings differ: exchanges put side by side, and compared level by level.
+"""Differences of two recordings: exchanges put side by side, and compared level by level.
 
 Rules of this package:
 
@@ -43,7 +43,7 @@ Numbered = tuple[int, Exchange, Iterable[Event]]
 def diff(
     a: Iterable[Numbered], b: Iterable[Numbered], only: Sequence[Level] = (), terms: Terms | None = None
 ) -> Report:
-    """How B differs from A, at the levels of `only`; else at all of them, the bytes only if nothing is noise."""
+    """Compare B with A, at the levels of `only`; else at all of them, the bytes only if nothing is noise."""
     terms = terms or Terms()
     chosen = tuple(level for level in ALL if level in (only or (ALL if terms.exact else USUAL)))
     found = partners([Side(*each) for each in a], [Side(*each) for each in b], terms.rules)

@@ -20,7 +20,7 @@ NEAR = 8
 
 
 class Stretch(NamedTuple):
-    """Where in both: `is_same` means element by element; otherwise one stands in the place of the other."""
+    """A stretch of both sequences: `is_same` means element by element; otherwise one replaces the other."""
 
     is_same: bool
     a: range
@@ -28,7 +28,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Stretch] | None:
-    """Both whole, in alternating stretches; `None` if they are too long and too different to be aligned."""
+    """Return both sequences in alternating stretches; `None` if they are too long and too different to be aligned."""
     start = _shared(a, b)
     end = _shared(a[start:][::-1], b[start:][::-1])
     inner_a, inner_b = range(start, len(a) - end), range(start, len(b) - end)
@@ -43,7 +43,7 @@ def stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Stretch] | N
 
 
 def _shared(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """How many elements the beginnings share."""
+    """Count the elements that the beginnings share."""
     least = min(len(a), len(b))
     return next((n for n, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), least)
 
@@ -58,7 +58,7 @@ def _aligned(a: Sequence[Hashable], b: Sequence[Hashable], in_a: range, in_b: ra
 
 
 def _least_distance(a: Sequence[int], b: Sequence[int]) -> int | None:
-    """What they cannot be nearer than, if that is near: then the search is a narrow band, and 20 times as fast."""
+    """Return a lower bound of the distance, if that is near: then the search is a narrow band, and 20 times as fast."""
     counts = Counter(a)
     counts.subtract(b)
     only_a = sum(count for count in counts.values() if count > 0)
@@ -94,7 +94,7 @@ class Aligned(NamedTuple):
 
 
 def aligned(*keys: tuple[Sequence[Hashable], Sequence[Hashable]]) -> Aligned | None:
-    """Two sequences by several keys, the surest first: each is tried where the one before has left gaps.
+    """Align two sequences by several keys, the surest first: each is tried where the one before has left gaps.
 
     `None` if they are too long and too different.
     """

@@ -11,7 +11,7 @@ SHOWN = 40  # bytes from where they part
 
 
 def body(a: Side, b: Side, terms: Terms) -> LevelReport:
-    """Sizes, digests, and where they part."""
+    """Compare sizes and digests, and show the first difference."""
     if a.body == b.body:
         return found("bytes", ())
     one, other = (f"{len(each.body):,} bytes, sha256 {sha256(each.body).hexdigest()[:16]}…" for each in (a, b))
@@ -26,7 +26,7 @@ def body(a: Side, b: Side, terms: Terms) -> LevelReport:
 
 
 def parting(a: bytes, b: bytes) -> int:
-    """How many bytes the beginnings share, found by halving: comparing slices is cheap, a loop is not."""
+    """Count the bytes that the beginnings share, by halving: comparing slices is cheap, a loop is not."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""Which fields of a response which level owns, so that one change is told once.
+"""Ownership of the fields of a response by levels, so that one change is reported once.
 
 `answer` and `tools` own the texts, names and arguments that the items of a response come to, wherever the stream says
 them: in deltas, at their end, in the item, in the whole response. `usage` owns the counts. `events` sees all the rest:
@@ -61,7 +61,7 @@ _USAGE: Mapping[str, tuple[str, ...]] = {
 
 
 def owned(api: str, rules: Rules, *, is_stream: bool = True) -> Tree:
-    """The fields of an API's payloads that `events` does not own, and those that are noise."""
+    """Return the fields of an API's payloads that `events` does not own, and those that are noise."""
     tree: dict[str, Any] = {}
     for path, kind in noise(api, is_stream=is_stream):
         _plant(tree, (path,), kind)

@@ -1,4 +1,4 @@
-"""What the items of one response come to, and which texts of its events say just that.
+"""The final content of the items of one response, and the texts of its events that only repeat it.
 
 An item is found by its place among the rows of `items`: the fold makes them in the order in which facts first name
 them, and so are they numbered here.
@@ -36,14 +36,14 @@ Parts = dict[int, str]
 
 
 class Said(NamedTuple):
-    """What a block says of items."""
+    """The statement of a block about items."""
 
     texts: Sequence[AbstractSet[str]]  # that say nothing else than deltas, and items at their end, do
     items: tuple[int, ...]  # by their rows
     is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
 
     def goes_with(self, other: Said) -> bool:
-        """Whether both are of the same items."""
+        """Return whether two statements are about the same items."""
         return self.items == other.items and self.is_open == other.is_open
 
 
@@ -69,7 +69,7 @@ class Settled:
         self._add_parts()
 
     def said(self, block: Block) -> Said:
-        """What other levels show of a block; and the deltas, which are compared beside."""
+        """Return the content of a block that other levels show; and the deltas, which are compared beside."""
         facts = block.facts
         if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream
             delta = facts[0]
@@ -91,7 +91,7 @@ class Settled:
         return Said([*map(self._known_of, numbers), *texts], numbers, is_open) if numbers else SILENT
 
     def end(self, number: int) -> Any:
-        """What an item comes to, to be compared."""
+        """Return the final content of an item, to be compared."""
         return (self._rows[number].name, self._final[number]) if number < len(self._rows) else None
 
     def _known_of(self, number: int) -> AbstractSet[str]:
@@ -118,7 +118,7 @@ class Settled:
             self._told.append((number, field, {part: text for each, part, text in stated.texts if each == field}))
 
     def _places(self, fact: Restated) -> list[int]:
-        """The rows that the items of the end are: by id, else the next of their type. One past them all is none."""
+        """Return the rows of the items of the end: by id, else the next of their type; one past them all for none."""
         left = _Left(self._rows)
         return [left.take(stated) for stated in fact.items]
 
@@ -128,7 +128,7 @@ class Settled:
         return number < len(self._final) and storable(text) == self._final[number].get(field)
 
     def _add_parts(self) -> None:
-        """Texts in parts: the parts as they ended, if together they are what the item comes to."""
+        """Add texts in parts: the parts as they ended, if together they are the item's final text."""
         ended: dict[tuple[int, Field], Parts] = {}
         for at, streamed in self._streamed.items():
             ended[at] = {part: "".join(pieces) for part, pieces in streamed.items()}
@@ -170,7 +170,7 @@ class _Left:
 
 
 def _texts(row: ItemRow) -> dict[Field, str]:
-    """The texts of a row as one each."""
+    """Split the texts of a row into one each."""
     found: dict[Field, str | None] = {
         "reasoning" if row.kind == "reasoning" else "text": row.text,
         "refusal": row.refusal,
@@ -182,7 +182,7 @@ def _texts(row: ItemRow) -> dict[Field, str]:
 
 
 def summaries(row: ItemRow) -> list[str]:
-    """The parts of a summary; none if it is too long to be kept."""
+    """Return the parts of a summary; none if it is too long to be kept."""
     try:
         return msgspec.json.decode(row.summary or "[]", type=list[str])
     except msgspec.DecodeError:

@@ -91,7 +91,7 @@ class Hush:
             made[name] = value
 
     def _at(self, value: Any, below: Any, name: str = "") -> Any:
-        """What stands where a tree may say whose it is."""
+        """Return the owner at a path of a tree."""
         owner = below.get("") if below.__class__ is dict else below
         if owner == "said":
             return self._unless_said(value, below)
@@ -102,7 +102,7 @@ class Hush:
         return self._any(value, below)
 
     def _unless_said(self, value: Any, below: Any) -> Any:
-        """A text that is said; or what a tool is called with, as an object."""
+        """Return a text that no other level shows; or the input of a tool, as an object."""
         if value.__class__ is str and any(value in texts for texts in self._said):
             self._texts.append(value)
             return BLANK
@@ -116,14 +116,14 @@ class Hush:
         return self._any(value, below)
 
     def _called(self) -> Iterator[dict[str, Any]]:
-        """The arguments of the calls that this event is of, where they are objects."""
+        """Yield the arguments of the calls that this event belongs to, where they are objects."""
         for text in (text for texts in self._said for text in texts if text.startswith("{")):
             given = json_of(text.encode("utf-8", "surrogatepass"))
             if isinstance(given, dict):
                 yield given
 
     def _is_reported(self, value: Any) -> bool:
-        """Whether all of it is in a report: one of Anthropic's has what the events before reported too."""
+        """Return whether all of a value is in a report: one of Anthropic's repeats what earlier events reported."""
         if value.__class__ is not dict or not value:
             return False
         reports = [json_of(raw.encode("utf-8", "surrogatepass")) for raw in self._reports]

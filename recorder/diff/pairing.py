@@ -1,4 +1,4 @@
-"""Which exchange of one recording is compared with which of the other: by what was asked, down the matching ladder.
+"""Pairing of exchanges of two recordings: by their requests, down the matching ladder.
 
 The name of the upstream does not count: a gateway has another one than what it stands for. What no rung finds is
 paired in order, among the requests to the same place; what is left then has no partner. If each side has but one
@@ -45,7 +45,7 @@ _RUNGS: Sequence[tuple[How, _Key]] = (
 
 
 def partners(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Partners:
-    """Every exchange once."""
+    """Pair the exchanges; each is in one pair or left over."""
     if len(a) == len(b) == 1:
         return Partners([(a[0], b[0], "alone")], [], [])
     directories = directories_of([*a, *b], rules)
@@ -68,7 +68,7 @@ def partners(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Partners:
 
 
 def directories_of(sides: Sequence[Side], rules: Rules) -> Mapping[str, int]:
-    """The working directories that requests name."""
+    """Return the working directories that requests name."""
     found: dict[str, int] = {}
     for side in sides:
         found |= Likeness(side.request, rules).directories
@@ -81,7 +81,7 @@ def _at(asked: _Asked, key: _Key) -> Hashable:
 
 
 def _lines(asked: Sequence[_Asked], key: _Key) -> dict[Hashable, list[_Asked]]:
-    """Those that are alike, the first of them last."""
+    """Group the exchanges that are alike, the first of them last."""
     found: dict[Hashable, list[_Asked]] = {}
     for each in reversed(asked):
         at = _at(each, key)

@@ -45,7 +45,8 @@ _COLOURS: dict[Same, Style] = {"=": "", "-": "red", "+": "green"}
 
 
 class Rendering:
-    """How it is to look: `shown` differences of a level (`None`: all), changed words marked with signs or by colour.
+    """Options of the output: `shown` differences of a level (`None`: all), changed words marked with signs or by
+    colour.
 
     `advice` is how to see the others.
     """
@@ -56,7 +57,7 @@ class Rendering:
         self._advice = advice
 
     def lines(self, report: Report) -> Iterator[Line]:
-        """What differs; nothing if nothing does."""
+        """Yield the lines of a report; none if nothing differs."""
         yield from _alone(report.missing, "missing", "only in A", "red")
         yield from _alone(report.added, "added", "only in B", "green")
         for pair in report.pairs:
@@ -103,7 +104,7 @@ class Rendering:
 
 
 def stat_lines(report: Report) -> Iterator[Line]:
-    """One line per level."""
+    """Yield one line per level."""
     count = len(report.missing) + len(report.added)
     if count:
         yield _line(Span(f"{'exchanges':<9}  {len(report.missing)} missing, {len(report.added)} added", "yellow"))
@@ -129,14 +130,14 @@ def _alone(exchanges: Iterable[Which], change: str, where: str, style: Style) ->
 
 
 def _sides(each: Difference) -> Sequence[tuple[str | None, Style]]:
-    """Where nothing stands, nothing is shown, if the change says so."""
+    """Return both sides as lines; an absent side is not shown if the change says so."""
     if each.change != "changed":
         return (each.a, "red"), (each.b, "green")
     return ("(nothing)" if each.a is None else each.a, "red"), ("(nothing)" if each.b is None else each.b, "green")
 
 
 def _place(each: Difference) -> str:
-    """The position in the log of what `recorder events` shows."""
+    """Return the position in the log that `recorder events` shows."""
     places = list(dict.fromkeys(str(pos) for pos in (each.a_pos, each.b_pos) if pos is not None))
     return f" (#{' → #'.join(places)})" if places else ""
 

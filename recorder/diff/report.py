@@ -1,4 +1,4 @@
-"""What a comparison found: pairs of exchanges, each level by level. Plain data, which is also the JSON of `diff`."""
+"""The report of a comparison: pairs of exchanges, each level by level. Plain data, which is also the JSON of `diff`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Word(NamedTuple):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What counts as a difference."""
+    """The terms of a comparison: what counts as a difference."""
 
     exact: bool = False  # nothing is noise, and no level owns what another one has too
     tolerance: float = 1.25  # see `recorder.diff.timing`
@@ -69,7 +69,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 class LevelReport(msgspec.Struct, frozen=True):
-    """What one level found of one pair. `count` includes the measures that differ, and what was not kept."""
+    """The findings of one level for one pair. `count` includes the measures that differ, and what was not kept."""
 
     level: Level
     count: int
@@ -113,11 +113,11 @@ class Report(msgspec.Struct, frozen=True):
         return not (self.missing or self.added or any(pair.count for pair in self.pairs))
 
     def count(self, level: Level) -> int:
-        """Differences of a level in all pairs."""
+        """Count the differences of a level in all pairs."""
         return sum(each.count for pair in self.pairs for each in pair.levels if each.level == level)
 
     def uncompared(self, level: Level) -> int:
-        """Pairs in which a level was not compared."""
+        """Count the pairs in which a level was not compared."""
         return sum(not each.is_compared for pair in self.pairs for each in pair.levels if each.level == level)
 
     @property
@@ -127,7 +127,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def found(level: Level, differences: Iterable[Difference], measures: Sequence[Measure] = ()) -> LevelReport:
-    """A level's report: the first differences kept, all of them counted."""
+    """Return a level's report: the first differences kept, all of them counted."""
     rest = iter(differences)
     kept = list(islice(rest, KEPT_LIMIT))
     count = len(kept) + sum(1 for _ in rest) + sum(each.differs for each in measures)
@@ -135,15 +135,15 @@ def found(level: Level, differences: Iterable[Difference], measures: Sequence[Me
 
 
 def unknown(level: Level, why: str) -> LevelReport:
-    """The report of a level that was not compared."""
+    """Return the report of a level that was not compared."""
     return LevelReport(level, 0, [], [], f"not compared: {why}", is_compared=False)
 
 
 def cut(text: str, limit: int) -> str:
-    """A text as far as it is shown: what is cut ends with a sign of it."""
+    """Shorten a text to the length that is shown, with a sign at its end."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def ratio(a: int | None, b: int | None) -> float | None:
-    """Of b to a, if there is one."""
+    """Return b divided by a, or `None`."""
     return round(b / a, 4) if a and b is not None else None

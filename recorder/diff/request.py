@@ -15,7 +15,7 @@ from recorder.replay.matching.fingerprint import NO_JSON, Likeness, canonical, j
 
 
 def request(a: Side, b: Side, terms: Terms) -> LevelReport:
-    """What was asked. A stream that was stored alone does not say."""
+    """Compare the requests. A stream that was stored alone has none."""
     lacking = [name for name, side in (("A", a), ("B", b)) if _is_unknown(side)]
     if lacking:
         return unknown(
@@ -73,7 +73,7 @@ def _bodies(a: Side, b: Side, terms: Terms) -> tuple[Any, Any]:
 
 
 def compared(where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | None = None) -> Iterator[Difference]:
-    """Where two JSON values differ. `None` as a whole is nothing."""
+    """Yield the differences of two JSON values. `None` as a whole is nothing."""
     if canonical(a) == canonical(b):
         return
     for each in differences(a, b, KEPT_LIMIT):

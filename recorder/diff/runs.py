@@ -29,7 +29,7 @@ PIECES_LIMIT = 20_000
 
 
 class TextsReport(NamedTuple):
-    """What was told of two steps, and the first event of each that goes with one of the other."""
+    """The differences reported of two steps, and the first event of each that is aligned with one of the other."""
 
     told: Sequence[Difference] = ()
     first: tuple[int, int] = (0, 0)
@@ -61,14 +61,14 @@ class Texts:
         return found
 
     def _parts(self, a: Step, b: Step) -> Iterator[Difference]:
-        """A text that is said elsewhere too is told where it is said first."""
+        """Yield differences of a text, at the first event that shows it."""
         for one, other in zip_longest(a.texts, b.texts, fillvalue=""):
             if one != other and (one, other) not in self._told and self._end_alike(a, b):
                 self._told.add((one, other))
                 yield Difference(f"{a.name} · text of a part", "changed", *_shown(one, other), a.pos, b.pos)
 
     def _end_alike(self, a: Step, b: Step) -> bool:
-        """Whether the items that two steps are of come to the same."""
+        """Return whether the items of two steps have the same final content."""
         at = a.said.items, b.said.items
         if at not in self._same_ends:
             self._same_ends[at] = [*map(self._a.end, at[0])] == [*map(self._b.end, at[1])]
@@ -76,13 +76,13 @@ class Texts:
 
 
 def _repeated(a: Step, b: Step) -> Iterator[Difference]:
-    """How often the same came."""
+    """Yield the differences in the number of repetitions."""
     if a.count != b.count:
         yield Difference(f"{a.name} · in a row", "changed", _counted(a), _counted(b), a.pos, b.pos)
 
 
 def _cuts(a: Step, b: Step) -> Iterator[Difference]:
-    """The same text, in other deltas."""
+    """Yield the differences of equal texts in other deltas."""
     yield from _repeated(a, b)
     if a.count == b.count:
         n = next((n for n, pair in enumerate(zip(a.texts, b.texts, strict=False)) if pair[0] != pair[1]), 0)
@@ -119,7 +119,7 @@ def _words(a: Step, b: Step, one: str, other: str) -> Iterator[Difference]:
 
 
 def _pos(step: Step, n: int) -> int:
-    """Where a text stands; if an event has none or several, where the run begins."""
+    """Return the position of a text; if an event has none or several, that of the beginning of the run."""
     return step.positions[n] if len(step.texts) == step.count else step.pos
 
 
@@ -163,7 +163,7 @@ def _joined(alone: Sequence[int], partners: Collection[int], steps: list[Step]) 
 
 
 def _neighbour(n: int, partners: Sequence[int], steps: Sequence[Step]) -> int | None:
-    """The nearest step with a partner, before or after, if it is of the same run."""
+    """Return the nearest step with a partner, before or after, if it is of the same run."""
     at = bisect_left(partners, n)
     near = [partners[place] for place in (at - 1, at) if 0 <= place < len(partners)]
     return next((m for m in near if steps[n].is_delta and steps[n].run == steps[m].run), None)

@@ -42,7 +42,7 @@ _KINDS = {
 
 
 def events(a: Side, b: Side, terms: Terms) -> LevelReport:
-    """The two sequences."""
+    """Compare the two sequences of events."""
     one, other = steps(a, terms), steps(b, terms)
     places = aligned(*(([key(step) for step in one.steps], [key(step) for step in other.steps]) for key in _KEYS))
     if places is None:
@@ -85,7 +85,7 @@ class _Comparison:
                 yield self._alone(self._b[b], "added")
 
     def _moved(self, places: Aligned) -> list[tuple[int, int]]:
-        """What is gone in one place and has come in another."""
+        """Return the steps that are gone in one place and present in another."""
         waiting: dict[bytes, list[int]] = {}
         for n in reversed(places.only_a):
             waiting.setdefault(self._a[n].key, []).append(n)
@@ -93,7 +93,7 @@ class _Comparison:
 
     @staticmethod
     def _after(places: Aligned, a: int) -> int:
-        """Where in B something that only A has would stand."""
+        """Return the place in B of something that only A has."""
         at = bisect_left(places.pairs, (a, -1))
         return places.pairs[at][1] if at < len(places.pairs) else 2**62
 
@@ -117,7 +117,7 @@ class _Comparison:
                 yield Difference(f"{a.name} · {said.what}", "changed", said.a, said.b, said.a_pos, said.b_pos)
 
     def _changed(self, a: Step, b: Step) -> Iterator[Difference]:
-        """What a response says of itself, several of its events repeat: a change of that is told once."""
+        """Yield the changes of what a response says of itself, each once although several of its events repeat it."""
         for each in compared("", a.value, b.value):
             if each.where.startswith(_REPEATED):
                 told = (each.where, each.a, each.b)
@@ -127,7 +127,7 @@ class _Comparison:
             yield msgspec.structs.replace(each, where=f"{a.name} · {each.where}", a_pos=a.pos, b_pos=b.pos)
 
     def _ids(self, a: Step, b: Step) -> _Said | None:
-        """The first id that does not go with that of the other side."""
+        """Return the first id that does not correspond to that of the other side."""
         wrong = None
         for one, other in zip(a.ids, b.ids, strict=False):
             goes = self._of_a.setdefault(one, other) == other
@@ -139,7 +139,7 @@ class _Comparison:
         return wrong
 
     def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> _Said | None:
-        """The first number that is another one; within runs, that does not go on from the one before."""
+        """Return the first number that differs; within runs, that does not follow the one before."""
         n, m = of_texts.first
         one, other = a.numbers[n], b.numbers[m]
         if (one is None) != (other is None):
@@ -172,7 +172,7 @@ class _Said(NamedTuple):
 
 
 def _jumps(a: Step, b: Step) -> _Said | None:
-    """Where numbers go on otherwise within runs. A number that is missing with its event is told with that."""
+    """Return jumps of numbers within runs. A number that is missing with its event is reported with that."""
     of_a, of_b = _ahead(a), _ahead(b)
     if a.count == b.count:
         n = next((n for n, pair in enumerate(zip(of_a, of_b, strict=True)) if pair[0] != pair[1]), None)

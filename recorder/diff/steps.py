@@ -78,7 +78,7 @@ class Told(msgspec.Struct):
 
 
 def steps(side: Side, terms: Terms) -> Told:
-    """One exchange."""
+    """Return the steps of one exchange."""
     settled = Settled(side.blocks, [] if terms.exact else side.items)
     events = _events(side, settled, terms)
     body = events if terms.exact else _in_runs(events)
@@ -103,7 +103,7 @@ def _events(side: Side, settled: Settled, terms: Terms) -> Iterator[Step]:
 
 
 def _value(block: Block, hush: Hush, said: Said) -> Quiet:
-    """What a block says: its payload, and the fields of the stream around it."""
+    """Return the payload of a block, and the fields of the stream around it."""
     if block.raw is None:
         return Quiet("(too long to be read)", (), [])
     if block.event.kind in ("comment", "gap"):
@@ -117,7 +117,7 @@ def _value(block: Block, hush: Hush, said: Said) -> Quiet:
 
 
 def _read(event: Event, raw: bytes) -> tuple[bytes, Mapping[str, str]]:
-    """The data of a block, and its other lines: mostly those of the event before."""
+    """Return the data of a block, and its other lines: mostly those of the event before."""
     start, length = event.data_start, event.data_length
     if event.kind == "frame" and start is not None and length is not None:
         return raw[start : start + length], _around(raw[:start] + raw[start + length :])
@@ -152,7 +152,7 @@ def _in_runs(steps: Iterable[Step]) -> list[Step]:
 
 
 def _goes_on(run: Step, step: Step) -> bool:
-    """Whether a step is one more of the same, and if so, it is."""
+    """Return whether a step continues the run; then it is added."""
     if run.key != step.key or run.ids != step.ids or not run.said.goes_with(step.said):
         return False
     run.texts += step.texts
@@ -163,7 +163,7 @@ def _goes_on(run: Step, step: Step) -> bool:
 
 
 def joined(run: Step, rest: Step) -> Step:
-    """Two runs of the same as one."""
+    """Join two equal runs."""
     lists = ("texts", "positions", "numbers", "ordinals")
     return msgspec.structs.replace(run, **{name: [*getattr(run, name), *getattr(rest, name)] for name in lists})
 

@@ -35,7 +35,7 @@ _TIMES: Sequence[tuple[str, str]] = (
 
 
 def timing(a: Side, b: Side, terms: Terms) -> LevelReport:
-    """Times that only one side has (it said nothing, or is not over) are a matter of other levels."""
+    """Compare times. Times that only one side has (it said nothing, or is not over) belong to other levels."""
     made_up = [name for name, side in (("A", a), ("B", b)) if are_made_up(side)]
     if made_up:
         return unknown("timing", f"the times of {' and '.join(made_up)} are made up")
@@ -53,7 +53,7 @@ def _differ(a: int, b: int, tolerance: float) -> bool:
 
 
 def are_made_up(side: Side) -> bool:
-    """Whether an import made them up: no real response head comes at 0 ns, and no event every 10 ms sharp."""
+    """Return whether an import made the times up: no real head comes at 0 ns, and no event every 10 ms sharp."""
     head = next(side.of("response"), None)
     times = [each.t_ns for each in side.events if each.kind in BODY_KINDS]
     if head is None or head.t_ns or not times:

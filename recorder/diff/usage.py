@@ -14,7 +14,7 @@ from recorder.model.facts import Usage
 
 
 def usage(a: Side, b: Side, terms: Terms) -> LevelReport:
-    """Counts by their common names; then what else the provider's own report says."""
+    """Compare counts by their common names; then the rest of the provider's own report."""
     measures = [_measure(name, getattr(a.usage, name), getattr(b.usage, name)) for name in Usage.__struct_fields__]
     known = [each for each in measures if each.a is not None or each.b is not None]
     differing = {(str(each.a), str(each.b)) for each in known if each.differs}
@@ -29,14 +29,14 @@ def _measure(name: str, a: int | None, b: int | None) -> Measure:
 
 
 def _further(a: Side, b: Side, told: set[tuple[str, str]], terms: Terms) -> Iterator[Difference]:
-    """Less the fields that say in the provider's words what was counted already."""
+    """Yield differences of the reports, less the fields that repeat a count under the provider's name."""
     for each in compared("", *(_report(side, side.usage.usage_raw, terms) for side in (a, b))):
         if (str(each.a), str(each.b)) not in told:
             yield each
 
 
 def _earlier(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
-    """Reports before the last; of streams that are cut otherwise there are more or fewer of them."""
+    """Yield differences of reports before the last; streams that are cut otherwise have more or fewer of them."""
     if len(a.reports) != len(b.reports):
         return
     pairs = [

@@ -22,7 +22,7 @@ _BLANKS = re.compile(r"\s*")
 
 
 def changes(a: str, b: str) -> Iterator[list[Word]]:
-    """The places in which two texts differ. Changes that stand close together are one place."""
+    """Yield the places in which two texts differ. Changes that are close together are one place."""
     of_a, of_b = _WORD.findall(a), _WORD.findall(b)
     found = stretches(of_a, of_b)
     if found is None:
@@ -45,7 +45,7 @@ def changes(a: str, b: str) -> Iterator[list[Word]]:
 
 
 def _joined(place: Sequence[Word]) -> list[Word]:
-    """With neighbours that are both kept as one."""
+    """Join neighbours that are both kept."""
     return [Word(of, "".join(word.text for word in words)) for of, words in groupby(place, lambda word: word.of)]
 
 
@@ -54,7 +54,7 @@ def _kept(text: str) -> list[Word]:
 
 
 def _changed(stretch: Stretch, of_a: Sequence[str], of_b: Sequence[str]) -> list[Word]:
-    """Blanks before a word are not changed with it."""
+    """Return the words of a change. Blanks before a word are not changed with it."""
     gone = "".join(of_a[stretch.a.start : stretch.a.stop])
     come = "".join(of_b[stretch.b.start : stretch.b.stop])
     blanks = _blanks(gone) if gone and come and _blanks(gone) == _blanks(come) else ""

@@ -44,12 +44,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def profile_of(api: str) -> Profile | None:
-    """The profile of an API; `None` of one whose rules nobody wrote down."""
+    """Return the profile of an API; `None` of one whose rules nobody wrote down."""
     return next((profile for profile, apis in PROFILES.items() if api in apis), None)
 
 
 def lint(exchange: Exchange, events: Iterable[Event], profile: Profile | None = None) -> list[Finding]:
-    """What is wrong with an exchange, by the rules of a profile, else of its API's own. In the order of `RULES`.
+    """Return the findings of an exchange, by the rules of a profile, else of its API's own. In the order of `RULES`.
 
     An API without a profile, and one that the profile is not about, has no findings.
     """

@@ -50,7 +50,7 @@ def _length_of_stream(stream: Stream) -> Iterable[Hit]:
 
 
 def _storing(stream: Stream) -> Iterable[Hit]:
-    """Where the head is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
+    """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
     held = (stream.header("x-accel-buffering") or "").strip().lower() == "yes"
     if stream.is_stream and stream.header("date") and (held or not _keeps_moving(stream)):
         yield Hit(None, f"cache-control: {stream.header('cache-control') or 'none'}")
@@ -82,7 +82,7 @@ def _wrong_error(stream: Stream) -> str | None:
 
 
 def wrong_error(document: Any) -> str | None:
-    """What is wrong with an error as OpenAI's API puts it; `None` if nothing is."""
+    """Return the fault of an error body in OpenAI's form; `None` if there is none."""
     if not isinstance(document, dict):
         return "the body is no JSON object"
     error = document.get("error")

@@ -1,4 +1,4 @@
-"""What a linter found, as lines for a person and as rows for a program.
+"""The report of a linter, as lines for a person and as rows for a program.
 
 Pure: what was recorded stands in the lines as it is, and who prints them makes it safe.
 """
@@ -33,7 +33,7 @@ class Judged(NamedTuple):
 
 
 def judged(name: str, number: int, exchange: Exchange, events: Iterable[Event], profile: Profile | None) -> Judged:
-    """An exchange by the rules of a profile, else of its API's own."""
+    """Judge an exchange by the rules of a profile, else of its API's own."""
     chosen = profile or profile_of(exchange.api)
     if chosen is None or exchange.api not in PROFILES[chosen]:
         return Judged(name, number, exchange, None, ())
@@ -41,7 +41,7 @@ def judged(name: str, number: int, exchange: Exchange, events: Iterable[Event], 
 
 
 def unjudged(api: str, profile: Profile | None) -> str:
-    """Why an exchange of that API was not judged."""
+    """Return why an exchange of that API was not judged."""
     if profile is not None and api != "other":
         return f"it speaks {api}, and the profile {profile} is of {' and '.join(sorted(PROFILES[profile]))}"
     known = ", ".join(sorted({each for apis in PROFILES.values() for each in apis}))
@@ -49,7 +49,8 @@ def unjudged(api: str, profile: Profile | None) -> str:
 
 
 def lines(found: Judged, width: int = WIDTH) -> Iterable[str]:
-    """An exchange and its findings. The first line is a heading; the first of each finding begins with two spaces."""
+    """Yield an exchange and its findings. The first line is a heading; the first of each finding begins with two
+    spaces."""
     exchange = found.exchange
     heading = f"{found.name}:{found.number}  {exchange.method} {exchange.target}  by profile {found.profile}"
     yield heading if found.findings else f"{heading}: no finding"
@@ -68,7 +69,7 @@ def _lines(finding: Finding, width: int) -> Iterable[str]:
 
 
 def _places(finding: Finding) -> Iterable[str]:
-    """What stands there, and where; together, where the same stands at several places."""
+    """Return the texts of hits with their places; equal texts are joined."""
     by_said: dict[str, list[Hit]] = {}
     for place in finding.places:
         by_said.setdefault(place.said, []).append(place)
@@ -84,7 +85,7 @@ def _places(finding: Finding) -> Iterable[str]:
 
 
 def summary(found: Iterable[Judged]) -> str:
-    """The last line: `2 errors, 1 warning in 3 exchanges`."""
+    """Return the last line: `2 errors, 1 warning in 3 exchanges`."""
     exchanges = [each for each in found if each.profile is not None]
     counts = Counter(finding.severity for each in exchanges for finding in each.findings)
     said = [counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity]]
@@ -92,12 +93,12 @@ def summary(found: Iterable[Judged]) -> str:
 
 
 def is_faulty(found: Iterable[Judged]) -> bool:
-    """Whether there is an error or a warning: notes are no faults."""
+    """Return whether there is an error or a warning: notes are no faults."""
     return any(finding.severity != "note" for each in found for finding in each.findings)
 
 
 def rows(found: Judged) -> Iterable[dict[str, Any]]:
-    """A row for each finding."""
+    """Return a row for each finding."""
     for finding in found.findings:
         yield {
             "session": found.name,
@@ -110,7 +111,7 @@ def rows(found: Judged) -> Iterable[dict[str, Any]]:
 
 
 def rule_row(rule: Rule) -> dict[str, Any]:
-    """A rule as data: all of it but what looks."""
+    """Return a rule as data: all of it but its check."""
     profiles = [profile for profile in PROFILES if profile in rule.profiles]
     fields = {field: value for field, value in rule._asdict().items() if field != "check"}
     return {**fields, "profiles": profiles}

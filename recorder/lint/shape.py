@@ -27,7 +27,7 @@ class Misfit(NamedTuple):
 
 
 class Field(NamedTuple):
-    """What an object may have under a name."""
+    """The value that an object may have under a name."""
 
     is_required: bool
     kinds: tuple[str, ...]  # it is of one of these: plain, the name of a shape or a family, `[kind]`, `{kind}`
@@ -45,7 +45,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_base64(value: Any) -> bool:
-    """As pydantic reads it, in either alphabet."""
+    """Return whether a text is base64 as pydantic reads it, in either alphabet."""
     if not isinstance(value, str):
         return False
     try:
@@ -57,7 +57,7 @@ def _is_base64(value: Any) -> bool:
 
 
 def _is_numeric(value: Any) -> bool:
-    """A number, or the text of one: how Google's JSON writes what may be larger than a double."""
+    """Return whether a value is a number, or the text of one: Google's JSON writes numbers larger than a double so."""
     if not isinstance(value, str):
         return _is_number(value)
     try:
@@ -101,7 +101,7 @@ class Shapes:
 
     @cached_property
     def families(self) -> Mapping[str, Mapping[str, Shape]]:
-        """The shapes of a family, by the `type` of their objects."""
+        """Return the shapes of a family, by the `type` of their objects."""
         found: dict[str, dict[str, Shape]] = {}
         for name, shape in self.by_name.items():
             family, point, type = name.partition(".")
@@ -146,6 +146,6 @@ def _shape(fields: str) -> Shape:
 
 
 def _called(kinds: Iterable[str]) -> str:
-    """The kinds as a person says them: `a text`, `an array`, `an object`."""
+    """Return the kinds in words: `a text`, `an array`, `an object`."""
     said = ("an array" if kind[0] == "[" else _CALLED.get(kind, "an object") for kind in kinds)
     return " or ".join(dict.fromkeys(said))

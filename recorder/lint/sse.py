@@ -27,7 +27,7 @@ _STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
 
 def is_done_mark(told: Told) -> bool:
-    """Whether it is `data: [DONE]`."""
+    """Return whether a frame is `data: [DONE]`."""
     return told.data is not None and told.data.strip() == b"[DONE]"
 
 
@@ -60,7 +60,7 @@ def _no_data(stream: Stream) -> Iterable[Hit]:
 
 
 def _no_field(stream: Stream) -> Iterable[Hit]:
-    """Lines that say something and are no field: in Gemini and `error:` in Chat have rules of their own."""
+    """Yield lines that are no field. Those of Gemini, and `error:` in Chat, have rules of their own."""
     if not stream.is_stream or (stream.response and stream.response.status >= 400):
         return
     for each in stream.told:
@@ -84,7 +84,7 @@ def _carriage_returns(stream: Stream) -> Iterable[Hit]:
 
 
 def _unterminated(stream: Stream) -> Iterable[Hit]:
-    """A block that is whole but for its blank line. One that is cut off in its middle is no event of any kind."""
+    """Yield a block that is whole but for its blank line. One that is cut off in its middle is no event of any kind."""
     if stream.was_cut_by_us:
         return []
     return [Hit(each.pos, each.type or "") for each in stream.told[-1:] if each.kind == "tail" and each.payload]

@@ -1,4 +1,4 @@
-"""A walk over a stream: it goes over it once, and tells each fault by the id of the one rule that names it.
+"""A shared pass over a stream: it runs once, and reports each fault by the id of the one rule that names it.
 
 Rules whose faults follow from each other share a walk, so that a fault is named by one of them.
 """
@@ -28,7 +28,7 @@ class Walk:
         self._faults = faults
 
     def of(self, id: str) -> Callable[[Stream], Iterable[Hit]]:
-        """The check of a rule: its faults."""
+        """Return the check of a rule: its faults."""
         return lambda stream: self._of(stream).get(id, ())
 
     def _of(self, stream: Stream) -> Mapping[str, list[Hit]]:
@@ -45,29 +45,29 @@ class Walk:
 
 
 def is_answer(stream: Stream) -> bool:
-    """Whether the response is a stream that began well: an error status is told before it."""
+    """Return whether the response is a stream that began well: an error status is reported by a rule of HTTP."""
     status = stream.response.status if stream.response else 200
     return stream.is_stream and status < 400
 
 
 def is_seen_whole(stream: Stream) -> bool:
-    """Whether what is missing at the end was not sent: nobody left before, and the recorder lost nothing."""
+    """Return whether what is missing at the end was not sent: nobody left before, and the recorder lost nothing."""
     return not (stream.was_cut_by_us or stream.has_gap)
 
 
 def heard(stream: Stream) -> Iterable[Told]:
-    """The blocks of a stream, up to where bytes of it were lost: what comes after that cannot be told out of order."""
+    """Yield the blocks of a stream up to the first gap: after it, nothing can be reported as out of order."""
     lost = stream.gaps[0].pos if stream.gaps else None
     return takewhile(lambda told: lost is None or told.pos < lost, stream.told)
 
 
 def is_told(told: Told) -> bool:
-    """Whether its data is JSON."""
+    """Return whether the data of a frame is JSON."""
     return told.payload is not None or told.data == b"null"
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
-    """`true` is no number to a client."""
+    """Return whether a value is an integer; `true` is no number to a client."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -77,12 +77,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def misfit(found: Misfit) -> str:
-    """What stands there in the place of what."""
+    """Describe a misfit."""
     said = "is missing" if found.value is None else f"is {shown(found.value)}"
     return f"{found.path or 'it'} {said}, which must be {found.wanted}"
 
 
 def shown(value: object) -> str:
-    """A value as JSON, as far as it is worth showing."""
+    """Encode a value as JSON, shortened to what is worth showing."""
     said = as_json(value)
     return said if len(said) <= _SHOWN else said[:_SHOWN] + "…"

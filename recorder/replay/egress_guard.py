@@ -46,7 +46,7 @@ _API = re.compile("|".join(_APIS))
 
 
 class Refused(NamedTuple):
-    """Who was asked for, in order."""
+    """The hosts that clients asked for, in order."""
 
     hosts: Sequence[str]
     apis: Mapping[str, frozenset[str]]  # those of them that are hosts of model APIs → the upstreams that stand for them
@@ -59,7 +59,7 @@ class Refused(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a client wants to go."""
+    """The host and port that a client wants to reach."""
 
     host: str
     port: int
@@ -89,13 +89,13 @@ class RefusingProxy:
                 writer.transport.abort()
 
     def refused(self) -> Refused:
-        """Who was asked for so far."""
+        """Return the hosts that were asked for so far."""
         hosts = list(self._asked)
         named = {host: frozenset(name for of, name in self._apis if of == host) for host in hosts}
         return Refused(hosts, {host: names for host, names in named.items() if names or _API.fullmatch(host)})
 
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What has clients come here in place of other proxies. Exceptions that an environment makes hold on."""
+        """Return the variables that send clients here in place of other proxies. Exceptions in the environment hold."""
         found = {form: self.url for name in _VARIABLES for form in (name, name.lower())}
         had = dict.fromkeys(value for name in _EXCEPTIONS if (value := given.get(name)))
         return {**found, **dict.fromkeys(_EXCEPTIONS, ",".join([*had, *LOOPBACK])), _OF_NODE: "1"}
@@ -127,7 +127,7 @@ class RefusingProxy:
 
 
 def _place(head: bytes) -> _Place | None:
-    """Where a request wants to go; `None` if that is nowhere a proxy goes."""
+    """Return where a request wants to go; `None` if no proxy goes there."""
     line = _LINE.match(head)
     if line is None:
         return None

@@ -57,14 +57,14 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Chunk(NamedTuple):
-    """What is sent in one piece, and when, in nanoseconds since the request."""
+    """The bytes that are sent in one piece, and their time, in nanoseconds since the request."""
 
     t_ns: int
     data: bytes
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a request is answered with. Without `head` there is no response, only the failure."""
+    """The response to a request. Without `head` there is no response, only the failure."""
 
     head: ResponseHead | None
     head_ns: int
@@ -73,13 +73,13 @@ class Answer(msgspec.Struct, frozen=True):
     failure: tuple[str, str] | None = None  # message and outcome, if it ends before its end
 
     def fail(self) -> None:
-        """Raise what stands at the end, if it broke off."""
+        """Raise the recorded failure, if the exchange broke off."""
         if self.failure is not None:
             raise UpstreamError(*self.failure)
 
 
 def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) -> Answer:
-    """A recorded exchange as an answer: in the reads that it came in, or frame by frame.
+    """Return a recorded exchange as an answer: in the reads that it arrived in, or frame by frame.
 
     With `after`, only the events with a greater sequence number, the first of them at once.
     """
@@ -97,12 +97,12 @@ def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) 
 
 
 def _true_headers(recorded: Recorded) -> list[Header]:
-    """Those of which there is a value: what redaction put in its place would be taken for one."""
+    """Return the headers whose values were kept: a redacted one would be taken for a value."""
     return [(name, value) for name, value in recorded.headers if not redaction.COUNTED.fullmatch(value)]
 
 
 def _as_read(recorded: Recorded) -> list[Chunk] | None:
-    """The body in the pieces that were read, if those were pieces of it: not if it was coded, or not all was kept."""
+    """Return the body in the pieces that were read; `None` if those are unknown: it was coded, or not all kept."""
     end = recorded.end
     if end is None or ((end.coding is not None or end.undecoded is not None) and not recorded.is_coded):
         return None
@@ -115,7 +115,7 @@ def _as_read(recorded: Recorded) -> list[Chunk] | None:
 
 
 def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
-    """Pieces with the sequence number of their event; what has none of its own has that of the event before.
+    """Yield pieces with the sequence number of their event; one without has that of the event before.
 
     An event in parts has its number on the last of them.
     """
@@ -146,7 +146,7 @@ def _response(head: ResponseHead, stream: Any) -> Response:
 
 
 def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
-    """A JSON response of our own."""
+    """Return a complete JSON response."""
 
     async def stream() -> AsyncIterator[bytes]:
         yield body
@@ -156,7 +156,7 @@ def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
 
 
 class Transport(Protocol):
-    """What answers in place of a recording: `httpx.AsyncBaseTransport` and its like."""
+    """The transport that answers in place of a recording: `httpx.AsyncBaseTransport` and its like."""
 
     async def handle_async_request(self, request: Any) -> Any: ...
 
@@ -194,11 +194,11 @@ class ReplayTransport:
         return await self._missed(request, found)
 
     async def note(self, request: Any, how: Elsewhere, message: str) -> None:
-        """That a request was answered before it came here: it was asked all the same."""
+        """Tell the matcher that a request was answered before it came here: it was asked all the same."""
         await self._judged(request, lambda asked: self._matcher.note(asked, how, message))
 
     async def _judged(self, request: Any, judge: Callable[[Request], T]) -> T:
-        """Of a large body beside the event loop, if there is one. A body that is coded may be large."""
+        """Match a request; a large body in a thread, if there is an event loop. A coded body may be large."""
         body = await request.aread()
         is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
         if is_large and isinstance(self._clock, LoopClock):
@@ -206,7 +206,7 @@ class ReplayTransport:
         return judge(asked_by(request, body))
 
     async def _handed_back(self, found: Match) -> Recorded:
-        """The exchange with the handles of the client that asks: of a large answer beside the event loop, likewise."""
+        """Return the exchange with the handles of the client that asks; a large one is edited in a thread."""
         recorded, handles = found.recorded, found.handles
         is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
         if is_large and isinstance(self._clock, LoopClock):
@@ -247,14 +247,14 @@ async def _body(answer: Answer, pace: Pace) -> AsyncIterator[bytes]:
 
 
 def _tell_gap(recorded: Recorded) -> None:
-    """Whoever allowed gaps is told which answers have one."""
+    """Log a warning if the answer has a gap, for whoever allowed gaps."""
     if recorded.end is not None and recorded.end.gap_chunks:
         what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"
         log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
 
 
 def asked_by(request: Any, body: bytes) -> Request:
-    """A request as it would have been recorded, with its body as it was sent."""
+    """Return a request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
     headers = redaction.headers(origin.headers)
     body, _ = decoded_body(headers, body)
@@ -263,12 +263,12 @@ def asked_by(request: Any, body: bytes) -> Request:
 
 
 def _names_upstream(request: Any) -> bool:
-    """Whether it says where it goes: it came through a proxy, which knows, or it goes to a host of the public APIs."""
+    """Return whether a request names its upstream: it came through a proxy, or goes to a host of the public APIs."""
     return isinstance(request.extensions.get("recorder"), Origin) or request.url.host in HOSTS
 
 
 def origin_of(request: Any) -> Origin:
-    """What a request was before it was forwarded; of one that came through no proxy, what it would have been."""
+    """Return the request as it was before it was forwarded; if it came through no proxy, as it would have been."""
     origin = request.extensions.get("recorder")
     if isinstance(origin, Origin):
         return origin

@@ -112,7 +112,7 @@ class Har:
         return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """An exchange for each call, in their order."""
+        """Yield an exchange for each call, in their order."""
         for exchange in self._exchanges:
             yield Entry(Mark.REQUEST, 0, redaction.record(exchange.request_head(session, names)))
             if exchange.body:
@@ -127,7 +127,7 @@ class Har:
 
 
 class _Exchange(NamedTuple):
-    """A call as a recorder tells it."""
+    """A call as a recorder would have recorded it."""
 
     call: _Call
     started_ns: int
@@ -160,7 +160,7 @@ def _is_wanted(call: _Call) -> bool:
 
 
 def _exchange(call: _Call) -> _Exchange:
-    """Raises `ValueError` for what no call can be."""
+    """Decode a call. Raises `ValueError` if it is impossible."""
     started_ns = nanoseconds(call.started)
     waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
     head_ns = _ns(waited_ms * 1e6)
@@ -187,7 +187,7 @@ def _response_head(response: _Response) -> ResponseHead:
 
 
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
-    """Redacted; without pseudo-headers, and without those of the coding, which is undone."""
+    """Return redacted headers without pseudo-headers, and without those of the coding, which is undone."""
     given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
     return true_headers(redaction.headers((name, said) for name, said in given if not name.startswith(b":")))
 
@@ -198,7 +198,7 @@ def _target(url: str) -> str:
 
 
 def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:
-    """The body and when it came. Raises `ValueError`."""
+    """Yield the pieces of the body with their times. Raises `ValueError`."""
     body, messages = _body(call.response.content), call.messages or ()
     times = [head_ns if each.time is None else max(0, _ns(each.time * 1e9) - started_ns) for each in messages]
     if not body:
@@ -234,7 +234,7 @@ def _body(content: _Content) -> bytes:
 
 
 def _framed(message: _Message) -> bytes:
-    """An event as most servers write it."""
+    """Frame an event as most servers do."""
     fields = [("event", message.event_name if message.event_name != "message" else None), ("id", message.event_id)]
     lines = [f"{name}: {_one_line(said)}" for name, said in fields if said]
     lines += [f"data: {each}" for each in message.data.replace("\r", "\n").split("\n")]
@@ -246,5 +246,5 @@ def _one_line(said: str) -> str:
 
 
 def _ns(given: float) -> int:
-    """Nanoseconds that a journal can hold; they are no more exact than to the microsecond."""
+    """Return nanoseconds that a journal can hold; they are no more exact than to the microsecond."""
     return round(max(0.0, min(given, SECONDS_LIMIT * 1e9)) / 1000) * 1000

@@ -27,7 +27,7 @@ _CLOSING = b"\n]}}\n"
 
 
 def har_lines(recordings: Iterable[Recorded], *, was_imported: bool = False) -> Iterator[bytes]:
-    """The document, an entry at a time, of exchanges that were recorded here or imported."""
+    """Yield the document, an entry at a time; `was_imported` says where the exchanges are from."""
     yield _OPENING
     for number, each in enumerate(recordings):
         yield (b",\n" if number else b"") + msgspec.json.encode(_entry(each, was_imported))
@@ -56,7 +56,7 @@ def _entry(each: Recorded, was_imported: bool) -> dict[str, Any]:
 
 
 def _events(each: Recorded) -> Iterator[tuple[Any, Fields]]:
-    """The pieces that are events, taken apart."""
+    """Yield the pieces that are events, with their fields."""
     if _mime_type(each.headers).startswith("text/event-stream"):
         for piece in each.pieces:
             fields = parse(piece.raw)

@@ -1,4 +1,4 @@
-"""The cassette, `.sse.jsonl`: a session as a text file for git. See docs/cassettes.md.
+"""Our own cassette, `.sse.jsonl`: a session as a text file for git. See docs/cassettes.md.
 
     {"recorder_cassette":1,"session":{"name":"demo",…}}
     {"exchange":1,"started":"2026-09-21T14:13:20.000001Z","api":"openai-responses","request":{…},"body":{…}}
@@ -36,7 +36,7 @@ TOO_LARGE = RecorderError(f"it is over {CASSETTE_LIMIT >> 20} MiB, far more than
 
 
 def read_cassette(path: Path | str) -> list[Recorded]:
-    """The exchanges of a cassette, as they can be answered with. Raises `RecorderError` with file and line."""
+    """Read the exchanges of a cassette, ready for replay. Raises `RecorderError` with file and line."""
     try:
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
@@ -50,7 +50,7 @@ def read_cassette(path: Path | str) -> list[Recorded]:
 
 
 def formatted(file: BinaryIO) -> list[bytes]:
-    """The lines of a cassette in their canonical form, exchanges numbered from 1. Raises `RecorderError`."""
+    """Return the lines of a cassette in their canonical form, exchanges numbered from 1. Raises `RecorderError`."""
     if file.seek(0, os.SEEK_END) > CASSETTE_LIMIT:
         raise TOO_LARGE
     reader = CassetteReader(file)
@@ -59,7 +59,7 @@ def formatted(file: BinaryIO) -> list[bytes]:
 
 
 class SseJsonl:
-    """A cassette, checked: what `recorder import` enters."""
+    """A cassette of our own format, checked, as `recorder import` takes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` with the line that is not as it should be."""
@@ -76,12 +76,12 @@ class SseJsonl:
         return self._told.name
 
     def session(self, name: str, names: Names) -> Session:
-        """The session that was recorded, under an id of its own."""
+        """Return the session that was recorded, under an id of its own."""
         fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
         return replace(self._told, **fresh)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Its exchanges, under ids of their own; a chunk is an event."""
+        """Yield the exchanges of the cassette, under ids of their own; a chunk is an event."""
         t_ns, begun, cut_off = 0, False, msgspec.json.encode(CUT_OFF)
         for row in CassetteReader(self._file).rows():
             if isinstance(row, Event):

@@ -1,4 +1,4 @@
-"""What is wrong with a cassette: sentences for people, each with its line. Never raises for what stands in the file.
+"""Findings of `recorder cassette check`: sentences for people, each with its line. Never raises for the file's content.
 
 A cassette that can be read may still be wrong: it breaks off, its sums are not those of its lines, or it holds what
 looks like a secret. Requests are redacted when they are recorded, and headers again when a cassette is read; a response
@@ -32,13 +32,13 @@ Finding = tuple[int, str]
 
 
 def findings(file: BinaryIO) -> list[str]:
-    """What is wrong with a cassette, in order of its lines; at most `FINDINGS_LIMIT`."""
+    """Return the faults of a cassette, in order of its lines; at most `FINDINGS_LIMIT`."""
     found = [*_in_rows(file), *_in_lines(file)]
     return [f"line {line}: {said}" for line, said in sorted(found, key=lambda each: each[0])[:FINDINGS_LIMIT]]
 
 
 def _in_rows(file: BinaryIO) -> Iterator[Finding]:
-    """What the format forbids, and what it does not forbid but no recorder writes."""
+    """Yield the first breach of the format, and what the format allows but no recorder writes."""
     reader = CassetteReader(file)
     course = _Course()
     try:
@@ -51,7 +51,7 @@ def _in_rows(file: BinaryIO) -> Iterator[Finding]:
 
 
 class _Course:
-    """What an exchange goes through."""
+    """The order of the events of an exchange."""
 
     def __init__(self) -> None:
         self._begun = 0
@@ -59,7 +59,7 @@ class _Course:
         self._sums = Sums()
 
     def follow(self, row: Exchange | Event) -> Iterator[str]:
-        """What is wrong with the next row."""
+        """Yield the faults of the next row."""
         if isinstance(row, Exchange):
             yield from self._unended()
             self._begun += 1
@@ -76,7 +76,7 @@ class _Course:
         self._sums.add(row)
 
     def close(self) -> Iterator[str]:
-        """What is missing at the end."""
+        """Yield what is missing at the end of the file."""
         if not self._begun:
             yield "there is no exchange in it"
         yield from self._unended()
@@ -104,7 +104,7 @@ def _in_lines(file: BinaryIO) -> Iterator[Finding]:
 
 
 def _keys(written: bytes) -> list[str]:
-    """What is shaped like a secret in a line, or in the bytes that it has in base64."""
+    """Return the kinds of secrets that a line seems to hold, in plain text or in base64."""
     texts = [written, *(_decoded(found[1]) for found in _BASE64.finditer(written))]
     kinds = {hit.kind for text in texts for hit in find(text)}
     if any(_BEARER.search(text) for text in texts):
@@ -120,7 +120,7 @@ def _decoded(given: bytes) -> bytes:
 
 
 def _unredacted(written: bytes) -> list[str]:
-    """Names of headers whose values no recorder would have kept."""
+    """Return names of headers whose values a recorder would have redacted."""
     try:
         line = value(written)
     except ValueError:

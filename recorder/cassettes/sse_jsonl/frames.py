@@ -1,4 +1,4 @@
-"""A piece of a response body as cells of a line, and back: `event name, payload`, or its bytes.
+"""Cells of a line for a piece of a response body, and back: `event name, payload`, or its bytes.
 
     "response.created", {"type": …}     the payload of an event, parsed: its bytes follow from that by the framing
     null, {"raw": "data: [DONE]\\n\\n"}   any other frame; likewise comment, part, tail and body, by their kind
@@ -31,13 +31,13 @@ _ESCAPES: tuple[Escaped, ...] = ("", "ascii", "<>", "<>&", "<>&='")  # JSON of J
 
 
 class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How an encoder writes JSON: where it puts spaces, and what it escapes besides what must be."""
+    """The manner of a JSON encoder: where it puts spaces, and what it escapes besides what must be."""
 
     json: Spacing = "compact"
     escaped: Escaped = ""
 
     def text(self, given: Any) -> str:
-        """Raises `ValueError` for what JSON cannot say."""
+        """Encode a value. Raises `ValueError` for what JSON cannot hold."""
         ascii = self.escaped == "ascii"
         written = json.dumps(given, ensure_ascii=ascii, separators=_SEPARATORS[self.json], allow_nan=False)
         for character in "" if ascii else self.escaped:
@@ -46,13 +46,13 @@ class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How an upstream makes a frame of an event name and a payload."""
+    """The manner in which an upstream frames an event name and a payload."""
 
     line_end: Literal["\n", "\r\n"] = "\n"
     space: Literal[" ", ""] = " "
 
     def raw(self, name: str | None, payload: Any, pad: int = 0) -> bytes:
-        """The bytes. Raises `ValueError` if there are none."""
+        """Return the bytes of a frame. Raises `ValueError` if there are none."""
         written = self.text(payload)
         if pad:
             written = f"{written[:-1]}{' ' * pad}{written[-1]}"
@@ -79,7 +79,7 @@ class Frame(NamedTuple):
 
 
 def parsed(raw: bytes) -> Frame | None:
-    """What a frame says, if it is of the kind that a framing can make."""
+    """Decode a frame; return `None` if no framing can make it."""
     fields = parse(raw)
     if fields.data is None or fields.data_start is None:
         return None
@@ -91,13 +91,13 @@ def parsed(raw: bytes) -> Frame | None:
 
 
 def _pad(payload: bytes) -> int:
-    """How many spaces stand before the last brace."""
+    """Count the spaces before the last brace."""
     inner = payload[:-1]
     return min(len(inner) - len(inner.rstrip(b" ")), PAD_LIMIT) if payload.endswith(b"}") else 0
 
 
 def framing_of(frames: Iterable[bytes]) -> Framing:
-    """The framing that makes the most of the first frames; the plainest of several."""
+    """Return the framing that reproduces most of the first frames; the plainest of several."""
     samples = [(raw, frame) for raw in itertools.islice(frames, SAMPLES) if (frame := parsed(raw)) is not None]
     best, most = Framing(), 0
     for framing in FRAMINGS:
@@ -120,7 +120,7 @@ def _makes(framing: Framing, frame: Frame, raw: bytes) -> bool:
 
 
 def cells(kind: Kind, raw: bytes, framing: Framing) -> tuple[str | None, Any, int]:
-    """A piece as event name, payload, and spaces of padding."""
+    """Return the event name, payload and padding of a piece."""
     frame = parsed(raw) if kind == "frame" else None
     if frame is not None and not _is_bytes(frame.payload) and _makes(framing, frame, raw):
         return frame
@@ -128,7 +128,7 @@ def cells(kind: Kind, raw: bytes, framing: Framing) -> tuple[str | None, Any, in
 
 
 def piece(name: Any, payload: Any, pad: Any, framing: Framing) -> tuple[Kind, bytes]:
-    """The piece that cells stand for. Raises `ValueError`."""
+    """Return the piece that cells describe. Raises `ValueError`."""
     if name is None and _is_bytes(payload):
         [(word, given)] = payload.items()
         return _KINDS[word], bounded(content_bytes(given))
@@ -140,7 +140,7 @@ def piece(name: Any, payload: Any, pad: Any, framing: Framing) -> tuple[Kind, by
 
 
 def bounded(raw: bytes) -> bytes:
-    """Bytes, if a row of the log can hold them. Raises `ValueError`."""
+    """Return `raw` if a row of the log can hold it. Raises `ValueError`."""
     if len(raw) > CONTENT_LIMIT:
         raise ValueError(f"it makes {len(raw):,} bytes, and a row of the log has at most {CONTENT_LIMIT:,}")
     return raw
@@ -151,5 +151,5 @@ _KINDS: Mapping[str, Kind] = {_WORDS.get(kind, kind): kind for kind in BODY_KIND
 
 
 def _is_bytes(payload: Any) -> bool:
-    """Whether a payload reads as bytes: an object with one key, which is a kind."""
+    """Return whether a payload is the form for bytes: an object with one key, which is a kind."""
     return isinstance(payload, dict) and len(payload) == 1 and not _KINDS.keys().isdisjoint(payload)

@@ -35,7 +35,7 @@ def header_line(session: Session) -> bytes:
 
 
 def read_header(written: bytes) -> Session:
-    """The session, with an id that the same header always gives. Raises `ValueError`."""
+    """Decode the session; the same header always gives the same id. Raises `ValueError`."""
     given = value(written) if b"recorder_cassette" in written else None
     if not isinstance(given, dict) or "recorder_cassette" not in given:
         raise ValueError('it does not begin with {"recorder_cassette": …}; `recorder import` reads other streams')
@@ -56,12 +56,12 @@ def read_header(written: bytes) -> Session:
 
 
 def instant(ns: int) -> str:
-    """Wall time to the microsecond, as people read it."""
+    """Format wall time to the microsecond, for people."""
     return (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def nanoseconds(written: object) -> int:
-    """Back. Raises `ValueError` for what is no instant, or none that the log can hold."""
+    """Parse an instant. Raises `ValueError` for text that is none, or that the log cannot hold."""
     try:
         read = datetime.fromisoformat(str(written))
         ns = (read - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -33,7 +33,7 @@ class Literal(str):
 
 
 def text(value: Any) -> str:
-    """A value as JSON. Raises `ValueError` for what JSON cannot say."""
+    """Encode a value as JSON. Raises `ValueError` for a value that JSON cannot hold."""
     if isinstance(value, Literal):
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -48,7 +48,7 @@ def object_(**fields: Any) -> Literal:
 
 
 def line(written: str) -> bytes:
-    """JSON as a line."""
+    """End a JSON text as a line, with invisible characters escaped."""
     return _UNSEEN.sub(lambda unseen: f"\\u{ord(unseen[0]):04x}", written).encode() + b"\n"
 
 
@@ -59,7 +59,7 @@ PAYLOAD_DEPTH = DEPTH_LIMIT - 8  # of what stands in a line, as a part of its va
 
 
 def value(written: bytes | str, depth: int = DEPTH_LIMIT) -> Any:
-    """What JSON says. Raises `ValueError` for what is none, for numbers that are none, and for deeper nesting."""
+    """Decode JSON. Raises `ValueError` for malformed JSON, for NaN and infinities, and for deeper nesting."""
     try:
         read = json.loads(written, parse_constant=_refuse)
     except RecursionError:
@@ -96,7 +96,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def storable(row: Row) -> Row:
-    """A row, if every engine can hold it. Raises `ValueError`."""
+    """Return the row if every engine can hold it. Raises `ValueError`."""
     for said in msgspec.structs.astuple(row):
         if (isinstance(said, int) and said not in _WHOLE) or (isinstance(said, str) and _UNSTORABLE.search(said)):
             raise ValueError("it holds a value that no log can hold")
@@ -107,7 +107,7 @@ def storable(row: Row) -> Row:
 
 
 def content(raw: bytes) -> str | dict[str, str]:
-    """Bytes as text; those that are no text, or would be longer so, in base64."""
+    """Return bytes as text; in base64 if they are no text, or would be longer as text."""
     try:
         said = raw.decode()
     except UnicodeDecodeError:
@@ -116,7 +116,7 @@ def content(raw: bytes) -> str | dict[str, str]:
 
 
 def content_bytes(given: Any) -> bytes:
-    """Back. Raises `ValueError`."""
+    """Decode `content`. Raises `ValueError`."""
     if isinstance(given, str):
         return given.encode()
     if isinstance(given, dict) and list(given) == ["base64"] and isinstance(given["base64"], str):
@@ -131,7 +131,7 @@ def content_bytes(given: Any) -> bytes:
 
 
 def seconds(us: int) -> Literal:
-    """Always six digits: numbers of one length are read down a column."""
+    """Format microseconds as seconds with six digits: numbers of one length are read down a column."""
     whole, rest = divmod(abs(us), 1_000_000)
     return Literal(f"{'-' if us < 0 else ''}{whole}.{rest:06d}")
 
@@ -140,7 +140,7 @@ SECONDS_LIMIT = 2**32  # 136 years: so many microseconds are exact in a float, a
 
 
 def microseconds(given: Any) -> int:
-    """Raises `ValueError` for what is no time."""
+    """Parse a number of seconds. Raises `ValueError`."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not abs(given) < SECONDS_LIMIT:
         raise ValueError(f"{str(given)[:40]} is no number of seconds")
     return round(given * 1_000_000)

@@ -45,7 +45,7 @@ class CassetteReader:
         self.session = Session("", 0, "", "", "{}", "import")
 
     def rows(self) -> Iterator[Row]:
-        """Each exchange, followed by its events. Raises `RecorderError` with the line."""
+        """Yield each exchange, followed by its events. Raises `RecorderError` with the line."""
         try:
             self.session = read_header(self._next().removeprefix(BOM))
             current: _ExchangeReader | None = None
@@ -59,7 +59,7 @@ class CassetteReader:
             raise RecorderError(f"line {self.line} is none of a cassette: {said}") from error
 
     def exchanges(self) -> Iterator[tuple[Exchange, list[Event]]]:
-        """Each exchange with all its events. Raises `RecorderError` like `rows`."""
+        """Yield each exchange with all its events. Raises `RecorderError` like `rows`."""
         exchange: Exchange | None = None
         events: list[Event] = []
         for row in self.rows():
@@ -122,14 +122,14 @@ class _Keys(Keys, frozen=True, forbid_unknown_fields=True):
 
 
 class _More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the fifth cell of a piece may say."""
+    """The fifth cell of a piece."""
 
     pad: int = 0
     keys: _Keys | None = None
 
 
 class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a step says besides what it is."""
+    """The fields of a step besides its kind."""
 
     exchange: int
     after: Any
@@ -138,7 +138,7 @@ class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _read_request(number: int, given: Any, session_id: str) -> tuple[list[Row], _ExchangeReader]:
-    """The rows of a request: the exchange, its head, its body in parts."""
+    """Return the rows of a request: the exchange, its head, its body in parts."""
     first = msgspec.convert(given, _Request)
     if first.api not in {dialect.name for dialect in DIALECTS}:
         raise ValueError(f"the api {first.api!r} is not known")
@@ -162,7 +162,7 @@ def _read_request(number: int, given: Any, session_id: str) -> tuple[list[Row], 
 
 
 def _request_body(first: _Request) -> bytes:
-    """The body of a request. Raises `ValueError`."""
+    """Return the body of a request. Raises `ValueError`."""
     if first.body is msgspec.UNSET:
         return b""
     body = content_bytes(first.body["raw"]) if is_raw(first.body) else first.style.text(first.body).encode()
@@ -184,14 +184,14 @@ class _ExchangeReader:
         self._hash = root(exchange.session_id, exchange.exchange_id)
 
     def piece(self, given: list[Any]) -> Event:
-        """The event of an array. Raises `ValueError`."""
+        """Return the event of an array. Raises `ValueError`."""
         more = msgspec.convert(given[4] if len(given) > 4 else {}, _More)
         kind, raw = piece(given[2], given[3], more.pad, self._framing)
         self._pass(given[0])
         return self.event(kind, raw, usual_keys(self._dialect, kind, raw) if more.keys is None else more.keys)
 
     def step(self, given: dict[str, Any]) -> Event:
-        """The event of an object. Raises `ValueError`."""
+        """Return the event of an object. Raises `ValueError`."""
         kind = next((kind for kind in _STEPS if kind in given), None)
         if kind is None:
             raise ValueError(f"it says none of {', '.join(('request', *_STEPS))}")
@@ -202,7 +202,7 @@ class _ExchangeReader:
         return self.event(kind, raw, step.keys or NO_KEYS)
 
     def event(self, kind: Kind, raw: bytes, keys: Keys = NO_KEYS) -> Event:
-        """The next event, chained to the one before it. Raises `ValueError` if none can follow."""
+        """Return the next event, chained to the one before it. Raises `ValueError` if none may follow."""
         if self._ended and kind != "note":
             raise ValueError(f"exchange {self.number} has ended before it")
         ids = (self._exchange.session_id, self._exchange.exchange_id)

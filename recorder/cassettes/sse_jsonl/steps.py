@@ -1,4 +1,4 @@
-"""The steps in the life of an exchange as JSON, and back: request, response, reads, gap, end, note.
+"""Steps in the life of an exchange as JSON, and back: request, response, reads, gap, end, note.
 
     {"exchange":1,"after":0.350123,"response":{"status":200,"reason":"OK","headers":[…]}}
 
@@ -38,7 +38,7 @@ _decode_reads = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 class Sums:
-    """What the events of an exchange so far add up to: what `end` says of them, as a rule."""
+    """The sums over the events of an exchange so far: the usual fields of its `end`."""
 
     def __init__(self) -> None:
         self._body = sha256()
@@ -47,7 +47,7 @@ class Sums:
         self._bytes = self._events = self._frames = self._gap_chunks = self._gap_bytes = 0
 
     def add(self, event: Event) -> None:
-        """The next event."""
+        """Add the next event."""
         self._events += 1
         if event.kind in BODY_KINDS:
             self._body.update(event.raw)
@@ -64,7 +64,7 @@ class Sums:
             self._gap_bytes += gap.size_bytes
 
     def usual_end(self) -> dict[str, Any]:
-        """What `end` says of an exchange that is whole, besides how it ended."""
+        """Return the fields of the `end` of a whole exchange, besides its outcome."""
         digest = self._body.hexdigest()
         sums = {"wire_bytes": self._bytes, "wire_sha256": digest, "body_bytes": self._bytes, "body_sha256": digest}
         counts = {"events": self._events, "frames": self._frames}
@@ -74,18 +74,18 @@ class Sums:
 
 
 def usual_request(body: bytes) -> dict[str, Any]:
-    """What a request says of a body that came whole and without a coding."""
+    """Return the fields of a request whose body arrived whole and without a coding."""
     size, digest = len(body), sha256(body).hexdigest()
     return {"wire_bytes": size, "wire_sha256": digest, "body_bytes": size, "complete": True, "undecoded": None}
 
 
 def usual_response() -> dict[str, Any]:
-    """What a response says as a rule."""
+    """Return the fields of a usual response."""
     return {"http_version": "1.1"}
 
 
 def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
-    """What stands in a line for `raw`."""
+    """Return the short form of `raw` for a line, without its usual fields."""
     raw = _cleaned(kind, raw)
     try:
         short = _SHORTENED[kind](raw, usual)
@@ -96,13 +96,13 @@ def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
 
 
 def restore(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
-    """`raw`. Raises `ValueError` for what cannot be that of such an event."""
+    """Return `raw` from its short form. Raises `ValueError` for a value that no such event can have."""
     is_raw = isinstance(given, dict) and list(given) == [_RAW]
     return _cleaned(kind, content_bytes(given[_RAW]) if is_raw else _READ[kind](given, usual))
 
 
 def _cleaned(kind: Kind, raw: bytes) -> bytes:
-    """`raw` as the log may have it, whoever wrote it: no header, no target reaches it unredacted."""
+    """Return `raw` redacted: no header and no target reaches the log unredacted, whoever wrote it."""
     if kind not in _RECORDS:
         return raw
     record = msgspec.json.decode(raw, type=_RECORDS[kind])
@@ -131,7 +131,7 @@ def _record(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
 
 
 def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Headers as a recorder keeps them."""
+    """Redact headers as a recorder does."""
     return redaction.headers(
         (name.encode("latin-1", "replace"), said.encode("latin-1", "replace")) for name, said in given
     )

@@ -30,14 +30,14 @@ LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", 
 
 
 def cassette_lines(session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]) -> Iterator[bytes]:
-    """A session with its exchanges, each with all its events in order. Raises `RecorderError`."""
+    """Yield the lines of a session with its exchanges, each with all its events in order. Raises `RecorderError`."""
     yield header_line(session)
     for number, (exchange, events) in enumerate(exchanges, 1):
         yield from exchange_lines(number, exchange, events)
 
 
 def exchange_lines(number: int, exchange: Exchange, events: Sequence[Event]) -> Iterator[bytes]:
-    """One exchange. Raises `RecorderError` if it has no request."""
+    """Yield the lines of one exchange. Raises `RecorderError` if it has no request."""
     if not events or events[0].kind != "request":
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
     asked = 1 + sum(event.kind == "request" for event in events[1:])
@@ -70,12 +70,12 @@ def _request_line(number: int, exchange: Exchange, events: Sequence[Event]) -> b
 
 
 def usual_row(record: RequestRecord) -> Mapping[str, Any]:
-    """What the row of an exchange says, as a rule, that its request says."""
+    """Return the columns of an exchange that follow from its request as a rule."""
     return {"provider": record.upstream, "method": record.method, "target": record.target}
 
 
 def _request_body(body: bytes) -> Mapping[str, Any]:
-    """A request body, parsed if some style gives it back."""
+    """Return a request body, parsed if some style reproduces it."""
     for style in STYLES:
         try:
             given = value(body, PAYLOAD_DEPTH)
@@ -87,7 +87,7 @@ def _request_body(body: bytes) -> Mapping[str, Any]:
 
 
 def is_raw(body: Any) -> bool:
-    """Whether a body reads as bytes."""
+    """Return whether a body is in the form for bytes."""
     return isinstance(body, dict) and list(body) == ["raw"]
 
 
@@ -124,7 +124,7 @@ class _ExchangeWriter:
         return line(object_(exchange=self._number, after=after, **{event.kind: said}, **more))
 
     def _keys(self, event: Event) -> dict[str, Any]:
-        """The columns of an event, if they are others than what is usual."""
+        """Return the columns of an event, if they differ from the usual ones."""
         usual = usual_keys(self._dialect, event.kind, event.raw)
         columns = {name: getattr(event, name) for name in Keys.__struct_fields__}
         if columns == msgspec.structs.asdict(usual):
@@ -133,13 +133,13 @@ class _ExchangeWriter:
 
 
 def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
-    """What a step says as a rule, after events with these sums."""
+    """Return the usual fields of a step, after events with these sums."""
     usual: Mapping[str, Callable[[], dict[str, Any]]] = {"response": usual_response, "end": sums.usual_end}
     return usual[kind]() if kind in usual else {}
 
 
 def usual_keys(dialect: Dialect, kind: str, raw: bytes) -> Keys:
-    """What the dialect says of a piece."""
+    """Return the columns that the dialect derives from a piece."""
     return dialect.keys(raw) if kind in ("frame", "tail") else NO_KEYS
 
 

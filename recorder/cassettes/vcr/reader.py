@@ -101,7 +101,7 @@ class Vcr:
         return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """An exchange for each interaction."""
+        """Yield an exchange for each interaction."""
         began_ns = names.now_ns() - sum(exchange.end_ns for exchange in self._exchanges)
         for exchange in self._exchanges:
             started_ns = began_ns if exchange.started_ns is None else exchange.started_ns
@@ -129,7 +129,7 @@ class _DecodedMessage(NamedTuple):
 
 
 class _Exchange(NamedTuple):
-    """An interaction as a recorder tells it."""
+    """An interaction as a recorder would have recorded it."""
 
     interaction: _Interaction
     target: str
@@ -173,7 +173,7 @@ def _exchanges(given: Iterator[tuple[int, _Interaction]]) -> Iterator[_Exchange]
 
 
 def _exchange(each: _Interaction, left: int) -> _Exchange:
-    """Raises `ValueError` and `TypeError` for what no interaction can be."""
+    """Decode an interaction. Raises `ValueError` and `TypeError` if it is impossible."""
     if any(map(_UNSTORABLE.search, (each.request.method, each.request.uri, each.response.status.message or ""))):
         raise ValueError("its method, uri or message is no text")
     parts = urlsplit(each.request.uri)
@@ -188,7 +188,7 @@ def _exchange(each: _Interaction, left: int) -> _Exchange:
 
 
 def _message(given: _Headers | None, body: str | _Body | None, left: int) -> _DecodedMessage:
-    """Headers and body, the coding undone if that is possible, and forgotten if it is undone. Raises `ValueError`."""
+    """Return headers and body; the coding is undone and forgotten if that is possible. Raises `ValueError`."""
     headers = [(_latin(name), _latin(said)) for name, values in (given or {}).items() for said in _listed(values)]
     coding = next((said.decode("latin-1") for name, said in headers if name.lower() == b"content-encoding"), None)
     data, is_coded = _decoded(coding, _body(body), left)
@@ -196,7 +196,7 @@ def _message(given: _Headers | None, body: str | _Body | None, left: int) -> _De
 
 
 def _decoded(coding: str | None, data: bytes, left: int) -> tuple[bytes, bool]:
-    """A body, and whether it is still in its coding, cut or huge: then a recorder says so, as of one that it received.
+    """Return a body, and whether it is still in its coding, cut or huge, as a recorder reports a received one.
 
     What gives nothing, or is text, was never in it: the tools keep the header of a coding that they have undone.
     """
@@ -241,14 +241,14 @@ def _latin(said: str) -> bytes:
 
 
 def _instant(written: str | None) -> int | None:
-    """As Ruby writes it, or as everybody else. Raises `ValueError` and `TypeError`."""
+    """Parse a time as Ruby writes it, or as everybody else. Raises `ValueError` and `TypeError`."""
     if written is None:
         return None
     return nanoseconds(parsedate_to_datetime(written) if "," in written else written)
 
 
 def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
-    """The body of a response in events, and when they came."""
+    """Yield the events of a response body with their times."""
     splitter, t_ns, begins = Splitter(), 0, True
     if not _is_stream(response):
         body = response.body
@@ -261,7 +261,7 @@ def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_stream(response: _DecodedMessage) -> bool:
-    """By its content type; if that was filtered away, by its look."""
+    """Return whether a response is an event stream, by its content type; if that was filtered away, by its look."""
     if response.content_type:
         return framing(response.content_type) == "sse"
     return looks_like_stream(response.body[:BLOCK_BYTES])
@@ -271,7 +271,7 @@ def _is_stream(response: _DecodedMessage) -> bool:
 
 
 def _interactions(data: bytes) -> Iterator[tuple[int, _Interaction]]:
-    """What the document has, with their numbers. Raises `RecorderError`."""
+    """Yield the interactions of the document with their numbers. Raises `RecorderError`."""
     raw = _json_interactions(data) if data.lstrip().startswith(b"{") else _yaml_interactions(data)
     for number, each in enumerate(raw, 1):
         try:

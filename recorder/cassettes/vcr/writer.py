@@ -35,7 +35,7 @@ _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 
 
 def interaction(each: Recorded, *, was_imported: bool = False) -> bytes:
-    """An exchange, recorded here or imported. Raises `ValueError` if it has no response, of which VCR knows nothing."""
+    """Return the YAML of an exchange. Raises `ValueError` if it has no response, of which VCR knows nothing."""
     if each.response is None:
         raise ValueError(f"exchange {each.exchange.exchange_id} has no response")
     lines = [
@@ -51,7 +51,8 @@ def interaction(each: Recorded, *, was_imported: bool = False) -> bytes:
 
 
 def unsaid(each: Recorded) -> str | None:
-    """What a cassette of VCR cannot say of an exchange, as the rest of a sentence; `None` if nothing is lost."""
+    """Return what a cassette of VCR cannot express of an exchange, as the rest of a sentence; `None` if nothing is
+    lost."""
     if each.response is None:
         return "has no response, and VCR knows only those that have one: it is left out"
     if each.end is None or each.end.outcome not in WHOLE:
@@ -62,7 +63,7 @@ def unsaid(each: Recorded) -> str | None:
 
 
 def _headers(given: Iterable[Header]) -> str:
-    """Each name once, with all its values."""
+    """Return the YAML of headers: each name once, with all its values."""
     values: dict[str, tuple[str, list[str]]] = {}
     for name, said in given:
         values.setdefault(name.lower(), (name, []))[1].append(said)
@@ -79,7 +80,7 @@ def _key(name: str, indent: int) -> str:
 
 
 def _content(data: bytes, indent: int) -> str:
-    """Bytes as text, or as `!!binary` if they are none."""
+    """Return the YAML of bytes: text, or `!!binary` if they are none."""
     try:
         return _text(data.decode(), indent)
     except UnicodeDecodeError:
@@ -88,7 +89,7 @@ def _content(data: bytes, indent: int) -> str:
 
 
 def _text(text: str, indent: int) -> str:
-    """A scalar and the end of its line, in the form that is read most easily; `indent` is of its further lines."""
+    """Return a scalar and the end of its line, in the form that is easiest to read; `indent` is of further lines."""
     if _PLAIN.fullmatch(text):
         return f"{text}\n"
     if _LINE.fullmatch(text):
@@ -103,7 +104,7 @@ def _literal(text: str, indent: int) -> str:
 
 
 def _quoted(text: str, indent: int) -> str:
-    """With escapes; each line of the text on one of its own, joined by a backslash at its end."""
+    """Return a text in quotes with escapes; each of its lines on one of its own, joined by a backslash."""
     lines = [_ESCAPED.sub(_escape, line) for line in re.split(r"(?<=\n)", text)]
     joined = f"\\\n{' ' * indent}".join(f"\\{line}" if line.startswith(" ") else line for line in lines)
     return f'"{joined}"\n'

@@ -34,7 +34,7 @@ _TAGS = _BINARY | {
 
 
 def read_yaml(data: bytes) -> Any:
-    """The value of the one document. Raises `ValueError`, which names the line."""
+    """Return the value of the one document. Raises `ValueError` with the line."""
     if data.count(b"%TAG ") > TAGS_LIMIT:
         raise ValueError(f"it declares over {TAGS_LIMIT} tags, and a cassette needs none")
     reader = _Reader()
@@ -47,12 +47,12 @@ def read_yaml(data: bytes) -> Any:
 
 
 def as_bytes(text: str) -> bytes:
-    """What a text stands for. Raises `ValueError` for half an emoji, which is no text."""
+    """Encode a text with its surrogates. Raises `ValueError` for half an emoji, which is no text."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def as_text(data: bytes) -> str:
-    """Bytes as a text that `as_bytes` gives back."""
+    """Decode bytes to a text that `as_bytes` gives back."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -64,7 +64,7 @@ def _events(data: bytes) -> Iterator[yaml.Event]:
 
 
 class _Size(NamedTuple):
-    """How much there is: values, and characters of texts."""
+    """The size of a value: its values, and the characters of its texts."""
 
     values: int = 0
     characters: int = 0
@@ -175,7 +175,7 @@ def _text_of_base64(written: str) -> str:
 
 
 def _said(error: Exception, data: bytes) -> str:
-    """What is wrong, and where."""
+    """Return the message of a parser's error, with its line."""
     if isinstance(error, yaml.MarkedYAMLError):
         said = error.problem or error.context or "it cannot be read"
         return f"{_line(error.problem_mark or error.context_mark)}{said}"

@@ -1,4 +1,4 @@
-"""What is wrong with one content block of a message: how it begins, which deltas it has, what they add up to."""
+"""The rules of one content block of a message: its beginning, its deltas, and what they add up to."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Block:
             self._is_signed = self._is_signed or bool(piece)
 
     def end(self) -> Iterable[Fault]:
-        """Of a block that was said to the end."""
+        """Yield the faults of a block that was completed."""
         said = "".join(self._input)
         if self._type in CALLS and said and not _is_object(said):
             yield "AN019", Hit(self.pos, shown(said))

@@ -1,4 +1,4 @@
-"""What is wrong with a stream of Anthropic Messages: the order of its events, its blocks one by one, its end."""
+"""The faults of a stream of Anthropic Messages: the order of its events, its blocks one by one, its end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _JUDGED = re.compile(
 
 
 def faults(stream: Stream) -> Iterable[Fault]:
-    """The faults of a stream, in order, then those of its end."""
+    """Yield the faults of a stream, in order, then those of its end."""
     message = Message()
     for told in heard(stream):
         if told.data:
@@ -66,7 +66,7 @@ class Message:
             yield from self._named(told, told.type or "error")
 
     def end(self, is_seen_whole: bool) -> Iterable[Fault]:
-        """What is missing. Of a stream that broke off, only its end is."""
+        """Yield what is missing. A stream that broke off lacks its end only."""
         if self._failed:
             return
         if self._stopped:
@@ -157,7 +157,7 @@ class Message:
         return self._open.get(index) if is_whole_number(index) else None
 
     def _expect(self, pos: int, event: Object) -> Iterable[Fault]:
-        """An event of the block that began last."""
+        """Return the index of an event, which must be of the block that began last."""
         index = event.get("index")
         if not is_whole_number(index):
             yield "AN012", Hit(pos, f"index is {shown(index)}")

@@ -1,4 +1,4 @@
-"""What is wrong with one candidate of Gemini: the shape of its content, its function calls, how it ends."""
+"""The rules of one candidate of Gemini: the shape of its content, its function calls, its end."""
 
 from __future__ import annotations
 

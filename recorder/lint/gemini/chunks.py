@@ -1,4 +1,4 @@
-"""What is wrong with a stream of Gemini: its chunks, its usage, its errors, its end."""
+"""The faults of a stream of Gemini: its lines, chunks, candidates, usage, errors, and end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
 
 
 def faults(stream: Stream) -> Iterable[Fault]:
-    """The faults of a stream, in order, then those of its end."""
+    """Yield the faults of a stream, in order, then those of its end."""
     chunks = Chunks(is_cut=stream.was_cut_by_us)
     for told in heard(stream):
         yield from lines.faults(told)
@@ -71,7 +71,7 @@ class Chunks:
             yield from self._chunk(told.pos, payload)
 
     def end(self, is_seen_whole: bool) -> Iterable[Fault]:
-        """What is missing, and what the last usage adds up to."""
+        """Yield what is missing, and faults in the sum of the last usage."""
         if self._usage:
             pos, usage = self._usage
             yield from _sum(pos, usage)
@@ -85,7 +85,7 @@ class Chunks:
             yield "GE009", Hit(None)
 
     def _ending(self, told: Told) -> Iterable[Fault]:
-        """How a chunk ends. LF is told once, where it begins: it is as true of all others."""
+        """Yield the faults of a chunk's ending. LF is reported once, where it begins: it is as true of all others."""
         if told.kind == "tail" and not self._is_cut:
             yield "GE022", Hit(told.pos)
         if not self._has_lf and told.raw.endswith(b"\n\n"):
@@ -142,7 +142,7 @@ class Chunks:
 
 
 def _bare(told: Told) -> object:
-    """The JSON of a block without `data:`, as the SDK for Python reads it; `None` if it is none."""
+    """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is no JSON."""
     if not told.raw.lstrip().startswith(lines.BARE):
         return None
     try:
@@ -158,7 +158,7 @@ def _error(pos: int, payload: Object) -> Iterable[Fault]:
 
 
 def _miscounted(usage: object) -> str:
-    """What is no count in a usage, if anything is."""
+    """Return the first wrong count of a usage; empty if there is none."""
     if not isinstance(usage, dict):
         return f"usageMetadata is {shown(usage)}"
     wrong = (name for name in _COUNTS if usage.get(name) is not None and not is_whole_number(usage[name]))
@@ -184,7 +184,7 @@ def _sum(pos: int, usage: Object) -> Iterable[Fault]:
 
 
 def _in_snake_case(chunk: Object) -> str:
-    """A field that is called as in Python, if there is one."""
+    """Return the name of a field in snake case, if there is one."""
     for name in _SNAKE:
         if name in chunk:
             return name

@@ -1,4 +1,4 @@
-"""What is wrong with the lines of a Gemini stream: each is `data: ` and JSON, or an error as bare JSON.
+"""The lines of a Gemini stream: each is `data: ` and JSON, or an error as bare JSON.
 
 The SDK for Python reads line by line, and takes what is neither for a piece of JSON.
 """
@@ -21,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def faults(told: Told) -> Iterable[Fault]:
-    """The faults of the lines of a block."""
+    """Yield the faults of the lines of a block."""
     if _USUAL.fullmatch(told.raw):
         return
     raw = told.raw.removeprefix(_BOM)

@@ -1,4 +1,4 @@
-"""What is wrong with one choice of a chat completion: its role, its content, its tool calls, how it ends."""
+"""The rules of one choice of a chat completion: its role, its content, its tool calls, its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a stream of Chat Completions: its chunks, its usage, its end. Of its choices see `choice`.
+"""The faults of a stream of Chat Completions: its chunks, its choices, its usage, its end.
 
 A legacy completion (`/completions`) has other chunks and the same end: only that is judged.
 """
@@ -33,7 +33,7 @@ _JUDGED = re.compile(
 
 
 def faults(stream: Stream) -> Iterable[Fault]:
-    """The faults of a stream, in order, then those of its end."""
+    """Yield the faults of a stream, in order, then those of its end."""
     chunks = Chunks(stream)
     for told in heard(stream):
         yield from chunks.hear(told)
@@ -69,7 +69,7 @@ class Chunks:
             yield "CH006", Hit(told.pos, shown(told.payload))
 
     def end(self) -> Iterable[Fault]:
-        """What is missing. Of a stream that broke off, what is missing first."""
+        """Yield what is missing. Of a stream that broke off, what is missing first."""
         if self._failed:
             return
         if self._is_chat and not self._choices:
@@ -159,7 +159,7 @@ class Chunks:
 
 
 def _contradiction(usage: Object) -> str:
-    """What is wrong with token counts, if anything is."""
+    """Return the fault of token counts; empty if there is none."""
     for name in _COUNTS:
         if not is_whole_number(usage.get(name)):
             return f"{name} is {shown(usage.get(name))}"
@@ -182,7 +182,7 @@ def _error(told: Told, payload: Object) -> Iterable[Fault]:
 
 
 def _is_filter_result(chunk: Object) -> bool:
-    """What Azure says of its content filter is no chunk, and openai-python passes over it for its empty `object`."""
+    """Return whether a chunk is a result of Azure's content filter: openai-python passes over its empty `object`."""
     return chunk.get("object") == "" and not any(object_(each.get("delta")) for each in objects(chunk.get("choices")))
 
 

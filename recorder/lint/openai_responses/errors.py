@@ -23,7 +23,7 @@ def _mute_error(stream: Stream) -> Iterable[Hit]:
 
 
 def _codeless_error(stream: Stream) -> Iterable[Hit]:
-    """The reference has a code that may be null."""
+    """Yield errors without a code. The reference has a code that may be null."""
     for each in said(stream):
         nested = each.payload.get("error")
         error = nested if isinstance(nested, dict) else each.payload

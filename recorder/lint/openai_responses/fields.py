@@ -36,7 +36,7 @@ _JUDGED = {"response": {"id", "error", "incomplete_details"}}
 
 
 def lacks_fields(stream: Stream) -> list[Hit]:
-    """Events that lack something: what they would have said is missing elsewhere too."""
+    """Yield events that lack something: what they would have said is missing elsewhere too."""
     found: list[Hit] | None = stream.memo.get("fields")
     if found is None:
         found = stream.memo["fields"] = list(_lacking(said(stream)))
@@ -70,7 +70,7 @@ def _no_logprobs(stream: Stream) -> Iterable[Hit]:
 
 
 def unfit_items(stream: Stream) -> list[Hit]:
-    """Items that lack something."""
+    """Yield items that lack something."""
     found: list[Hit] | None = stream.memo.get("items of types")
     if found is None:
         found = stream.memo["items of types"] = list(_unfit_items(said(stream)))
@@ -89,7 +89,7 @@ def _unfit_items(told: Iterable[Said]) -> Iterable[Hit]:
 
 
 def _unfit_shapes(stream: Stream) -> Iterable[Hit]:
-    """What stands inside of responses, items and parts, where no other rule is about it."""
+    """Yield misfits inside of responses, items and parts that no other rule covers."""
     for each in said(stream):
         field, kind = _SHAPED.get(each.type, ("", ""))
         value = each.payload.get(field)
@@ -98,7 +98,7 @@ def _unfit_shapes(stream: Stream) -> Iterable[Hit]:
 
 
 def _beyond(each: Said, field: str, kind: str, value: Json) -> Iterable[Misfit]:
-    """The misfits that are not for another rule: what an item must have to be one, a part to be added to."""
+    """Return the misfits that no other rule covers: what an item must have to be one, a part to be added to."""
     own = {"type", *ITEM_FIELDS.get(str(value.get("type")), ())} if field == "item" else _JUDGED.get(field, set())
     for found in SHAPES.misfits(value, kind):
         is_nameless = found.value is None and (
@@ -117,7 +117,7 @@ def _mute_parts(stream: Stream) -> Iterable[Hit]:
 
 
 def _is_mute(each: Said) -> bool:
-    """Whether a part says no text, or not which one: deltas are added to it."""
+    """Return whether a part has no text, or not a known one: deltas are added to it."""
     part = each.payload["part"]
     type = part.get("type")
     field = _TEXT_OF.get(type, "") if isinstance(type, str) else None

@@ -23,7 +23,7 @@ _STATUS = {
 
 
 def _carriers(stream: Stream) -> Iterable[Said]:
-    """The events that carry the response."""
+    """Yield the events that carry the response."""
     return (each for each in said(stream) if each.type in _STATUS and each.response)
 
 
@@ -51,7 +51,7 @@ def _is_refused(stream: Stream) -> bool:
 
 
 def _ends_twice(stream: Stream) -> Iterable[Hit]:
-    """An `error` is one ending together with the `response.failed` that says the same of the response."""
+    """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
     ended: str | None = None
     for each in said(stream):
         if each.type in ENDINGS:

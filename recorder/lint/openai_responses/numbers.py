@@ -36,7 +36,7 @@ def _first_number(stream: Stream) -> Iterable[Hit]:
 
 
 def _next_numbers(stream: Stream) -> Iterable[Hit]:
-    """Events without a number, pings for example, may or may not have been counted."""
+    """Yield numbers out of sequence. Events without a number, pings for example, may or may not have been counted."""
     last, uncounted = None, 0
     for each in () if stream.has_gap else stream.frames:
         number = _number(each)

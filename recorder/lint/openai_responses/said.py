@@ -25,13 +25,13 @@ class Said(NamedTuple):
 
     @property
     def response(self) -> Json:
-        """Of an event that carries one; else empty."""
+        """The response of an event that carries one; else empty."""
         response = self.payload.get("response")
         return response if isinstance(response, dict) else {}
 
 
 def said(stream: Stream) -> Sequence[Said]:
-    """All that can be read, the unterminated last one included."""
+    """Return all events that can be read, the unterminated last one included."""
     found: Sequence[Said] | None = stream.memo.get("said")
     if found is None:
         found = stream.memo["said"] = [each for told in stream.told if (each := _said(told)) is not None]
@@ -39,7 +39,7 @@ def said(stream: Stream) -> Sequence[Said]:
 
 
 def is_readable(stream: Stream) -> bool:
-    """Whether all events are there and can be told apart: if not, what seems missing was perhaps not missing.
+    """Return whether all events are there and can be told apart: if not, what seems missing was perhaps not missing.
 
     A stream that is resumed has only a part of what its items are.
     """
@@ -52,7 +52,7 @@ def is_readable(stream: Stream) -> bool:
 
 
 def is_complete(stream: Stream) -> bool:
-    """Whether it can be read and says that the model is done: then all that was begun has to be closed."""
+    """Return whether a stream can be read and says that the model is done: then all that began must be closed."""
     return is_readable(stream) and any(each.type == "response.completed" for each in said(stream))
 
 

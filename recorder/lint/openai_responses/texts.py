@@ -47,7 +47,7 @@ def _kept(stream: Stream) -> Iterable[Hit]:
 
 
 def _differ(before: str, after: str) -> str:
-    """Where two texts part: by their lengths, as the texts may be long and secret."""
+    """Describe the place where two texts part: by their lengths, as the texts may be long and secret."""
     same = next(
         (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
     )
@@ -55,7 +55,7 @@ def _differ(before: str, after: str) -> str:
 
 
 def _final(stream: Stream) -> tuple[Said, list[Json]] | None:
-    """The event that ends a complete response, and the items in it."""
+    """Return the event that ends a complete response, and the items in it."""
     last = next((each for each in said(stream) if each.type == "response.completed"), None)
     if last is None or not is_complete(stream):
         return None
@@ -117,7 +117,7 @@ def _calls(stream: Stream) -> Iterable[Hit]:
 
 
 def _other_items(stream: Stream) -> Iterable[Hit]:
-    """Items of the final response that nobody streamed, or in another order. Lists of tools may come there alone."""
+    """Yield items of the final response that were not streamed, or in another order. It may list tools alone."""
     final = _final(stream)
     if not final or lacks_fields(stream):
         return

@@ -27,7 +27,7 @@ _INDEX = {"content": "content_index", "summary": "summary_index"}
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """Pieces as one text: two halves of a character, each an escape in an event of its own, are that character."""
+    """Join pieces of text: two halves of a character, each an escape in an event of its own, are that character."""
     text = "".join(pieces)
     try:
         text.encode()
@@ -49,16 +49,16 @@ class Text:
 
     @property
     def sum(self) -> str | None:
-        """Of its pieces; `None` if it came whole."""
+        """The text of the pieces; `None` if it arrived whole."""
         return _joined(self.pieces) if self.pieces else None
 
     @property
     def told(self) -> set[str]:
-        """What it may be: pieces and whole, if they differ."""
+        """The texts that it may have: pieces and whole, if they differ."""
         return {each for each in (self.sum, self.done) if each is not None}
 
     def of(self, item: Json) -> str | None:
-        """What an item says it is; `None` if it does not say."""
+        """Return the text in an item; `None` if the item has none."""
         if not self.family.of:
             return _text(item.get(self.family.field))
         parts = item.get(self.family.of)
@@ -129,7 +129,7 @@ class Walk:
             self._hit("RS048", each.pos, f"{item.type} {item.index}: {json['status']}")
 
     def _identity(self, pos: int, item: Item, done: Json) -> None:
-        """Whether an item is done as it was added: by its id (if it had none, that of its events), type and call."""
+        """Check that an item is done as it was added: by its id (if it had none, that of its events), type and call."""
         added_id, now, is_nameless = _text(item.added.get("id")), _text(done.get("id")), item.type in NAMELESS
         if (now != item.id or now != added_id) and not (added_id is None and is_nameless and item.id in (None, now)):
             self._hit("RS025", pos, f"{item.type} {item.index}: {now}, first {added_id}")
@@ -188,7 +188,7 @@ class Walk:
         return item, text
 
     def _fit(self, each: Said, item: Item, family: Family) -> None:
-        """Whether a text is of the type of its item, and of its part."""
+        """Check that a text fits the type of its item, and of its part."""
         part = item.parts.get((family.of, _number(each.payload, family.number) if family.number else 0))
         if item.type not in ("item", family.item):
             self._hit("RS049", each.pos, f"{each.type} of {item.type} {item.index}")
@@ -206,7 +206,7 @@ class Walk:
             self._hit("RS038", each.pos, f"{each.type} after its part was done")
 
     def _of_item(self, each: Said) -> Item:
-        """The item that an event is of, which must be open."""
+        """Return the item of an event, which must be open."""
         item = self._item(each)
         named = _text(each.payload.get("item_id"))
         if item.done is not None:
@@ -257,7 +257,7 @@ def walk(stream: Stream) -> Walk:
 
 
 def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
-    """What an item is called, where two events say it otherwise."""
+    """Yield the names of an item in which two events differ."""
     for field in ("type", "call_id", "name"):
         was, now = _text(before.get(field)), _text(after.get(field))
         if was is not None and now is not None and was != now:

@@ -1,4 +1,4 @@
-"""What can go wrong with a response, on purpose: errors, delays, cuts, stalls, lost and damaged events.
+"""Faults of a response, on purpose: errors, delays, cuts, stalls, lost and damaged events.
 
 Must not know: what was recorded. A fault changes the response of any transport.
 """

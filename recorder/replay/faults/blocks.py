@@ -11,14 +11,14 @@ Chunks = AsyncIterator[bytes]
 
 
 class Block(NamedTuple):
-    """What stands between two blank lines of an event stream; `event` counts the events from 1, comments none."""
+    """The bytes between two blank lines of an event stream; `event` counts the events from 1, comments none."""
 
     raw: bytes
     event: int | None
 
 
 async def blocks(chunks: Chunks) -> AsyncIterator[Block]:
-    """The blocks of an event stream, whole, with all that came when it breaks off."""
+    """Yield the blocks of an event stream, whole, with all that arrived when it breaks off."""
     splitter, number = Splitter(), 0
     parts: list[bytes] = []
 

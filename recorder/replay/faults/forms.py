@@ -61,7 +61,7 @@ class _Nonsense(Exception):
 
 
 def parse_fault(text: str) -> Fault:
-    """The fault that is meant. Raises `ValueError` with one sentence for a person."""
+    """Parse a fault. Raises `ValueError` with one sentence for a person."""
     form = _FORM.fullmatch(text)
     name = form["name"] if form else re.split("[@:]", text)[0]
     if name not in _PARSERS:

@@ -1,4 +1,4 @@
-"""What can go wrong with a response, each a `Fault`: errors, delays, cuts, stalls, lost or damaged events, slices.
+"""The kinds of faults, each a `Fault`: errors, delays, cuts, stalls, lost or damaged events, slices.
 
 Waiting is their only I/O, on the clock of the run.
 """
@@ -255,7 +255,7 @@ def _cut(fault: CutAfter | CutAt, run: Run) -> UpstreamError:
 
 
 def _damaged(block: bytes, dice: random.Random) -> bytes:
-    """A block whose JSON ends too early, which no JSON object survives."""
+    """Return a block whose JSON ends too early, which no JSON object survives."""
     payload = _PAYLOAD.search(block)
     if payload is None:
         return block

@@ -46,20 +46,20 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_events(self) -> bool:
-        """Whether it does nothing to a body that has none."""
+        """True if it does nothing to a body that has none."""
         return False
 
     @property
     def unmet(self) -> str:
-        """What did not happen, where it has done nothing."""
+        """The condition that did not occur, where the fault has done nothing."""
         return "there was no request for it"
 
     async def before(self, run: Run) -> Response | None:
-        """What answers instead of the wrapped transport, if anything does."""
+        """Return a response in place of that of the wrapped transport, or `None`."""
         return None
 
     def body(self, chunks: Chunks, run: Run) -> Chunks:
-        """The response body as it comes out."""
+        """Return the response body, changed."""
         return chunks
 
 
@@ -73,11 +73,11 @@ class FaultTransport:
 
     @property
     def unused(self) -> list[str]:
-        """Those that have done nothing so far, as they were written."""
+        """The forms of the faults that have done nothing so far."""
         return [fault.form or repr(fault) for fault in self.idle()]
 
     def idle(self) -> list[Fault]:
-        """Those that have done nothing so far."""
+        """Return the faults that have done nothing so far."""
         return [fault for fault in self._faults if fault not in self._struck]
 
     async def handle_async_request(self, request: Any) -> Any:

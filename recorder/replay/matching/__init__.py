@@ -1,4 +1,4 @@
-"""Which recorded exchange answers a request.
+"""The matcher: which recorded exchange answers a request.
 
 Rules of this file:
 
@@ -57,7 +57,7 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What was asked, and how it was answered."""
+    """A request, and how it was answered."""
 
     method: str
     target: str  # redacted
@@ -88,23 +88,24 @@ class Matcher:
         self._seen: deque[Seen] = deque(maxlen=SEEN_LIMIT)
 
     def match(self, request: Request) -> Match | Miss:
-        """The answer to a request, which is then used."""
+        """Return the answer to a request, and mark it as used."""
         request = without_secrets(request, self._rules)
         found = self._match(request)
         self._seen.append(_seen(request, found))
         return found
 
     def note(self, request: Request, how: Elsewhere, message: str) -> None:
-        """That a request was answered by something else."""
+        """Record that a request was answered by something else."""
         self._seen.append(Seen(*_asked(request), how, message=message))
 
     def unused(self) -> list[Recorded]:
-        """What nobody has asked for, in recorded order. Whether a client probes is a matter of chance."""
+        """Return the exchanges that nobody has asked for, in recorded order. Whether a client probes is a matter of
+        chance."""
         waiting = (entry.recorded for entry in self._entries if entry.number in self._unused)
         return [each for each in waiting if not is_optional(each.request.method, each.request.target)]
 
     def seen(self) -> list[Seen]:
-        """What was asked and how it was answered, in order."""
+        """Return the requests and how they were answered, in order."""
         return list(self._seen)
 
     def _match(self, request: Request) -> Match | Miss:
@@ -149,7 +150,7 @@ class Matcher:
         return all_used(question, line) if self._strict else _match(question, next(line.again), how)
 
     def _next(self, line: Line) -> Entry | None:
-        """The first of the line that nobody has, from now on the caller's."""
+        """Return the first unused exchange of the line, and mark it as used."""
         while line.waiting:
             try:
                 entry = line.waiting.popleft()
@@ -167,7 +168,7 @@ class Matcher:
         return None if entry is None else _match(question, entry, "position")
 
     def _only_one(self, question: Question) -> Entry | None:
-        """The only one that can be meant: of the unused ones, or when all are used, whoever it was then.
+        """Return the only one that can be meant: of the unused ones, or when all are used, the one that was it then.
 
         Of several, each other one had been used when it was given, as what is equal to something else.
         """
@@ -181,7 +182,7 @@ class Matcher:
         return members[0] if len(members) == 1 else self._at_positions.get(shape)
 
     def _candidates(self, question: Question) -> list[Entry]:
-        """The unused ones at the same position of a conversation."""
+        """Return the unused exchanges at the same position of a conversation."""
         return [entry for entry in question.at_position(self._rules.until) if entry.number in self._unused]
 
 

@@ -52,7 +52,7 @@ class Responses:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
 
     def find(self, place: Place, *, anywhere: bool = False) -> Retrieval | None:
-        """The answer to a question for a response, if a recorded exchange has it.
+        """Return the recorded answer to a request for a response by its id, if there is one.
 
         With `anywhere`, that of another upstream too, if only one has made a response of that id.
         """
@@ -75,7 +75,7 @@ class Responses:
 
 
 def _stream(parts: Iterable[Recorded], after: int | None) -> Retrieval | None:
-    """The exchange that has the next event and goes on for longest: each resumed one has a part of the response."""
+    """Return the exchange that has the next event and goes on for longest: each resumed one has a part of it."""
     spans = [(*span, part) for part in parts if _is_stream(part) and (span := _span(part)) is not None]
     if not spans:
         return None
@@ -88,7 +88,7 @@ def _stream(parts: Iterable[Recorded], after: int | None) -> Retrieval | None:
 
 
 def _document(parts: Iterable[Recorded]) -> Retrieval | None:
-    """The finished response as one document: as a document, or as the last event of a stream states it."""
+    """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
         if not _is_stream(part):
             said = object_(_json(_body(part)))
@@ -100,7 +100,7 @@ def _document(parts: Iterable[Recorded]) -> Retrieval | None:
 
 
 def _is_over(recorded: Recorded) -> bool:
-    """Whether nothing comes after it: its last event says so, or the provider ended it there."""
+    """Return whether nothing follows an exchange: its last event says so, or the provider ended it there."""
     return (recorded.end is not None and recorded.end.outcome in WHOLE) or _finished(recorded) is not None
 
 
@@ -110,7 +110,7 @@ class _Said(msgspec.Struct):
 
 
 def _finished(recorded: Recorded) -> bytes | None:
-    """The response as the last event of its stream states it."""
+    """Return the response as the last event of its stream states it."""
     for block in _blocks(reversed(list(_joined(recorded.pieces)))):
         try:
             said = msgspec.json.decode(block, type=_Said)
@@ -134,7 +134,7 @@ def _as_document(recorded: Recorded, body: bytes) -> Recorded:
 
 
 def response_id(recorded: Recorded) -> str | None:
-    """The id of the response that an exchange received, in a stream or as a document."""
+    """Return the id of the response that an exchange received, in a stream or as a document."""
     if not _is_stream(recorded):
         return text(object_(_json(_body(recorded))).get("id"))
     for block in islice(_blocks(_joined(recorded.pieces)), FIRST_EVENTS):
@@ -161,7 +161,7 @@ def _json(data: bytes) -> Any:
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[bytes]:
-    """Blocks of a stream: a long one was kept in several pieces."""
+    """Yield the blocks of a stream; a long one was kept in several pieces."""
     held: list[bytes] = []
     for piece in pieces:
         held.append(piece.raw)
@@ -173,7 +173,7 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[bytes]:
 
 
 def _blocks(raws: Iterable[bytes]) -> Iterator[bytes]:
-    """What the blocks say, of those that say something."""
+    """Yield the payloads of the blocks that have one."""
     for raw in raws:
         data = parse(raw.removeprefix(BOM)).data
         if data is not None:
@@ -181,6 +181,6 @@ def _blocks(raws: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _span(recorded: Recorded) -> tuple[int, int] | None:
-    """The first and the last number of the events that an exchange has."""
+    """Return the first and the last number of the events that an exchange has."""
     numbers = [number for piece in recorded.pieces if (number := whole(piece.sequence_number)) is not None]
     return (min(numbers), max(numbers)) if numbers else None

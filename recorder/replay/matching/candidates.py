@@ -93,7 +93,7 @@ class Question:
         return Likeness(self._request, self._rules, others)
 
     def lines(self, until: How) -> Iterator[tuple[How, Line]]:
-        """The entries that are the same, rung by rung."""
+        """Yield the entries that are the same, rung by rung."""
         for how, found in self._rungs():
             if how == "noise" and until == "exact":
                 return
@@ -106,7 +106,7 @@ class Question:
         yield "noise", self.group.quiet.get(self.moved.quiet)
 
     def at_position(self, until: How) -> Sequence[Entry]:
-        """The entries at the same position of a conversation, used or not."""
+        """Return the entries at the same position of a conversation, used or not."""
         shape = self.moved.shape if until == "position" else None
         line = self.group.shapes.get(shape) if shape is not None else None
         return line.members if line else ()

@@ -1,4 +1,4 @@
-"""Where two JSON values differ, for a person to read: paths, and what stands there on each side.
+"""Differences of two JSON values, for a person to read: paths, and the values on each side.
 
 Values are equal as JSON has it: `1` is `1.0`, and neither is `true`. Work is bounded: what is equal is passed over by
 comparison, and past a limit nothing more is looked for.
@@ -40,7 +40,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(recorded: Any, asked: Any, limit: int) -> list[Difference]:
-    """The first `limit` places in which two JSON values differ."""
+    """Return the first `limit` places in which two JSON values differ."""
     return list(islice(_differences("", recorded, asked), limit))
 
 
@@ -58,7 +58,8 @@ def _differences(path: str, recorded: Any, asked: Any) -> Iterator[Difference]:
 
 
 def _is_equal(recorded: Any, asked: Any) -> bool:
-    """Whether they are surely equal: of objects and arrays, members may be told apart that Python takes for equal."""
+    """Return whether they are surely equal: of objects and arrays, members may be told apart that Python takes for
+    equal."""
     if recorded != asked:
         return bool(recorded != recorded and asked != asked)  # NaN, which the standard library reads
     if isinstance(recorded, dict | list):
@@ -67,7 +68,7 @@ def _is_equal(recorded: Any, asked: Any) -> bool:
 
 
 def _members(value: Any) -> dict[Any, Any] | None:
-    """Those that are compared, of an object by their names, of an array by their numbers."""
+    """Return the members that are compared, of an object by their names, of an array by their numbers."""
     if isinstance(value, dict):
         return dict(islice(value.items(), MEMBERS_LIMIT))
     return dict(enumerate(value[:MEMBERS_LIMIT])) if isinstance(value, list) else None
@@ -92,14 +93,14 @@ def _step(path: str, name: str | int) -> str:
 
 
 def _shown(recorded: Any, asked: Any) -> tuple[str, str]:
-    """Both from a little before where they part."""
+    """Return both texts from a little before the place where they part."""
     sides = as_json(recorded), as_json(asked)
     start = max(0, _parting(*sides) - BEFORE)
     return _cut(sides[0], start), _cut(sides[1], start)
 
 
 def _parting(one: str, other: str) -> int:
-    """How many characters the beginnings share, found by halving: comparing slices is cheap, a loop is not."""
+    """Count the characters that the beginnings share, by halving: comparing slices is cheap, a loop is not."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

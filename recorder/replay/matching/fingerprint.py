@@ -1,4 +1,4 @@
-"""What makes two requests the same: where they go, and their bodies at three depths.
+"""Fingerprints of requests, by which two are the same: where they go, and their bodies at three depths.
 
 `exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0` for `1`; a body
 that is no JSON is its bytes. `quiet` is that without noise. `shape` is what is left where even the words of the
@@ -44,19 +44,19 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def request_of(recorded: Recorded) -> Request:
-    """The request that a recorded exchange is the answer to."""
+    """Return the request of a recorded exchange."""
     head = recorded.request
     return Request(head.method, head.target, head.upstream, head.headers, recorded.request_body)
 
 
 def without_secrets(request: Request, rules: Rules) -> Request:
-    """A request with its body as it would be recorded."""
+    """Return a request with its body redacted as in a recording."""
     body, counts = rules.redactor.redact(request.body)
     return msgspec.structs.replace(request, body=body) if counts else request
 
 
 class Place(NamedTuple):
-    """Where a request goes. Requests to different places are never the same."""
+    """The destination of a request. Requests to different places are never the same."""
 
     method: str
     upstream: str
@@ -78,7 +78,7 @@ _FIRST_VERSION = re.compile(r"/v1(?=/)")
 
 
 def place(request: Request, rules: Rules) -> Place:
-    """The place of a request, the same for all spellings that reach the same endpoint."""
+    """Return the place of a request, the same for all spellings that reach the same endpoint."""
     path, _, query = _ORIGIN.sub("", request.target, count=1).partition("#")[0].partition("?")
     path = path.removeprefix(f"/{request.upstream}") if path.startswith(f"/{request.upstream}/") else path
     return Place(
@@ -104,38 +104,39 @@ class Likeness:
 
     @Once
     def exact(self) -> bytes:
-        """The same for bodies that mean the same."""
+        """Return a text that is the same for bodies that mean the same."""
         value = json_value(self.request.body)
         return sha256(self.request.body if value is NO_JSON else b"JSON" + canonical(value)).digest()
 
     @Once
     def quiet(self) -> bytes:
-        """The same for bodies that mean the same but for noise."""
+        """Return a text that is the same for bodies that mean the same but for noise."""
         return self._parts[0]
 
     @Once
     def outline(self) -> Mapping[str, int]:
-        """A checksum of each part of the quiet body: how many of them differ is how far apart two requests are."""
+        """Return a checksum of each part of the quiet body: the number that differs is the distance of two requests."""
         return self._parts[1]
 
     @Once
     def directories(self) -> Mapping[str, int]:
-        """The directories that the body names as the client's own."""
+        """Return the directories that the body names as the client's own."""
         return self._parts[2]
 
     @Once
     def shape(self) -> bytes | None:
-        """The same for requests at the same position of conversations; `None` for what is no conversation."""
+        """Return a value that is the same at the same position of conversations; `None` for requests of no
+        conversation."""
         value = self.value()
         return None if value is NO_JSON else _shape(self.request, object_(value))
 
     @Once
     def handles(self) -> Mapping[str, int]:
-        """The handles that the client made, numbered: `recorder.replay.matching.handles` says what they are."""
+        """Return the handles that the client made, numbered: `recorder.replay.matching.handles` says what they are."""
         return self._parts[3]
 
     def value(self) -> Any:
-        """The quiet body as JSON; `NO_JSON` if it is none."""
+        """Return the quiet body as JSON; `NO_JSON` if it is none."""
         return self._read().value
 
     def _read(self) -> Quiet:
@@ -157,7 +158,7 @@ NO_JSON = object()
 
 
 def _number(digits: str) -> Any:
-    """A number with a point or an exponent: the same as without, if it is whole."""
+    """Return a number with a point or an exponent; a whole one as if it had none."""
     number = float(digits)
     if number - number != 0:
         return digits  # infinite
@@ -169,7 +170,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def json_value(body: bytes) -> Any:
-    """The JSON that a body is, or `NO_JSON`."""
+    """Decode a body as JSON, or return `NO_JSON`."""
     try:
         if too_deep(body):
             return NO_JSON
@@ -186,7 +187,7 @@ def _tolerant(body: bytes) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON, the same for equal values."""
+    """Encode JSON; equal values give the same bytes."""
     try:
         return _encode(value)
     except (ValueError, TypeError, msgspec.MsgspecError):
@@ -198,7 +199,7 @@ def _with_lone_surrogates(value: Any) -> bytes:
 
 
 def _outlined(value: Any) -> Iterator[tuple[str, bytes]]:
-    """A body in its parts: the members of it, and of those that are lists, the elements."""
+    """Yield the parts of a body: its members, and the elements of those that are lists."""
     for name, member in sorted(value.items()) if isinstance(value, dict) else [("", value)]:
         if isinstance(member, list) and len(member) <= OUTLINE_LIMIT:
             yield name, b"[]"
@@ -211,7 +212,7 @@ _BOUNDARY = re.compile(r"multipart/.*?;\s*boundary=\"?([^\s\";]{8,70})", re.IGNO
 
 
 def _without_boundary(request: Request) -> bytes:
-    """A form, without the separator that is drawn anew for each."""
+    """Return a form without its boundary, which is drawn anew for each."""
     content_type = next((value for name, value in request.headers if name.lower() == "content-type"), "")
     match = _BOUNDARY.match(content_type)
     return request.body.replace(match[1].encode("latin-1", "replace"), b"boundary") if match else request.body

@@ -43,18 +43,20 @@ Path = tuple[str | int, ...]
 
 
 def is_handle(text: str) -> bool:
-    """Whether a text is found again as it is, and told from others."""
+    """Return whether a text can be found again as it is, and told from others."""
     return len(text) in HANDLE_BYTES and _SAFE.fullmatch(text) is not None
 
 
 def finding(handles: Iterable[str]) -> re.Pattern[str] | None:
-    """What finds handles where no letter or digit goes on; in a JSON text within a text a newline ends in a letter."""
+    """Return a pattern that finds handles where no letter or digit goes on; in a JSON text within a text a newline ends
+    in `n`."""
     names = "|".join(map(re.escape, sorted(handles, key=len, reverse=True)))
     return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{names})(?![0-9A-Za-z])") if names else None
 
 
 def pairs(recorded: Mapping[str, int], asked: Mapping[str, int]) -> Mapping[str, str]:
-    """The recorded handles, and those that the client has in their place. None, if one side has more than the other.
+    """Return the recorded handles, and those that the client has in their place. None, if one side has more than the
+    other.
 
     One that both have is there too: another one may be a part of it.
     """
@@ -64,7 +66,7 @@ def pairs(recorded: Mapping[str, int], asked: Mapping[str, int]) -> Mapping[str,
 
 
 def handed_back(recorded: Recorded, handles: Mapping[str, str]) -> Recorded:
-    """A recorded exchange whose answer names the handles of the client that gets it."""
+    """Return a recorded exchange whose answer names the handles of the client that gets it."""
     body = b"".join(piece.raw for piece in recorded.pieces)
     pattern = finding(handles)
     if pattern is None or recorded.is_coded or len(body) > ANSWER_BYTES:
@@ -82,7 +84,7 @@ def handed_back(recorded: Recorded, handles: Mapping[str, str]) -> Recorded:
 
 
 class _Edit(NamedTuple):
-    """What stands in place of the bytes from `start` to `end` of a body."""
+    """A replacement for the bytes from `start` to `end` of a body."""
 
     start: int
     end: int
@@ -115,7 +117,7 @@ def _edits(body: bytes, pattern: re.Pattern[str], handles: Mapping[str, str]) ->
 
 
 def _payloads(body: bytes) -> Iterator[tuple[int, int]]:
-    """Where the JSON of each event is, or of the one document."""
+    """Yield where the JSON of each event is, or of the one document."""
     if body.lstrip()[:1] in (b"{", b"["):
         yield 0, len(body)
     else:
@@ -123,7 +125,7 @@ def _payloads(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _leaves(value: Any) -> Iterator[tuple[object, Path, str]]:
-    """Each text of an event, with its path and its place, which it shares with those that it goes on with."""
+    """Yield each text of an event, with its path and its place, which it shares with those that it goes on with."""
     type = str(value.get("type")) if isinstance(value, dict) else ""
     waiting: list[tuple[Path, tuple[str, ...], Any]] = [((), (type,), value)]
     while waiting:
@@ -140,7 +142,8 @@ def _leaves(value: Any) -> Iterator[tuple[object, Path, str]]:
 def _in_parts(
     raw: _Raw, parts: Sequence[_Text], starts: Sequence[int], span: tuple[int, int], new: str
 ) -> Sequence[_Edit]:
-    """The edits that put `new` in place of `span` of a text that came in parts; none, if one of them is not found."""
+    """Return the edits that put `new` in place of `span` of a text that came in parts; none, if one of them is not
+    found."""
     edits: list[_Edit] = []
     number = bisect_right(starts, span[0]) - 1
     while number < len(parts) and starts[number] < span[1]:
@@ -164,7 +167,7 @@ class _Raw:
         self._offsets: dict[tuple[tuple[int, int], Path], Sequence[int] | None] = {}
 
     def offsets(self, text: _Text) -> Sequence[int] | None:
-        """Where each character of a text begins in the body, and where the last one ends."""
+        """Return where each character of a text begins in the body, and where the last one ends."""
         key = text.json, text.path
         if key not in self._offsets:
             self._offsets[key] = self._find(text)
@@ -186,7 +189,7 @@ class _Raw:
 
 
 def _strings(raw: bytes) -> Iterator[tuple[Path, tuple[int, int]]]:
-    """The path and the span, with its quotes, of each text of a JSON value."""
+    """Yield the path and the span, with its quotes, of each text of a JSON value."""
     path: list[str | int] = []
     before = b""
     for token in _TOKEN.finditer(raw):
@@ -214,7 +217,7 @@ def _edited(body: bytes, edits: Iterable[_Edit]) -> bytes:
 
 
 def _moved(ends: Iterable[int], edits: Sequence[_Edit]) -> list[int]:
-    """Where the same places are in the edited body, in order. Of a handle that is cut, each side keeps its length."""
+    """Return where the same places are in the edited body, in order. Each side keeps its part of a cut handle."""
     moved: list[int] = []
     grown = done = 0
     for end in ends:
@@ -227,7 +230,7 @@ def _moved(ends: Iterable[int], edits: Sequence[_Edit]) -> list[int]:
 
 
 def _reads(recorded: Recorded, body_bytes: int, edits: Sequence[_Edit]) -> tuple[tuple[int, int], ...]:
-    """The reads of the edited body; none, if they are not those of this body."""
+    """Return the reads of the edited body; none, if they are not those of this body."""
     ends = list(accumulate(size for _, size in recorded.reads))
     if not ends or ends[-1] != body_bytes:
         return ()

@@ -1,4 +1,4 @@
-"""Why no recorded exchange answers a request: what comes nearest to it, and where that differs.
+"""The message for a request that no recorded exchange answers: the nearest one, and where it differs.
 
 Work is bounded, whatever was recorded and whatever is asked: bodies are compared by checksums of their parts first.
 """
@@ -49,7 +49,7 @@ class Miss(msgspec.Struct, frozen=True):
 
 
 def all_used(question: Question, line: Line) -> Miss:
-    """As often as it is asked, it was not recorded."""
+    """Return the message for a request that was sent more often than it was recorded."""
     count = len(line.members)
     answers = "The one recorded answer is" if count == 1 else f"All {count} recorded answers are"
     message = f"{answers} used: {question.place} was asked with this body more often than it was recorded."
@@ -105,12 +105,12 @@ def _nearest(question: Question, unused: Container[int]) -> tuple[Entry, list[Di
 
 
 def _count(found: Sequence[Difference]) -> int:
-    """How many differences those are: where nothing can be compared, the whole is more than any part."""
+    """Count the differences: where nothing can be compared, the whole is more than any part."""
     return COUNT_LIMIT if any(each.path == "" for each in found) else len(found)
 
 
 def _compared(recorded: Likeness, value: Any, asked: Request, limit: int) -> list[Difference]:
-    """Where they differ but for noise; where only noise differs, the noise."""
+    """Return the differences but for noise; if only noise differs, the noise."""
     theirs = recorded.value()
     if theirs is NO_JSON or value is NO_JSON:
         recorded_bytes, asked_bytes = (f"{len(each.body)} bytes" for each in (recorded.request, asked))

@@ -57,7 +57,7 @@ class Rules:
         self._patterns = [(rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS]
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Those that say something of the request and whose value was kept, names in lower case, sorted.
+        """Return the headers that matter for matching and whose values were kept, names in lower case, sorted.
 
         They are for comparisons that a person reads. They do not decide a match: of most, only the name was recorded.
         """
@@ -65,11 +65,11 @@ class Rules:
         return sorted((n, v) for n, v in given if not v.startswith(REDACTED) and not self._is("headers", n))
 
     def is_parameter(self, name: str) -> bool:
-        """Whether a query parameter of that name is noise, or a secret."""
+        """Return whether a query parameter of that name is noise, or a secret."""
         return self._is("parameters", name) or NEVER.search(name.lower()) is not None
 
     def quiet(self, body: Any, others: Mapping[str, int] | None = None) -> Quiet:
-        """A decoded body, which this may take apart, without noise.
+        """Return a decoded body without noise; the given one may be changed.
 
         `others` are directories to look for too.
         """
@@ -100,7 +100,7 @@ DEFAULT_RULES = Rules()
 
 
 def rules_from(table: Mapping[str, object]) -> Rules:
-    """The rules of a `[match]` table. Raises `ValueError` with one sentence that says what is wrong with it."""
+    """Parse the rules of a `[match]` table. Raises `ValueError` with one sentence."""
     return Rules(*read(table))
 
 
@@ -145,7 +145,7 @@ class _Hush:
         return _without(text, sorted(self._found(text), key=lambda each: (each[0], -each[1])))
 
     def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where noise is: each rule sees the text as it was sent, so that none hides it from another."""
+        """Yield the places of noise: each rule sees the text as it was sent, so that none hides it from another."""
         for names, label, pattern in self._names:
             if any(name in text for name in names):
                 yield from ((*match.span(), f"<{label} {names[match[0]]}>") for match in pattern.finditer(text))
@@ -155,7 +155,8 @@ class _Hush:
 
 
 def _without(text: str, found: Iterable[tuple[int, int, str]]) -> str:
-    """A text with labels in place of what was found, in order; what overlaps is one, under the label of the first."""
+    """Return a text with labels in place of what was found, in order; what overlaps is one, under the label of the
+    first."""
     kept: list[str] = []
     end = 0
     for start, stop, label in found:
@@ -170,13 +171,13 @@ def _of_kind(kind: Kind, patterns: _Patterns) -> _Patterns:
 
 
 def _anywhere(directories: Mapping[str, int]) -> re.Pattern[str] | None:
-    """What finds the directories, the longest first, where a path may begin and where a step of it ends."""
+    """Return a pattern of the directories, the longest first, where a path may begin and where a step of it ends."""
     names = "|".join(map(re.escape, sorted(directories, key=len, reverse=True)))
     return re.compile(rf"(?<![\w./\\-])(?:{names})(?![\w-])") if names else None
 
 
 def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], str | None]) -> dict[str, int]:
-    """What the groups of patterns say, numbered."""
+    """Return the groups of patterns, numbered."""
     found: dict[str, int] = {}
     for text in texts if patterns else ():
         for rule, pattern in patterns:
@@ -188,7 +189,7 @@ def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], s
 
 
 def _directory(said: str) -> str | None:
-    """The path of a directory, if it can be told from other texts: not `/`, nor `.`."""
+    """Return the path of a directory, if it can be told from other texts: not `/`, nor `.`."""
     name = said.strip().rstrip("/\\")
     return name if len(name) in DIRECTORY_CHARACTERS and ("/" in name or "\\" in name) else None
 
