@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, get_args
 
 from recorder.lint import PROFILES, Finding, Hit, Profile, Rule, Severity, lint, profile_of
-from recorder.lint.walk import counted
+from recorder.lint.faults import counted
 from recorder.model.events import Event, Exchange
 
 WIDTH = 100  # characters of a line of prose

@@ -7,10 +7,10 @@ is the helper of both that puts the message together; who does so by hand keeps 
 from __future__ import annotations
 
 from recorder.lint.anthropic.message import TOKENS_LIMIT, faults
+from recorder.lint.faults import FaultFinder
 from recorder.lint.rule import Rule, Severity
-from recorder.lint.walk import Walk
 
-_MESSAGES = Walk("messages", faults)
+_MESSAGES = FaultFinder("messages", faults)
 
 _REFERENCE = "Anthropic API, Streaming Messages"
 _PYTHON = "anthropic-sdk-python, src/anthropic/lib/streaming/_messages.py: accumulate_event"

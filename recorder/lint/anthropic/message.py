@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from recorder.lint.anthropic.block import Block
 from recorder.lint.anthropic.shapes import SHAPES
+from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.stream import Stream, Told
-from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
-from recorder.wire.dialects.telling import Object, array, object_, text
+from recorder.wire.dialects.telling import Object, array, decoded, object_, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""
@@ -21,6 +20,29 @@ _FOREIGN = ("stop", "length", "tool_calls", "function_call", "content_filter", "
 
 TOKENS_LIMIT = 1_000_000_000
 """More tokens than that are none: the largest window of a model holds a few million."""
+
+CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+
+_TEXTS = {"text": "text", "thinking": "thinking"}
+"""The field of a block that deltas are added to."""
+
+_PIECES = {
+    "text_delta": "text",
+    "input_json_delta": "partial_json",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+}
+"""The field of a delta that is a string."""
+
+_OF: Mapping[str, frozenset[str]] = {
+    "text_delta": frozenset({"text"}),
+    "citations_delta": frozenset({"text"}),
+    "thinking_delta": frozenset({"thinking"}),
+    "signature_delta": frozenset({"thinking"}),
+    "input_json_delta": frozenset(CALLS),
+    "compaction_delta": frozenset({"compaction"}),
+}
+_KNOWN = frozenset({*(kind for kinds in _OF.values() for kind in kinds), "redacted_thinking", "web_search_tool_result"})
 
 _JUDGED = re.compile(
     r"message(\.(id|model|content|usage(\.(in|out)put_tokens)?))?|index|usage(\.output_tokens)?"
@@ -32,12 +54,60 @@ _JUDGED = re.compile(
 def faults(stream: Stream) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     message = Message()
-    for told in heard(stream):
+    for told in frames_before_gap(stream):
         if told.data:
-            yield from message.hear(told)
+            yield from message.feed(told)
         elif told.name and told.name != "ping":
             yield "AN028", Hit(told.pos, f"event: {told.name[:60]}")
     yield from message.end(is_seen_whole(stream))
+
+
+class Block:
+    """Follows one block. Types that nobody here knows may have any delta."""
+
+    def __init__(self, pos: int, index: int, said: Object) -> None:
+        self.pos = pos
+        self.index = index
+        self.is_interleaved = False  # it went on after another one began
+        self._type = text(said.get("type"))
+        self._said = said
+        self._input: list[str] = []
+        self._is_signed = bool(said.get("signature"))
+
+    def begin(self) -> Iterable[Fault]:
+        field = _TEXTS.get(self._type or "")
+        if self._type is None or (field and not isinstance(self._said.get(field), str)):
+            yield "AN015", Hit(self.pos, shown(self._said))
+        elif self._type in CALLS and not (text(self._said.get("id")) and text(self._said.get("name"))):
+            yield "AN016", Hit(self.pos, shown(self._said))
+
+    def add(self, pos: int, delta: object) -> Iterable[Fault]:
+        type = text(delta.get("type")) if isinstance(delta, dict) else None
+        if not isinstance(delta, dict) or type is None:
+            yield "AN017", Hit(pos, f"delta is {shown(delta)}")
+            return
+        field = _PIECES.get(type)
+        piece = delta.get(field) if field else ""
+        if not isinstance(piece, str):
+            yield "AN017", Hit(pos, f"{field} is {shown(piece)}")
+        elif not self._takes(type):
+            yield "AN018", Hit(pos, f"{type} in a block of type {shown(self._type)}")
+        elif type == "input_json_delta":
+            self._input.append(piece)
+        elif type == "signature_delta":
+            self._is_signed = self._is_signed or bool(piece)
+
+    def end(self) -> Iterable[Fault]:
+        """Yield the faults of a block that was completed."""
+        said = "".join(self._input)
+        if self._type in CALLS and said and not _is_object(said):
+            yield "AN019", Hit(self.pos, shown(said))
+        if self._type == "thinking" and not self._is_signed:
+            yield "AN020", Hit(self.pos)
+
+    def _takes(self, delta: str) -> bool:
+        fitting = _OF.get(delta)
+        return fitting is None or self._type not in _KNOWN or self._type in fitting
 
 
 class Message:
@@ -54,11 +124,11 @@ class Message:
         self._tokens: object = None  # of output, as `message_start` has them
         self._last: tuple[int, object] = (0, None)  # where `message_delta` stands, and its tokens of output
 
-    def hear(self, told: Told) -> Iterable[Fault]:
+    def feed(self, told: Told) -> Iterable[Fault]:
         is_error = told.type == "error" or told.name == "error"
         if told.data is not None and told.data.strip() == b"[DONE]":
             yield "AN027", Hit(told.pos)
-        elif not is_told(told) and not is_error:
+        elif not is_json(told) and not is_error:
             return
         elif told.type is None and not is_error:
             yield "AN003", Hit(told.pos, shown(told.payload))
@@ -217,3 +287,10 @@ def _misfits(told: Told) -> Iterable[Fault]:
         for name, count in object_(usage).items():
             if is_whole_number(count) and not 0 <= count <= TOKENS_LIMIT:
                 yield "AN030", Hit(told.pos, f"{name} is {count}")
+
+
+def _is_object(said: str) -> bool:
+    try:
+        return isinstance(decoded(said.encode("utf-8", "replace")), dict)
+    except ValueError:
+        return False

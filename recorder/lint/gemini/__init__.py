@@ -6,11 +6,11 @@ read. The first is the strictest reader of lines there is, and declares the type
 
 from __future__ import annotations
 
+from recorder.lint.faults import FaultFinder
 from recorder.lint.gemini.chunks import faults
 from recorder.lint.rule import Rule, Severity
-from recorder.lint.walk import Walk
 
-_GEMINI = Walk("gemini", faults)
+_GEMINI = FaultFinder("gemini", faults)
 
 _REFERENCE = "Gemini API reference, GenerateContentResponse"
 _PYTHON = "googleapis/python-genai, google/genai/_api_client.py"

@@ -1,17 +1,20 @@
-"""The faults of a stream of Gemini: its lines, chunks, candidates, usage, errors, and end."""
+"""The faults of a stream of Gemini: its lines, chunks, candidates, usage, errors, and end.
+
+Each line is `data: ` and JSON, or an error as bare JSON: the SDK for Python reads line by line, and takes what is
+neither for a piece of JSON.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from recorder.lint.gemini import lines
-from recorder.lint.gemini.candidate import Candidate
+from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.gemini.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import Stream, Told
-from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
-from recorder.wire.dialects.telling import Object, array, decoded, object_
+from recorder.wire.dialects.telling import Object, array, decoded, object_, objects, text
+from recorder.wire.sse import BOM
 
 _COUNTS = (
     *("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"),
@@ -23,6 +26,14 @@ _SIGNING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)(?!.*image)")
 _SNAKE = ("usage_metadata", "model_version", "response_id", "prompt_feedback", "finish_reason", "grounding_metadata")
 _SNAKE_IN_PARTS = ("function_call", "thought_signature", "inline_data", "executable_code", "code_execution_result")
 
+_SAYING = ("text", "functionCall", "executableCode", "inlineData", "fileData")
+
+_BARE = (b"{", b"[")
+"""How JSON begins that has no `data:` in front."""
+
+_USUAL_BLOCK = re.compile(rb"data: [^\r\n]*(?:\r\n\r\n|\n\n|\r\r)?")
+_LINES = re.compile(rb"[^\r\n]+")
+
 _COUNTED = re.compile(r"usageMetadata(\.\w+Count)?")
 """The counts, of which even the text of a number is wrong."""
 
@@ -33,10 +44,49 @@ _RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
 def faults(stream: Stream) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     chunks = Chunks(is_cut=stream.was_cut_by_us)
-    for told in heard(stream):
-        yield from lines.faults(told)
-        yield from chunks.hear(told)
+    for told in frames_before_gap(stream):
+        yield from _line_faults(told)
+        yield from chunks.feed(told)
     yield from chunks.end(is_seen_whole(stream))
+
+
+class Candidate:
+    """Follows one candidate. `signs` says whether its model signs function calls."""
+
+    def __init__(self, index: int, *, signs: bool) -> None:
+        self._index = index
+        self._signs = signs
+        self._pos: int | None = None  # of the last that was said of it
+        self._has_call = False
+        self._is_calling = False  # a call whose arguments come in pieces is not over
+        self.is_finished = False
+
+    def feed(self, pos: int, candidate: Object) -> Iterable[Fault]:
+        self._pos = pos
+        parts, reason = object_(candidate.get("content")).get("parts"), candidate.get("finishReason")
+        if self.is_finished and any(part.get(name) for part in objects(parts) for name in _SAYING):
+            yield "GE021", Hit(pos)
+        for part in array(parts):
+            yield from self._part(pos, part)
+        self.is_finished = self.is_finished or bool(reason or candidate.get("finish_reason"))
+
+    def end(self) -> Iterable[Fault]:
+        if not self.is_finished:
+            yield "GE008", Hit(self._pos, f"candidate {self._index} has none")
+
+    def _part(self, pos: int, part: object) -> Iterable[Fault]:
+        said = object_(part)
+        call = said.get("functionCall")
+        if isinstance(call, dict):
+            yield from self._call(pos, call, bool(said.get("thoughtSignature") or said.get("thought_signature")))
+
+    def _call(self, pos: int, call: Object, is_signed: bool) -> Iterable[Fault]:
+        if not text(call.get("name")) and not self._is_calling:
+            yield "GE013", Hit(pos, shown(call))
+        if self._signs and not self._has_call and not is_signed:
+            yield "GE015", Hit(pos, shown(call.get("name")))
+        self._has_call = True
+        self._is_calling = call.get("willContinue") is True
 
 
 class Chunks:
@@ -50,12 +100,12 @@ class Chunks:
         self._has_usage = self._is_blocked = self._failed = self._has_lf = False
         self._before: Object = {}  # the last chunk
 
-    def hear(self, told: Told) -> Iterable[Fault]:
+    def feed(self, told: Told) -> Iterable[Fault]:
         if told.data is not None and told.data.strip() == b"[DONE]":
             yield "GE004", Hit(told.pos)
             return
         payload = _bare(told) if told.data is None else told.payload
-        if payload is None and not is_told(told):
+        if payload is None and not is_json(told):
             return
         if not isinstance(payload, dict):
             yield "GE006", Hit(told.pos, shown(payload))
@@ -123,7 +173,7 @@ class Chunks:
             if index in told:
                 yield "GE020", Hit(pos, f"index {index}")
             told.add(index)
-            yield from self._candidate(index).hear(pos, said)
+            yield from self._candidate(index).feed(pos, said)
 
     def _candidate(self, index: int) -> Candidate:
         if index not in self._candidates:
@@ -141,9 +191,27 @@ class Chunks:
             self._usage = (pos, usage)
 
 
+def _line_faults(told: Told) -> Iterable[Fault]:
+    """Yield the faults of the lines of a block."""
+    if _USUAL_BLOCK.fullmatch(told.raw):
+        return
+    raw = told.raw.removeprefix(BOM)
+    if raw.lstrip().startswith(_BARE):
+        return
+    for line in _LINES.findall(raw):
+        if not line.startswith(b"data: "):
+            yield _line_rule(line), Hit(told.pos, line[:60].decode("utf-8", "replace"))
+
+
+def _line_rule(line: bytes) -> str:
+    if line.startswith(b":"):
+        return "GE002"
+    return "GE003" if line.startswith(b"data:") else "GE001"
+
+
 def _bare(told: Told) -> object:
     """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is no JSON."""
-    if not told.raw.lstrip().startswith(lines.BARE):
+    if not told.raw.lstrip().startswith(_BARE):
         return None
     try:
         return decoded(told.raw)

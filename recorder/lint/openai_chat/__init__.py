@@ -6,11 +6,11 @@ both that puts chunks together; many frameworks do the same in the same way. Wha
 
 from __future__ import annotations
 
+from recorder.lint.faults import FaultFinder
 from recorder.lint.openai_chat.chunks import faults
 from recorder.lint.rule import Rule, Severity
-from recorder.lint.walk import Walk
 
-_CHAT = Walk("chat", faults)
+_CHAT = FaultFinder("chat", faults)
 
 _REFERENCE = "OpenAI API reference, Chat Completions, streaming"
 _PYTHON = "openai-python, src/openai/lib/streaming/chat/_completions.py"

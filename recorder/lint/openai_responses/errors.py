@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recorder.lint.openai_responses.said import said
+from recorder.lint.faults import shown
+from recorder.lint.openai_responses.events import stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.stream import Stream
-from recorder.lint.walk import shown
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
@@ -16,7 +16,7 @@ _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 def _mute_error(stream: Stream) -> Iterable[Hit]:
     """Nested as the API sends it, or flat as the reference has it."""
-    for each in said(stream):
+    for each in stream_events(stream):
         nested = each.payload.get("error")
         if each.type == "error" and not _text((nested if isinstance(nested, dict) else each.payload).get("message")):
             yield Hit(each.pos, "no text `error.message`")
@@ -24,7 +24,7 @@ def _mute_error(stream: Stream) -> Iterable[Hit]:
 
 def _codeless_error(stream: Stream) -> Iterable[Hit]:
     """Yield errors without a code. The reference has a code that may be null."""
-    for each in said(stream):
+    for each in stream_events(stream):
         nested = each.payload.get("error")
         error = nested if isinstance(nested, dict) else each.payload
         if each.type == "error" and not ("code" in error and isinstance(error["code"], str | None)):
@@ -32,7 +32,7 @@ def _codeless_error(stream: Stream) -> Iterable[Hit]:
 
 
 def _mute_failure(stream: Stream) -> Iterable[Hit]:
-    for each in said(stream):
+    for each in stream_events(stream):
         if each.type != "response.failed" or not each.response:
             continue
         error = each.response.get("error")
@@ -42,13 +42,13 @@ def _mute_failure(stream: Stream) -> Iterable[Hit]:
 
 
 def _lonely_error(stream: Stream) -> Iterable[Hit]:
-    told = said(stream)
+    told = stream_events(stream)
     if not any(each.type == "response.failed" for each in told):
         yield from (Hit(each.pos) for each in told if each.type == "error")
 
 
 def _no_reason(stream: Stream) -> Iterable[Hit]:
-    for each in said(stream):
+    for each in stream_events(stream):
         details = each.response.get("incomplete_details")
         if each.type == "response.incomplete" and not (isinstance(details, dict) and _text(details.get("reason"))):
             yield Hit(each.pos)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from recorder.lint.faults import misfit, shown
 from recorder.lint.openai_responses.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
-from recorder.lint.openai_responses.said import Json, Said, said
+from recorder.lint.openai_responses.events import Json, StreamEvent, stream_events
 from recorder.lint.openai_responses.shapes import SHAPES
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import Stream
-from recorder.lint.walk import misfit, shown
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})
@@ -39,11 +39,11 @@ def lacks_fields(stream: Stream) -> list[Hit]:
     """Yield events that lack something: what they would have said is missing elsewhere too."""
     found: list[Hit] | None = stream.memo.get("fields")
     if found is None:
-        found = stream.memo["fields"] = list(_lacking(said(stream)))
+        found = stream.memo["fields"] = list(_lacking(stream_events(stream)))
     return found
 
 
-def _lacking(told: Iterable[Said]) -> Iterable[Hit]:
+def _lacking(told: Iterable[StreamEvent]) -> Iterable[Hit]:
     for each in told:
         for field, kind in FIELDS.get(each.type, {}).items():
             if type(each.payload.get(field)) is not kind:
@@ -55,16 +55,16 @@ def _lack(of: str, field: str, kind: type, json: Json) -> str:
 
 
 def _no_item_id(stream: Stream) -> Iterable[Hit]:
-    return (Hit(each.pos, each.type) for each in said(stream) if each.type in OF_ITEMS and not _item_id(each))
+    return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type in OF_ITEMS and not _item_id(each))
 
 
-def _item_id(each: Said) -> Any:
+def _item_id(each: StreamEvent) -> Any:
     item_id = each.payload.get("item_id")
     return item_id if isinstance(item_id, str) else None
 
 
 def _no_logprobs(stream: Stream) -> Iterable[Hit]:
-    for each in said(stream):
+    for each in stream_events(stream):
         if each.type in LOGPROBS and not isinstance(each.payload.get("logprobs"), list):
             yield Hit(each.pos, each.type)
 
@@ -73,11 +73,11 @@ def unfit_items(stream: Stream) -> list[Hit]:
     """Yield items that lack something."""
     found: list[Hit] | None = stream.memo.get("items of types")
     if found is None:
-        found = stream.memo["items of types"] = list(_unfit_items(said(stream)))
+        found = stream.memo["items of types"] = list(_unfit_items(stream_events(stream)))
     return found
 
 
-def _unfit_items(told: Iterable[Said]) -> Iterable[Hit]:
+def _unfit_items(told: Iterable[StreamEvent]) -> Iterable[Hit]:
     for each in told:
         item = each.payload.get("item")
         if each.type not in _ITEM_EVENTS or not isinstance(item, dict):
@@ -90,14 +90,14 @@ def _unfit_items(told: Iterable[Said]) -> Iterable[Hit]:
 
 def _unfit_shapes(stream: Stream) -> Iterable[Hit]:
     """Yield misfits inside of responses, items and parts that no other rule covers."""
-    for each in said(stream):
+    for each in stream_events(stream):
         field, kind = _SHAPED.get(each.type, ("", ""))
         value = each.payload.get(field)
         if isinstance(value, dict):
             yield from (Hit(each.pos, misfit(found)) for found in _beyond(each, field, kind, value))
 
 
-def _beyond(each: Said, field: str, kind: str, value: Json) -> Iterable[Misfit]:
+def _beyond(each: StreamEvent, field: str, kind: str, value: Json) -> Iterable[Misfit]:
     """Return the misfits that no other rule covers: what an item must have to be one, a part to be added to."""
     own = {"type", *ITEM_FIELDS.get(str(value.get("type")), ())} if field == "item" else _JUDGED.get(field, set())
     for found in SHAPES.misfits(value, kind):
@@ -110,13 +110,13 @@ def _beyond(each: Said, field: str, kind: str, value: Json) -> Iterable[Misfit]:
 
 
 def _mute_parts(stream: Stream) -> Iterable[Hit]:
-    for each in said(stream):
+    for each in stream_events(stream):
         part = each.payload.get("part")
         if isinstance(part, dict) and _is_mute(each):
             yield Hit(each.pos, f"part of {each.type} is {shown(part)}")
 
 
-def _is_mute(each: Said) -> bool:
+def _is_mute(each: StreamEvent) -> bool:
     """Return whether a part has no text, or not a known one: deltas are added to it."""
     part = each.payload["part"]
     type = part.get("type")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from recorder.lint.openai_responses.said import is_complete
+from recorder.lint.openai_responses.events import is_complete
 from recorder.lint.openai_responses.walk import walk
 from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.lint.stream import Stream

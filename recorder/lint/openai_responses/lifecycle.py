@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recorder.lint.openai_responses.said import BEGINNING, EARLY, ENDINGS, Said, said
+from recorder.lint.openai_responses.events import BEGINNING, EARLY, ENDINGS, StreamEvent, stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import Stream
@@ -22,22 +22,22 @@ _STATUS = {
 }
 
 
-def _carriers(stream: Stream) -> Iterable[Said]:
+def _carriers(stream: Stream) -> Iterable[StreamEvent]:
     """Yield the events that carry the response."""
-    return (each for each in said(stream) if each.type in _STATUS and each.response)
+    return (each for each in stream_events(stream) if each.type in _STATUS and each.response)
 
 
 def _begins_otherwise(stream: Stream) -> Iterable[Hit]:
     if stream.exchange.resumes_after is not None or stream.has_gap:
         return
-    first = next(iter(said(stream)), None)
+    first = next(iter(stream_events(stream)), None)
     is_first = first is not None and (not stream.frames or first.pos <= stream.frames[0].pos)
     if first is not None and is_first and first.type not in (BEGINNING, "error"):
         yield Hit(first.pos, first.type)
 
 
 def _no_end(stream: Stream) -> Iterable[Hit]:
-    told = said(stream)
+    told = stream_events(stream)
     if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or (stream.response and _is_refused(stream)):
         return
     if not any(each.type in ENDINGS for each in told):
@@ -53,7 +53,7 @@ def _is_refused(stream: Stream) -> bool:
 def _ends_twice(stream: Stream) -> Iterable[Hit]:
     """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
     ended: str | None = None
-    for each in said(stream):
+    for each in stream_events(stream):
         if each.type in ENDINGS:
             if ended is not None and not (ended == "error" and each.type == "response.failed"):
                 yield Hit(each.pos, f"{each.type} after {ended}")
@@ -62,7 +62,7 @@ def _ends_twice(stream: Stream) -> Iterable[Hit]:
 
 def _goes_on(stream: Stream) -> Iterable[Hit]:
     has_ended = False
-    for each in said(stream):
+    for each in stream_events(stream):
         if each.type in ENDINGS:
             has_ended = True
         elif has_ended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recorder.lint.openai_responses.catalog import FIELDS
-from recorder.lint.openai_responses.said import said
+from recorder.lint.openai_responses.events import stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import Stream, Told
@@ -19,7 +19,7 @@ def _number(told: Told) -> int | None:
 
 
 def _no_number(stream: Stream) -> Iterable[Hit]:
-    for each in said(stream):
+    for each in stream_events(stream):
         if each.type in FIELDS and type(each.payload.get("sequence_number")) is not int:
             yield Hit(each.pos, each.type)
 
@@ -61,7 +61,7 @@ def _other_name(stream: Stream) -> Iterable[Hit]:
 
 
 def _unknown(stream: Stream) -> Iterable[Hit]:
-    return (Hit(each.pos, each.type) for each in said(stream) if each.type not in FIELDS)
+    return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type not in FIELDS)
 
 
 RULES: tuple[Rule, ...] = (

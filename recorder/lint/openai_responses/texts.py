@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recorder.lint.faults import counted
+from recorder.lint.openai_responses.events import Json, StreamEvent, is_complete, stream_events
 from recorder.lint.openai_responses.fields import lacks_fields
-from recorder.lint.openai_responses.said import Json, Said, is_complete, said
-from recorder.lint.openai_responses.walk import Item, Text, changes, walk
+from recorder.lint.openai_responses.walk import ItemText, OutputItem, changes, walk
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.stream import Stream
-from recorder.lint.walk import counted
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
-def _texts(stream: Stream) -> Iterable[tuple[Item, str, Text]]:
+def _texts(stream: Stream) -> Iterable[tuple[OutputItem, str, ItemText]]:
     """With its name. Nothing, where a field is missing: that it is missing is said already."""
     if not lacks_fields(stream):
         for item in walk(stream).items.values():
@@ -54,9 +54,9 @@ def _differ(before: str, after: str) -> str:
     return f"{counted(len(before), 'character')} before, {len(after)} here, the first {same} alike"
 
 
-def _final(stream: Stream) -> tuple[Said, list[Json]] | None:
+def _final(stream: Stream) -> tuple[StreamEvent, list[Json]] | None:
     """Return the event that ends a complete response, and the items in it."""
-    last = next((each for each in said(stream) if each.type == "response.completed"), None)
+    last = next((each for each in stream_events(stream) if each.type == "response.completed"), None)
     if last is None or not is_complete(stream):
         return None
     output = last.response.get("output")
@@ -75,7 +75,7 @@ def _output(stream: Stream) -> Iterable[Hit]:
             yield from _other_texts(last.pos, item, found)
 
 
-def _other_texts(pos: int, item: Item, final: Json) -> Iterable[Hit]:
+def _other_texts(pos: int, item: OutputItem, final: Json) -> Iterable[Hit]:
     for (name, _), text in item.texts.items():
         now, done = text.of(final), text.of(item.done or {})
         known = {*text.told, *([] if done is None else [done])}
@@ -83,12 +83,12 @@ def _other_texts(pos: int, item: Item, final: Json) -> Iterable[Hit]:
             yield Hit(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}: {_differ(max(known), now)}")
 
 
-def _done_items(stream: Stream) -> list[Item]:
+def _done_items(stream: Stream) -> list[OutputItem]:
     items = [] if lacks_fields(stream) else walk(stream).items.values()
     return [item for item in items if item.done is not None and item.has_places]
 
 
-def _same(item: Item, output: list[Json]) -> Json | None:
+def _same(item: OutputItem, output: list[Json]) -> Json | None:
     """By id; by place, where ids changed."""
     by_id = next((each for each in output if item.id and each.get("id") == item.id), None)
     if by_id is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recorder.lint.openai_responses.said import EARLY, Json, Said, said
+from recorder.lint.faults import shown
+from recorder.lint.openai_responses.events import EARLY, Json, StreamEvent, stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.stream import Stream
-from recorder.lint.walk import shown
 
 _REFERENCE = "OpenAI API reference, Responses: ResponseUsage"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs: ResponseCompletedUsage"
@@ -22,21 +22,21 @@ _DETAILS = (
 """An object, the count in it, and the count that this is a part of."""
 
 
-def _reports(stream: Stream) -> Iterable[tuple[Said, Json]]:
-    for each in said(stream):
+def _reports(stream: Stream) -> Iterable[tuple[StreamEvent, Json]]:
+    for each in stream_events(stream):
         usage = each.response.get("usage")
         if each.type in _COUNTED and isinstance(usage, dict):
             yield each, usage
 
 
 def _no_usage(stream: Stream) -> Iterable[Hit]:
-    for each in said(stream):
+    for each in stream_events(stream):
         if each.type == "response.completed" and each.response and not isinstance(each.response.get("usage"), dict):
             yield Hit(each.pos)
 
 
 def _lacking(stream: Stream) -> Iterable[Hit]:
-    for each in said(stream):
+    for each in stream_events(stream):
         usage = each.response.get("usage")
         if each.type == "response.incomplete" and usage is not None and not isinstance(usage, dict):
             yield Hit(each.pos, f"usage is {shown(usage)}")
@@ -67,7 +67,7 @@ def _no_details(stream: Stream) -> Iterable[Hit]:
 def _inconsistent(stream: Stream) -> Iterable[Hit]:
     for each, usage in _reports(stream):
         if not _wrong(usage):
-            yield from (Hit(each.pos, said) for said in _contradictions(usage))
+            yield from (Hit(each.pos, contradiction) for contradiction in _contradictions(usage))
 
 
 def _contradictions(usage: Json) -> Iterable[str]:
@@ -81,7 +81,9 @@ def _contradictions(usage: Json) -> Iterable[str]:
 
 
 def _early(stream: Stream) -> Iterable[Hit]:
-    return (Hit(each.pos, each.type) for each in said(stream) if each.type in EARLY and each.response.get("usage"))
+    return (
+        Hit(each.pos, each.type) for each in stream_events(stream) if each.type in EARLY and each.response.get("usage")
+    )
 
 
 def _count(of: Any, name: str) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from recorder.lint.openai_responses.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
-from recorder.lint.openai_responses.said import Json, Said, is_readable, said
+from recorder.lint.openai_responses.events import Json, StreamEvent, is_readable, stream_events
 from recorder.lint.rule import Hit
 from recorder.lint.stream import Stream
 
@@ -36,7 +36,7 @@ def _joined(pieces: Iterable[str]) -> str:
     return text
 
 
-class Text:
+class ItemText:
     """One text: its pieces, and what each later event says it is."""
 
     def __init__(self, pos: int, family: Family, number: int) -> None:
@@ -68,14 +68,14 @@ class Text:
         return _text(part.get(self.family.field)) or "" if isinstance(part, dict) else None
 
 
-class Part:
+class ItemPart:
     """One element of the content or the summary of an item."""
 
     def __init__(self, pos: int, type: str | None = None, *, is_announced: bool) -> None:
         self.pos, self.type, self.is_announced, self.is_closed = pos, type, is_announced, False
 
 
-class Item:
+class OutputItem:
     """One item of the output."""
 
     def __init__(self, index: int, pos: int, json: Json, *, is_announced: bool) -> None:
@@ -86,18 +86,18 @@ class Item:
         self.done: Json | None = None
         self.done_pos: int | None = None
         self.has_places = True  # whether its parts are numbered so that one can tell which is which
-        self.parts: dict[Place, Part] = {}
-        self.texts: dict[Place, Text] = {}
+        self.parts: dict[Place, ItemPart] = {}
+        self.texts: dict[Place, ItemText] = {}
 
 
-class Walk:
+class ItemWalk:
     """The items of one response, and what is wrong with them by rule."""
 
     def __init__(self, stream: Stream) -> None:
-        self.items: dict[int, Item] = {}
+        self.items: dict[int, OutputItem] = {}
         self.hits: dict[str, list[Hit]] = {}
         self._open = 0
-        for each in said(stream) if is_readable(stream) else ():
+        for each in stream_events(stream) if is_readable(stream) else ():
             step = _STEPS.get(each.type)
             if step is not None:
                 step(self, each)
@@ -105,19 +105,19 @@ class Walk:
     def found(self, rule: str) -> list[Hit]:
         return self.hits.get(rule, [])
 
-    def _hit(self, rule: str, pos: int, said: str) -> None:
-        self.hits.setdefault(rule, []).append(Hit(pos, said))
+    def _hit(self, rule: str, pos: int, text: str) -> None:
+        self.hits.setdefault(rule, []).append(Hit(pos, text))
 
-    def on_added(self, each: Said) -> None:
+    def on_added(self, each: StreamEvent) -> None:
         index = self._index(each)
         if index in self.items:
             if self.items[index].is_announced:
                 self._hit("RS031", each.pos, f"output_index {index}")
             return
         self._next(index, each.pos)
-        self.items[index] = Item(index, each.pos, _object(each.payload.get("item")), is_announced=True)
+        self.items[index] = OutputItem(index, each.pos, _object(each.payload.get("item")), is_announced=True)
 
-    def on_done(self, each: Said) -> None:
+    def on_done(self, each: StreamEvent) -> None:
         item, json = self._item(each), _object(each.payload.get("item"))
         if item.done is not None:
             self._hit("RS033", each.pos, f"{each.type} again, output_index {item.index}")
@@ -128,7 +128,7 @@ class Walk:
         if _text(json.get("status")) in _UNFINISHED:
             self._hit("RS048", each.pos, f"{item.type} {item.index}: {json['status']}")
 
-    def _identity(self, pos: int, item: Item, done: Json) -> None:
+    def _identity(self, pos: int, item: OutputItem, done: Json) -> None:
         """Check that an item is done as it was added: by its id (if it had none, that of its events), type and call."""
         added_id, now, is_nameless = _text(item.added.get("id")), _text(done.get("id")), item.type in NAMELESS
         if (now != item.id or now != added_id) and not (added_id is None and is_nameless and item.id in (None, now)):
@@ -141,10 +141,10 @@ class Walk:
         for field, before, after in changes(item.added, done):
             self._hit("RS029", pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
-    def on_event(self, each: Said) -> None:
+    def on_event(self, each: StreamEvent) -> None:
         self._of_item(each)
 
-    def on_part_added(self, each: Said) -> None:
+    def on_part_added(self, each: StreamEvent) -> None:
         of = _PARTS[each.type.removesuffix(".added")]
         item, number = self._of_item(each), _number(each.payload, _INDEX[of])
         count = sum(name == of for name, _ in item.parts)
@@ -152,30 +152,30 @@ class Walk:
             item.has_places = False
             self._hit("RS039", each.pos, f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next")
         item.parts.setdefault(
-            (of, number), Part(each.pos, _text(_object(each.payload.get("part")).get("type")), is_announced=True)
+            (of, number), ItemPart(each.pos, _text(_object(each.payload.get("part")).get("type")), is_announced=True)
         )
 
-    def on_part_done(self, each: Said) -> None:
+    def on_part_done(self, each: StreamEvent) -> None:
         of = _PARTS[each.type.removesuffix(".done")]
         item, number = self._of_item(each), _number(each.payload, _INDEX[of])
-        part = item.parts.setdefault((of, number), Part(each.pos, is_announced=False))
+        part = item.parts.setdefault((of, number), ItemPart(each.pos, is_announced=False))
         part.is_closed = True
         json = _object(each.payload.get("part"))
         for text in item.texts.values():
             if text.family.of == of and text.number == number and text.family.field in json:
                 text.in_part, text.part_pos = _text(json[text.family.field]), each.pos
 
-    def on_delta(self, each: Said) -> None:
+    def on_delta(self, each: StreamEvent) -> None:
         item, text = self._text(each, ".delta")
         if text.done is not None and item.done is None:
             self._hit("RS038", each.pos, f"{each.type} after its .done")
         text.pieces.append(_text(each.payload.get("delta")) or "")
 
-    def on_text_done(self, each: Said) -> None:
+    def on_text_done(self, each: StreamEvent) -> None:
         _, text = self._text(each, ".done")
         text.done, text.done_pos = _text(each.payload.get(text.family.field)) or "", each.pos
 
-    def _text(self, each: Said, step: str) -> tuple[Item, Text]:
+    def _text(self, each: StreamEvent, step: str) -> tuple[OutputItem, ItemText]:
         name = each.type.removesuffix(step)
         family, item = FAMILIES[name], self._of_item(each)
         self._fit(each, item, family)
@@ -184,10 +184,10 @@ class Walk:
             self._in_part(each, item, family, number)
         text = item.texts.get((name, number))
         if text is None:
-            text = item.texts[name, number] = Text(each.pos, family, number)
+            text = item.texts[name, number] = ItemText(each.pos, family, number)
         return item, text
 
-    def _fit(self, each: Said, item: Item, family: Family) -> None:
+    def _fit(self, each: StreamEvent, item: OutputItem, family: Family) -> None:
         """Check that a text fits the type of its item, and of its part."""
         part = item.parts.get((family.of, _number(each.payload, family.number) if family.number else 0))
         if item.type not in ("item", family.item):
@@ -195,17 +195,17 @@ class Walk:
         elif part is not None and part.type not in (None, family.part) and not part.is_closed:
             self._hit("RS049", each.pos, f"{each.type} in a part of type {part.type}")
 
-    def _in_part(self, each: Said, item: Item, family: Family, number: int) -> None:
+    def _in_part(self, each: StreamEvent, item: OutputItem, family: Family, number: int) -> None:
         part = item.parts.get((family.of, number))
         if part is None:
-            item.parts[family.of, number] = Part(each.pos, is_announced=False)
+            item.parts[family.of, number] = ItemPart(each.pos, is_announced=False)
             if item.is_announced and item.done is None:
                 rule = "RS035" if family.part == "output_text" else "RS054"
                 self._hit(rule, each.pos, f"{each.type}, {family.number} {number} of {item.type} {item.index}")
         elif part.is_closed and item.done is None:
             self._hit("RS038", each.pos, f"{each.type} after its part was done")
 
-    def _of_item(self, each: Said) -> Item:
+    def _of_item(self, each: StreamEvent) -> OutputItem:
         """Return the item of an event, which must be open."""
         item = self._item(each)
         named = _text(each.payload.get("item_id"))
@@ -217,16 +217,18 @@ class Walk:
                 self._hit("RS024", each.pos, f"{named}, of {item.type} {item.index}: {item.id}")
         return item
 
-    def _item(self, each: Said) -> Item:
+    def _item(self, each: StreamEvent) -> OutputItem:
         index = self._index(each)
         item = self.items.get(index)
         if item is None:
             self._hit("RS030", each.pos, f"{each.type}, output_index {index}")
             self._next(index, each.pos)
-            item = self.items[index] = Item(index, each.pos, _object(each.payload.get("item")), is_announced=False)
+            item = self.items[index] = OutputItem(
+                index, each.pos, _object(each.payload.get("item")), is_announced=False
+            )
         return item
 
-    def _index(self, each: Said) -> int:
+    def _index(self, each: StreamEvent) -> int:
         index = each.payload.get("output_index")
         self._open = index if type(index) is int else self._open
         return self._open
@@ -236,23 +238,23 @@ class Walk:
             self._hit("RS034", pos, f"{index} instead of {len(self.items)}")
 
 
-Step = Callable[[Walk, Said], None]
+Step = Callable[[ItemWalk, StreamEvent], None]
 
 _STEPS: Mapping[str, Step] = {
-    **dict.fromkeys(OF_ITEMS, Walk.on_event),
-    "response.output_item.added": Walk.on_added,
-    "response.output_item.done": Walk.on_done,
-    **{f"{name}.added": Walk.on_part_added for name in _PARTS},
-    **{f"{name}.done": Walk.on_part_done for name in _PARTS},
-    **{f"{name}.delta": Walk.on_delta for name in FAMILIES},
-    **{f"{name}.done": Walk.on_text_done for name in FAMILIES},
+    **dict.fromkeys(OF_ITEMS, ItemWalk.on_event),
+    "response.output_item.added": ItemWalk.on_added,
+    "response.output_item.done": ItemWalk.on_done,
+    **{f"{name}.added": ItemWalk.on_part_added for name in _PARTS},
+    **{f"{name}.done": ItemWalk.on_part_done for name in _PARTS},
+    **{f"{name}.delta": ItemWalk.on_delta for name in FAMILIES},
+    **{f"{name}.done": ItemWalk.on_text_done for name in FAMILIES},
 }
 
 
-def walk(stream: Stream) -> Walk:
-    found: Walk | None = stream.memo.get("responses walk")
+def walk(stream: Stream) -> ItemWalk:
+    found: ItemWalk | None = stream.memo.get("responses walk")
     if found is None:
-        found = stream.memo["responses walk"] = Walk(stream)
+        found = stream.memo["responses walk"] = ItemWalk(stream)
     return found
 
 

@@ -15,7 +15,7 @@ EARLY = frozenset({BEGINNING, "response.queued", "response.in_progress"})
 ENDINGS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 
 
-class Said(NamedTuple):
+class StreamEvent(NamedTuple):
     """An event. Its type is what it says, else its name: that one of them is missing is for one rule to say."""
 
     pos: int
@@ -30,11 +30,11 @@ class Said(NamedTuple):
         return response if isinstance(response, dict) else {}
 
 
-def said(stream: Stream) -> Sequence[Said]:
+def stream_events(stream: Stream) -> Sequence[StreamEvent]:
     """Return all events that can be read, the unterminated last one included."""
-    found: Sequence[Said] | None = stream.memo.get("said")
+    found: Sequence[StreamEvent] | None = stream.memo.get("events")
     if found is None:
-        found = stream.memo["said"] = [each for told in stream.told if (each := _said(told)) is not None]
+        found = stream.memo["events"] = [each for told in stream.told if (each := _stream_event(told)) is not None]
     return found
 
 
@@ -45,7 +45,7 @@ def is_readable(stream: Stream) -> bool:
     """
     found: bool | None = stream.memo.get("is_readable")
     if found is None:
-        all_read = all(is_done_mark(each) or _said(each) is not None for each in stream.frames)
+        all_read = all(is_done_mark(each) or _stream_event(each) is not None for each in stream.frames)
         found = all_read and not stream.has_gap and stream.exchange.resumes_after is None
         stream.memo["is_readable"] = found
     return found
@@ -53,11 +53,11 @@ def is_readable(stream: Stream) -> bool:
 
 def is_complete(stream: Stream) -> bool:
     """Return whether a stream can be read and says that the model is done: then all that began must be closed."""
-    return is_readable(stream) and any(each.type == "response.completed" for each in said(stream))
+    return is_readable(stream) and any(each.type == "response.completed" for each in stream_events(stream))
 
 
-def _said(told: Told) -> Said | None:
+def _stream_event(told: Told) -> StreamEvent | None:
     if not isinstance(told.payload, dict):
         return None
     type = told.type or told.name or ("error" if told.payload.get("error") else None)
-    return Said(told.pos, type, told.payload, told.name) if type else None
+    return StreamEvent(told.pos, type, told.payload, told.name) if type else None

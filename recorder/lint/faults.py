@@ -20,7 +20,7 @@ Fault = tuple[str, Hit]
 _SHOWN = 60  # characters of a value that is shown
 
 
-class Walk:
+class FaultFinder:
     """The faults of streams, found once for each of them and told apart by rule."""
 
     def __init__(self, name: str, faults: Callable[[Stream], Iterable[Fault]]) -> None:
@@ -55,13 +55,13 @@ def is_seen_whole(stream: Stream) -> bool:
     return not (stream.was_cut_by_us or stream.has_gap)
 
 
-def heard(stream: Stream) -> Iterable[Told]:
+def frames_before_gap(stream: Stream) -> Iterable[Told]:
     """Yield the blocks of a stream up to the first gap: after it, nothing can be reported as out of order."""
     lost = stream.gaps[0].pos if stream.gaps else None
     return takewhile(lambda told: lost is None or told.pos < lost, stream.told)
 
 
-def is_told(told: Told) -> bool:
+def is_json(told: Told) -> bool:
     """Return whether the data of a frame is JSON."""
     return told.payload is not None or told.data == b"null"
 
