@@ -8,7 +8,7 @@ from typing import Any
 
 from recorder.model.events import Exchange
 from recorder.model.payloads import Header, RequestRecord, ResponseHead
-from recorder.replay.matching import Request
+from recorder.replay.matching import MatchRequest
 from recorder.wire.recording import Piece, Recorded
 
 SSE = "text/event-stream"
@@ -25,16 +25,18 @@ def ask(
     method: str = "POST",
     upstream: str = "openai",
     headers: Sequence[Header] = (),
-) -> Request:
+) -> MatchRequest:
     """A request; a body that is not bytes is sent as JSON."""
-    return Request(method, target, upstream, list(headers), as_body(body))
+    return MatchRequest(method, target, upstream, list(headers), as_body(body))
 
 
-def get(target: str) -> Request:
+def get(target: str) -> MatchRequest:
     return ask(target=target, method="GET")
 
 
-def record(request: Request, *raws: bytes, name: str = "e", content_type: str = SSE, first_number: int = 0) -> Recorded:
+def record(
+    request: MatchRequest, *raws: bytes, name: str = "e", content_type: str = SSE, first_number: int = 0
+) -> Recorded:
     """`request` as it was answered with frames, numbered from `first_number` on."""
     exchange = Exchange(
         *("s", name, 1, "r", request.upstream, "other", request.method, request.target),

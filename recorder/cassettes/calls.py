@@ -1,4 +1,4 @@
-"""HTTP calls as other tools store them: for which upstream they are, which headers are true, where they went. Pure.
+"""HTTP calls as other tools store them: their target, upstream and true headers, and their records of a journal. Pure.
 
 All of these formats keep a body without its content coding, under the headers that it was sent with.
 """
@@ -6,9 +6,16 @@ All of these formats keep a body without its content coding, under the headers t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import AnyStr
+from urllib.parse import urlsplit
 
-from recorder.model.payloads import RequestRecord
+import msgspec
+
+from recorder.cassettes import Entry
+from recorder.journal.format import Mark
+from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord, ResponseHead
+from recorder.wire.redaction import headers as redaction
 from recorder.wire.upstreams import UPSTREAMS, join
 
 _PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
@@ -44,3 +51,32 @@ def url(request: RequestRecord, *, was_imported: bool = False) -> str:
         rest = request.target[len(named) - 1 :] if request.target.startswith(named) else request.target
         return join(UPSTREAMS[request.upstream], rest)
     return f"http://{host}{request.target}" if host else f"https://{request.upstream}.invalid{request.target}"
+
+
+def target_of(url: str) -> str:
+    """Return the target of a request for a URL. Raises `ValueError` if it is none."""
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def exchange_entries(
+    head: RequestHead,
+    body: bytes,
+    response: ResponseHead | None,
+    chunks: Iterable[tuple[int, bytes]],
+    end: ExchangeEnd,
+    *,
+    head_ns: int = 0,
+    end_ns: int = 0,
+) -> Iterator[Entry]:
+    """Yield the records of one exchange. It ends at `end_ns`, but not before its last chunk."""
+    yield Entry(Mark.REQUEST, 0, redaction.record(head))
+    if body:
+        yield Entry(Mark.REQUEST_BODY, 0, body)
+    yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
+    if response is not None:
+        yield Entry(Mark.RESPONSE, head_ns, redaction.record(response))
+    for t_ns, chunk in chunks:
+        end_ns = max(end_ns, t_ns)
+        yield Entry(Mark.CHUNK, t_ns, chunk)
+    yield Entry(Mark.END, end_ns, redaction.record(end))

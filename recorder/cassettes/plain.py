@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import true_headers, upstream_of
+from recorder.cassettes.calls import exchange_entries, target_of, true_headers, upstream_of
 from recorder.cassettes.content import (
     HEAD_BYTES,
     Format,
@@ -25,9 +24,8 @@ from recorder.cassettes.content import (
     value,
 )
 from recorder.errors import RecorderError
-from recorder.journal.format import Mark
 from recorder.model.events import Event, Session
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.sse import BOM, Splitter, parse
@@ -68,8 +66,7 @@ def read_request(data: bytes) -> PlainRequest:
         stored = msgspec.json.decode(data, type=_RequestFile)
     except (msgspec.DecodeError, RecursionError):
         return PlainRequest(body=data)
-    parts = urlsplit(stored.url)
-    target = redaction.target((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+    target = redaction.target(target_of(stored.url))
     given = [(name.encode(), text.encode()) for name, text in (stored.headers or {}).items()]
     headers = true_headers(redaction.headers(given))
     return PlainRequest((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
@@ -101,18 +98,17 @@ class PlainStream:
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield one exchange: the request, a plain response head, and a chunk for each event."""
-        yield Entry(Mark.REQUEST, 0, redaction.record(self._request_head(session, names)))
-        if self._request.body:
-            yield Entry(Mark.REQUEST_BODY, 0, self._request.body)
-        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
         content_type = "application/json" if self._format == "json" else "text/event-stream"
-        yield Entry(Mark.RESPONSE, 0, msgspec.json.encode(ResponseHead(200, "OK", [("content-type", content_type)])))
+        response = ResponseHead(200, "OK", [("content-type", content_type)])
+        head, end = self._request_head(session, names), ExchangeEnd("eof")
+        yield from exchange_entries(head, self._request.body, response, self._chunks(), end)
+
+    def _chunks(self) -> Iterator[tuple[int, bytes]]:
         t_ns = 0
         for piece, begins in self._pieces():
             t_ns += STEP_NS if begins else 0
             self.events += 1
-            yield Entry(Mark.CHUNK, t_ns, piece)
-        yield Entry(Mark.END, t_ns, msgspec.json.encode(ExchangeEnd("eof")))
+            yield t_ns, piece
 
     def _pieces(self) -> Iterator[tuple[bytes, bool]]:
         """Yield the body in events; with each whether it begins one, or continues a long one."""

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from recorder.diff.body import body
 from recorder.diff.items import answer, tools
-from recorder.diff.pairing import partners
+from recorder.diff.measures import TOLERANCE, body, timing, usage
+from recorder.diff.pairing import pair_exchanges
 from recorder.diff.report import ALL, USUAL, Level, LevelReport, Pair, Report, Terms, Which
 from recorder.diff.request import request
 from recorder.diff.sequence import events
 from recorder.diff.side import Side
-from recorder.diff.timing import TOLERANCE, timing
-from recorder.diff.usage import usage
 from recorder.model.events import Event, Exchange
 
 __all__ = ["ALL", "TOLERANCE", "USUAL", "Level", "Report", "Terms", "diff"]
@@ -46,7 +44,7 @@ def diff(
     """Compare B with A, at the levels of `only`; else at all of them, the bytes only if nothing is noise."""
     terms = terms or Terms()
     chosen = tuple(level for level in ALL if level in (only or (ALL if terms.exact else USUAL)))
-    found = partners([Side(*each) for each in a], [Side(*each) for each in b], terms.rules)
+    found = pair_exchanges([Side(*each) for each in a], [Side(*each) for each in b], terms.rules)
     pairs = [
         Pair(_which(one), _which(other), how, [_LEVELS[level](one, other, terms) for level in chosen])
         for one, other, how in found.pairs

@@ -35,46 +35,48 @@ _NOTHING: AbstractSet[str] = frozenset()
 Parts = dict[int, str]
 
 
-class Said(NamedTuple):
-    """The statement of a block about items."""
+class Statement(NamedTuple):
+    """The statement of a block about items, and the deltas in it."""
 
     texts: Sequence[AbstractSet[str]]  # that say nothing else than deltas, and items at their end, do
     items: tuple[int, ...]  # by their rows
     is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
 
-    def goes_with(self, other: Said) -> bool:
+    def goes_with(self, other: Statement) -> bool:
         """Return whether two statements are about the same items."""
         return self.items == other.items and self.is_open == other.is_open
 
 
-SILENT = Said((), (), False)
+NO_STATEMENT = Statement((), (), False)
 
 
-class Settled:
-    """One response, told twice: once by all its blocks, to know how it ends; then block by block."""
+class FinalTexts:
+    """The final texts of one response: read from all its blocks first, then compared block by block."""
 
     def __init__(self, blocks: Iterable[Block], rows: Sequence[ItemRow]) -> None:
         self._rows = rows
         self._final = [_texts(row) for row in rows]
         self._numbers: dict[ItemKey, int] = {}
         self._streamed: dict[tuple[int, Field], dict[int, list[str]]] = {}
-        self._told: list[tuple[int, Field, Parts]] = []  # statements of texts, part by part
+        self._stated: list[tuple[int, Field, Parts]] = []  # statements of texts, part by part
         for block in blocks:
             for fact in block.facts:
-                self._hear(fact)
+                self._add_fact(fact)
         self._agreeing = {at for at, parts in self._streamed.items() if self._agrees(*at, _joined(parts))}
         self._known = [
             {each for each in (*final.values(), row.name) if each} for final, row in zip(self._final, rows, strict=True)
         ]
         self._add_parts()
 
-    def said(self, block: Block) -> Said:
-        """Return the content of a block that other levels show; and the deltas, which are compared beside."""
+    def statement(self, block: Block) -> Statement:
+        """Return the texts of a block that other levels show, its items, and its deltas, which are compared beside."""
         facts = block.facts
         if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream
             delta = facts[0]
             number = self._numbers[delta.item]
-            return Said((self._known_of(number), {delta.text}), (number,), (number, delta.field) not in self._agreeing)
+            return Statement(
+                (self._known_of(number), {delta.text}), (number,), (number, delta.field) not in self._agreeing
+            )
         texts: list[AbstractSet[str]] = []
         items: list[int] = []
         is_open = False
@@ -88,7 +90,7 @@ class Settled:
                     texts.append({fact.text})
                     is_open = is_open or (number, fact.field) not in self._agreeing
         numbers = tuple(dict.fromkeys(items))
-        return Said([*map(self._known_of, numbers), *texts], numbers, is_open) if numbers else SILENT
+        return Statement([*map(self._known_of, numbers), *texts], numbers, is_open) if numbers else NO_STATEMENT
 
     def end(self, number: int) -> Any:
         """Return the final content of an item, to be compared."""
@@ -97,9 +99,9 @@ class Settled:
     def _known_of(self, number: int) -> AbstractSet[str]:
         return self._known[number] if number < len(self._known) else _NOTHING
 
-    # -- what was said
+    # -- what was stated
 
-    def _hear(self, fact: Fact) -> None:
+    def _add_fact(self, fact: Fact) -> None:
         if isinstance(fact, TextAdded):  # most of every stream
             number = self._numbers.setdefault(fact.item, len(self._numbers))
             self._streamed.setdefault((number, fact.field), {}).setdefault(fact.part, []).append(fact.text)
@@ -109,13 +111,13 @@ class Settled:
         elif isinstance(fact, _NAMES_ITEMS):
             number = self._numbers.setdefault(fact.item, len(self._numbers))
             if isinstance(fact, TextSettled):
-                self._told.append((number, fact.field, {fact.part: fact.text}))
+                self._stated.append((number, fact.field, {fact.part: fact.text}))
             elif isinstance(fact, ItemStarted | ItemFinished):
                 self._state(number, fact.stated)
 
     def _state(self, number: int, stated: Stated) -> None:
         for field in dict.fromkeys(field for field, _, _ in stated.texts):
-            self._told.append((number, field, {part: text for each, part, text in stated.texts if each == field}))
+            self._stated.append((number, field, {part: text for each, part, text in stated.texts if each == field}))
 
     def _places(self, fact: Restated) -> list[int]:
         """Return the rows of the items of the end: by id, else the next of their type; one past them all for none."""
@@ -132,7 +134,7 @@ class Settled:
         ended: dict[tuple[int, Field], Parts] = {}
         for at, streamed in self._streamed.items():
             ended[at] = {part: "".join(pieces) for part, pieces in streamed.items()}
-        for number, field, said in self._told:
+        for number, field, said in self._stated:
             ended.setdefault((number, field), {}).update({part: text for part, text in said.items() if text})
             self._add_if_whole(number, field, said)
         for (number, field), parts in ended.items():

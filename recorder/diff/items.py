@@ -26,12 +26,12 @@ Partners = list[tuple[Numbered | None, Numbered | None]]
 
 
 def answer(a: Side, b: Side, terms: Terms) -> LevelReport:
-    """Messages, reasoning and refusals, word by word."""
+    """Compare messages, reasoning and refusals, word by word."""
     return found("answer", _each(a, b, _SAYS, _said))
 
 
 def tools(a: Side, b: Side, terms: Terms) -> LevelReport:
-    """Calls: their names, and their arguments path by path; exactly, as the text that was sent."""
+    """Compare calls: their names, and their arguments path by path; exactly, as the text that was sent."""
     return found("tools", _each(a, b, _CALLS, _called_exactly if terms.exact else _called))
 
 

@@ -21,16 +21,16 @@ _HIDING = (b"ignature", b"encrypted_content", REDACTED_BLOCK.encode(), b"\\u")
 """What stands in the JSON of every payload that has ciphertext; a name may be written with escapes."""
 
 
-class Quiet(NamedTuple):
-    """A payload; the ids that stood in it, and the texts where there are blanks, in order of their names."""
+class FilteredPayload(NamedTuple):
+    """A payload without noise; the ids that it had, and the texts where there are blanks, in order of their names."""
 
     value: Any
     ids: Sequence[str]
     texts: list[str]
 
 
-class Hush:
-    """One event's payload at a time."""
+class NoiseFilter:
+    """A filter for the payloads of events, one at a time."""
 
     def __init__(self, tree: Tree, *, exact: bool) -> None:
         self._tree = None if exact else tree
@@ -40,15 +40,14 @@ class Hush:
         self._texts: list[str] = []
         self._may_hide = True  # whether there may be ciphertext in it
 
-    def quiet(
+    def apply(
         self, payload: Any, said: Sequence[AbstractSet[str]], reports: Sequence[str], data: bytes | None = None
-    ) -> Quiet:
-        """`said` are texts that other levels show, `reports` the usage that the event reports, `data` is the payload as
-        it was sent: most of it can be taken as it is if there is no secret in it.
-        """
+    ) -> FilteredPayload:
+        """Return the payload without noise. `said` are texts that other levels show, `reports` the usage that the event
+        reports, `data` is the payload as it was sent: most of it can be taken as it is if there is no secret in it."""
         self._may_hide = data is None or any(each in data for each in _HIDING)
         self._said, self._reports, self._ids, self._texts = said, reports, [], []
-        return Quiet(self._any(payload, self._tree), self._ids, self._texts)
+        return FilteredPayload(self._any(payload, self._tree), self._ids, self._texts)
 
     def _any(self, value: Any, tree: Any) -> Any:
         if tree is None and not self._may_hide:
@@ -91,7 +90,7 @@ class Hush:
             made[name] = value
 
     def _at(self, value: Any, below: Any, name: str = "") -> Any:
-        """Return the owner at a path of a tree."""
+        """Return a value without noise, or a blank where another level owns and shows it."""
         owner = below.get("") if below.__class__ is dict else below
         if owner == "said":
             return self._unless_said(value, below)

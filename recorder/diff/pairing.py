@@ -12,45 +12,45 @@ from typing import NamedTuple
 
 from recorder.diff.report import How
 from recorder.diff.side import Side
-from recorder.replay.matching.fingerprint import Likeness, Place, place
+from recorder.replay.matching.fingerprint import Fingerprint, Place, place
 from recorder.replay.matching.noise import Rules
 
 
-class Partners(NamedTuple):
-    """`pairs` in the order of A."""
+class Pairing(NamedTuple):
+    """The pairs in the order of A, and the exchanges without a partner."""
 
     pairs: list[tuple[Side, Side, How]]
     only_a: list[Side]
     only_b: list[Side]
 
 
-class _Asked:
-    """An exchange by what it asks. `directories` are those of all exchanges: noise in each of them."""
+class _ComparedRequest:
+    """The request of one side. `directories` are those of all exchanges: noise in each of them."""
 
     def __init__(self, side: Side, rules: Rules, directories: Mapping[str, int]) -> None:
         self.side = side
         self.place: Place = place(side.request, rules)._replace(upstream="")
-        self.likeness = Likeness(side.request, rules, directories)
+        self.fingerprint = Fingerprint(side.request, rules, directories)
 
 
-_Key = Callable[[_Asked], Hashable]
+_Key = Callable[[_ComparedRequest], Hashable]
 
 _RUNGS: Sequence[tuple[How, _Key]] = (
-    ("exact", lambda asked: asked.likeness.exact),
-    ("noise", lambda asked: asked.likeness.quiet),
-    ("position", lambda asked: asked.likeness.shape),
+    ("exact", lambda asked: asked.fingerprint.exact),
+    ("noise", lambda asked: asked.fingerprint.quiet),
+    ("position", lambda asked: asked.fingerprint.shape),
     ("order", lambda asked: b""),
 )
 """By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
 
 
-def partners(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Partners:
+def pair_exchanges(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Pairing:
     """Pair the exchanges; each is in one pair or left over."""
     if len(a) == len(b) == 1:
-        return Partners([(a[0], b[0], "alone")], [], [])
+        return Pairing([(a[0], b[0], "alone")], [], [])
     directories = directories_of([*a, *b], rules)
-    left_a = [_Asked(side, rules, directories) for side in a]
-    left_b = [_Asked(side, rules, directories) for side in b]
+    left_a = [_ComparedRequest(side, rules, directories) for side in a]
+    left_b = [_ComparedRequest(side, rules, directories) for side in b]
     pairs: list[tuple[Side, Side, How]] = []
     for how, key in _RUNGS:
         waiting = _lines(left_b, key)
@@ -64,25 +64,25 @@ def partners(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Partners:
         left_a, left_b = ([each for each in left if id(each) not in taken] for left in (left_a, left_b))
     order = {id(side): number for number, side in enumerate(a)}
     pairs.sort(key=lambda pair: order[id(pair[0])])
-    return Partners(pairs, [each.side for each in left_a], [each.side for each in left_b])
+    return Pairing(pairs, [each.side for each in left_a], [each.side for each in left_b])
 
 
 def directories_of(sides: Sequence[Side], rules: Rules) -> Mapping[str, int]:
     """Return the working directories that requests name."""
     found: dict[str, int] = {}
     for side in sides:
-        found |= Likeness(side.request, rules).directories
+        found |= Fingerprint(side.request, rules).directories
     return found
 
 
-def _at(asked: _Asked, key: _Key) -> Hashable:
+def _at(asked: _ComparedRequest, key: _Key) -> Hashable:
     value = key(asked)
     return None if value is None else (asked.place, value)
 
 
-def _lines(asked: Sequence[_Asked], key: _Key) -> dict[Hashable, list[_Asked]]:
+def _lines(asked: Sequence[_ComparedRequest], key: _Key) -> dict[Hashable, list[_ComparedRequest]]:
     """Group the exchanges that are alike, the first of them last."""
-    found: dict[Hashable, list[_Asked]] = {}
+    found: dict[Hashable, list[_ComparedRequest]] = {}
     for each in reversed(asked):
         at = _at(each, key)
         if at is not None:

@@ -9,9 +9,9 @@ from typing import Any
 from recorder.diff.pairing import directories_of
 from recorder.diff.report import KEPT_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
 from recorder.diff.side import Side
-from recorder.replay.matching.differences import Difference as Place
+from recorder.replay.matching.differences import RequestDifference as Place
 from recorder.replay.matching.differences import differences
-from recorder.replay.matching.fingerprint import NO_JSON, Likeness, canonical, json_value, place
+from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, canonical, json_value, place
 
 
 def request(a: Side, b: Side, terms: Terms) -> LevelReport:
@@ -68,7 +68,7 @@ def _bodies(a: Side, b: Side, terms: Terms) -> tuple[Any, Any]:
     if terms.exact:
         return json_value(a.request.body), json_value(b.request.body)
     directories = directories_of((a, b), terms.rules)
-    one, other = (Likeness(side.request, terms.rules, directories).value() for side in (a, b))
+    one, other = (Fingerprint(side.request, terms.rules, directories).value() for side in (a, b))
     return one, other
 
 

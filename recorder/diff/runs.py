@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from recorder.diff.alignment import Aligned, Stretch, stretches
-from recorder.diff.final_texts import Settled
+from recorder.diff.final_texts import FinalTexts
 from recorder.diff.report import Difference, cut
 from recorder.diff.steps import Step, joined
 from recorder.diff.words import changes
@@ -38,13 +38,13 @@ class TextsReport(NamedTuple):
 class Texts:
     """The texts of two exchanges."""
 
-    def __init__(self, a: Settled, b: Settled) -> None:
+    def __init__(self, a: FinalTexts, b: FinalTexts) -> None:
         self._a, self._b = a, b
         self._same_ends: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
         self._told: set[tuple[str, str]] = set()
 
     def differences(self, a: Step, b: Step) -> TextsReport:
-        """Between two steps that are partners."""
+        """Return the differences of two steps that are partners."""
         if not (a.is_delta and b.is_delta):
             return TextsReport([*_repeated(a, b), *(() if a.key != b.key else self._parts(a, b))])
         if a.texts == b.texts and a.count == b.count:
@@ -52,7 +52,7 @@ class Texts:
         one, other = "".join(a.texts), "".join(b.texts)
         if one == other:
             return TextsReport(list(_cuts(a, b)))
-        is_seen = not (a.said.is_open or b.said.is_open or self._end_alike(a, b))  # at the level of the text
+        is_seen = not (a.statement.is_open or b.statement.is_open or self._end_alike(a, b))  # at the level of the text
         if not is_seen:
             self._told.add((one, other))
         found = _named(a, b)
@@ -69,7 +69,7 @@ class Texts:
 
     def _end_alike(self, a: Step, b: Step) -> bool:
         """Return whether the items of two steps have the same final content."""
-        at = a.said.items, b.said.items
+        at = a.statement.items, b.statement.items
         if at not in self._same_ends:
             self._same_ends[at] = [*map(self._a.end, at[0])] == [*map(self._b.end, at[1])]
         return self._same_ends[at]
@@ -91,7 +91,7 @@ def _cuts(a: Step, b: Step) -> Iterator[Difference]:
 
 
 def _named(a: Step, b: Step) -> TextsReport | None:
-    """Delta by delta; `None` if that is more than a few, or cannot be told."""
+    """Return the differences delta by delta; `None` if they are more than a few, or unclear."""
     found = stretches(a.texts, b.texts) if max(len(a.texts), len(b.texts)) <= PIECES_LIMIT else None
     parting = [each for each in found or () if not each.is_same]
     if found is None or sum(max(len(each.a), len(each.b)) for each in parting) > NAMED:
@@ -140,7 +140,7 @@ def _counted(step: Step) -> str:
 
 
 def mended(places: Aligned, a: list[Step], b: list[Step]) -> Aligned:
-    """With runs put together where a run of one side stands in pieces on the other: what broke it is told alone.
+    """Join runs of one side that are in pieces on the other: what broke them is reported alone.
 
     Changes the steps: the first piece becomes the whole.
     """

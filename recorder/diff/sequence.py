@@ -17,7 +17,7 @@ from recorder.diff.report import Difference, LevelReport, Terms, cut, found
 from recorder.diff.request import compared
 from recorder.diff.runs import Texts, TextsReport, mended
 from recorder.diff.side import Side
-from recorder.diff.steps import Step, Told, steps
+from recorder.diff.steps import ExchangeSteps, Step, steps
 from recorder.model.text import storable
 from recorder.wire.dialects.telling import as_json
 
@@ -53,16 +53,16 @@ def events(a: Side, b: Side, terms: Terms) -> LevelReport:
 
 
 class _Comparison:
-    def __init__(self, a: Told, b: Told, terms: Terms) -> None:
+    def __init__(self, a: ExchangeSteps, b: ExchangeSteps, terms: Terms) -> None:
         self._a, self._b, self._terms = a.steps, b.steps, terms
-        self._texts = Texts(a.settled, b.settled)
+        self._texts = Texts(a.final_texts, b.final_texts)
         self._of_a: dict[str, str] = {}  # ids, and those that they go with
         self._of_b: dict[str, str] = {}
         self._told: set[tuple[str | None, ...]] = set()  # of what is repeated
         self._shift: object = 0  # of the numbers, as it was told last
 
     def differences(self, places: Aligned) -> Iterator[Difference]:
-        """In order of B; what is missing, before what comes after it."""
+        """Yield the differences in order of B; what is missing, before what comes after it."""
         moved = self._moved(places)
         gone = {n for n, _ in moved}
         come = {n: m for m, n in moved}
@@ -126,19 +126,19 @@ class _Comparison:
                 self._told.add(told)
             yield msgspec.structs.replace(each, where=f"{a.name} · {each.where}", a_pos=a.pos, b_pos=b.pos)
 
-    def _ids(self, a: Step, b: Step) -> _Said | None:
+    def _ids(self, a: Step, b: Step) -> _Deviation | None:
         """Return the first id that does not correspond to that of the other side."""
         wrong = None
         for one, other in zip(a.ids, b.ids, strict=False):
             goes = self._of_a.setdefault(one, other) == other
             comes = self._of_b.setdefault(other, one) == one
             if wrong is None and not (goes and comes):
-                wrong = _Said(
+                wrong = _Deviation(
                     "another id than before", cut(storable(one), SHOWN), cut(storable(other), SHOWN), a.pos, b.pos
                 )
         return wrong
 
-    def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> _Said | None:
+    def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> _Deviation | None:
         """Return the first number that differs; within runs, that does not follow the one before."""
         n, m = of_texts.first
         one, other = a.numbers[n], b.numbers[m]
@@ -155,15 +155,15 @@ class _Comparison:
             shift = other - one
         is_told, self._shift = shift in (0, self._shift), shift
         if not is_told:
-            return _Said("sequence_number", str(one), str(other), a.positions[n], b.positions[m])
+            return _Deviation("sequence_number", str(one), str(other), a.positions[n], b.positions[m])
         return _jumps(a, b)
 
     def _is_renumbered(self, a: int, b: int) -> bool:
-        """By what the numbers are ahead of counting."""
+        """Return whether numbers differ only in where counting began."""
         return a == b and not self._terms.exact
 
 
-class _Said(NamedTuple):
+class _Deviation(NamedTuple):
     what: str
     a: str
     b: str
@@ -171,22 +171,22 @@ class _Said(NamedTuple):
     b_pos: int
 
 
-def _jumps(a: Step, b: Step) -> _Said | None:
+def _jumps(a: Step, b: Step) -> _Deviation | None:
     """Return jumps of numbers within runs. A number that is missing with its event is reported with that."""
     of_a, of_b = _ahead(a), _ahead(b)
     if a.count == b.count:
         n = next((n for n, pair in enumerate(zip(of_a, of_b, strict=True)) if pair[0] != pair[1]), None)
         if n is None:
             return None
-        return _Said("sequence_number", str(a.numbers[n]), str(b.numbers[n]), a.positions[n], b.positions[n])
+        return _Deviation("sequence_number", str(a.numbers[n]), str(b.numbers[n]), a.positions[n], b.positions[n])
     jump = (of_b[-1] or 0) - (of_a[-1] or 0)
     if jump in (0, a.count - b.count):
         return None
-    return _Said("numbers missing within", str(of_a[-1]), str(of_b[-1]), a.pos, b.pos)
+    return _Deviation("numbers missing within", str(of_a[-1]), str(of_b[-1]), a.pos, b.pos)
 
 
 def _ahead(step: Step) -> list[int | None]:
-    """By how much each number is ahead of counting, from the first on."""
+    """Return how far each number is ahead of counting, from the first on."""
     base = (step.numbers[0] or 0) - step.ordinals[0]
     return [
         None if number is None else number - ordinal - base

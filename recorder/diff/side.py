@@ -19,7 +19,7 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.replay.matching import Request
+from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value
 from recorder.wire.conclusion import concluded
 from recorder.wire.sse import FRAME_LIMIT
@@ -48,12 +48,12 @@ class Side:
         return next((_decoded(each.raw, RequestRecord) for each in self.of("request") if each.pos == 0), None)
 
     @cached_property
-    def request(self) -> Request:
+    def request(self) -> MatchRequest:
         """What was asked, as it is matched."""
         head, exchange = self.head, self.exchange
         body = b"".join(each.raw for each in self.of("request") if each.pos and each.type == "body")
         headers = head.headers if head else []
-        return Request(exchange.method, exchange.target, exchange.provider, headers, body)
+        return MatchRequest(exchange.method, exchange.target, exchange.provider, headers, body)
 
     @cached_property
     def response(self) -> ResponseHead | None:

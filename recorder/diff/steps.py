@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from recorder.diff.field_owners import owned
-from recorder.diff.final_texts import SILENT, Said, Settled
-from recorder.diff.noise_filter import Hush, Quiet
+from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
+from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
 from recorder.diff.report import Terms
 from recorder.diff.side import NOT_JSON, Block, Side, json_of
 from recorder.model.events import WHOLE, Event
@@ -41,7 +41,7 @@ class Step(msgspec.Struct, gc=False):
     key: bytes
     value: Any
     ids: Sequence[str]
-    said: Said
+    statement: Statement
     is_delta: bool
     texts: list[str]  # where the value has blanks; of a run, those of all its events
     positions: list[int]  # of its events in the log
@@ -63,57 +63,57 @@ class Step(msgspec.Struct, gc=False):
     @property
     def run(self) -> tuple[Any, ...]:
         """The same of all events that are one run."""
-        return self.key, self.ids, self.said.items, self.said.is_open
+        return self.key, self.ids, self.statement.items, self.statement.is_open
 
     @property
     def is_keep_alive(self) -> bool:
         return self.kind == "comment" or self.type in _KEEP_ALIVE
 
 
-class Told(msgspec.Struct):
-    """The steps of one exchange, and what tells the ends of its items."""
+class ExchangeSteps(msgspec.Struct):
+    """The steps of one exchange, and the final texts of its items."""
 
     steps: list[Step]
-    settled: Settled
+    final_texts: FinalTexts
 
 
-def steps(side: Side, terms: Terms) -> Told:
+def steps(side: Side, terms: Terms) -> ExchangeSteps:
     """Return the steps of one exchange."""
-    settled = Settled(side.blocks, [] if terms.exact else side.items)
-    events = _events(side, settled, terms)
+    final_texts = FinalTexts(side.blocks, [] if terms.exact else side.items)
+    events = _events(side, final_texts, terms)
     body = events if terms.exact else _in_runs(events)
-    return Told([*_head(side, terms), *body, *_end(side, terms)], settled)
+    return ExchangeSteps([*_head(side, terms), *body, *_end(side, terms)], final_texts)
 
 
-def _events(side: Side, settled: Settled, terms: Terms) -> Iterator[Step]:
+def _events(side: Side, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:
     is_stream = not any(block.event.kind == "body" for block in side.blocks)
-    hush = Hush(owned(side.exchange.api, terms.rules, is_stream=is_stream), exact=terms.exact)
+    noise_filter = NoiseFilter(owned(side.exchange.api, terms.rules, is_stream=is_stream), exact=terms.exact)
     ordinal = 0
     for block in side.blocks:
-        said = SILENT if terms.exact else settled.said(block)
-        (value, ids, texts), event = _value(block, hush, said), block.event
+        statement = NO_STATEMENT if terms.exact else final_texts.statement(block)
+        (value, ids, texts), event = _value(block, noise_filter, statement), block.event
         number = event.sequence_number
         if number is not None and value.__class__ is dict:
             value.pop("sequence_number", None)  # compared beside
         is_delta = any(isinstance(fact, TextAdded) for fact in block.facts)
         key = b"%s %s " % (event.kind.encode(), (event.type or "").encode()) + canonical(value)
         ordinal += number is not None
-        about = event.kind, event.type, event.output_index, key, value, ids, said, is_delta, texts
+        about = event.kind, event.type, event.output_index, key, value, ids, statement, is_delta, texts
         yield Step(*about, [event.pos], [number], [ordinal])
 
 
-def _value(block: Block, hush: Hush, said: Said) -> Quiet:
+def _value(block: Block, noise_filter: NoiseFilter, statement: Statement) -> FilteredPayload:
     """Return the payload of a block, and the fields of the stream around it."""
     if block.raw is None:
-        return Quiet("(too long to be read)", (), [])
+        return FilteredPayload("(too long to be read)", (), [])
     if block.event.kind in ("comment", "gap"):
-        return Quiet(block.raw.decode("utf-8", "backslashreplace").strip(), (), [])
+        return FilteredPayload(block.raw.decode("utf-8", "backslashreplace").strip(), (), [])
     reports = [fact.raw for fact in block.facts if isinstance(fact, UsageReported)]
     if block.event.kind == "body":
-        return hush.quiet(_payload(block.raw), said.texts, reports, block.raw)
+        return noise_filter.apply(_payload(block.raw), statement.texts, reports, block.raw)
     data, around = _read(block.event, block.raw)
-    value, ids, texts = hush.quiet(_payload(data), said.texts, reports, data)
-    return Quiet({**value, **around} if isinstance(value, dict) else {"(data)": value, **around}, ids, texts)
+    value, ids, texts = noise_filter.apply(_payload(data), statement.texts, reports, data)
+    return FilteredPayload({**value, **around} if isinstance(value, dict) else {"(data)": value, **around}, ids, texts)
 
 
 def _read(event: Event, raw: bytes) -> tuple[bytes, Mapping[str, str]]:
@@ -153,7 +153,7 @@ def _in_runs(steps: Iterable[Step]) -> list[Step]:
 
 def _goes_on(run: Step, step: Step) -> bool:
     """Return whether a step continues the run; then it is added."""
-    if run.key != step.key or run.ids != step.ids or not run.said.goes_with(step.said):
+    if run.key != step.key or run.ids != step.ids or not run.statement.goes_with(step.statement):
         return False
     run.texts += step.texts
     run.positions += step.positions
@@ -169,7 +169,7 @@ def joined(run: Step, rest: Step) -> Step:
 
 
 def _head(side: Side, terms: Terms) -> Iterator[Step]:
-    """Status and headers, the content type without its parameters; exactly, as they were sent."""
+    """Yield status and headers, the content type without its parameters; exactly, as they were sent."""
     head = side.response
     if head is None:
         return
@@ -192,4 +192,4 @@ def _end(side: Side, terms: Terms) -> Iterator[Step]:
 
 def _step(event: Event, value: Any) -> Step:
     key = event.kind.encode() + canonical(value)
-    return Step(event.kind, None, None, key, value, (), SILENT, False, [], [event.pos], [None], [0])
+    return Step(event.kind, None, None, key, value, (), NO_STATEMENT, False, [], [event.pos], [None], [0])

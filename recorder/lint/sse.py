@@ -99,7 +99,7 @@ def _silence_for_codex(stream: Stream) -> Iterable[Hit]:
 
 
 def _silences(stream: Stream, told: Iterable[Told], limit_ns: int) -> Iterable[Hit]:
-    """Between the response head, blocks, and the end, if the provider made it. While bytes were lost, nobody knows."""
+    """Yield silences of the provider between head, blocks and end; not while bytes were lost, which nobody knows."""
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
     heard = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
     heard += [(each.t_ns, each.pos, False) for each in (*told, *(half for half in stream.told if not half.raw))]

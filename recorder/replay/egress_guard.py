@@ -52,8 +52,8 @@ class Refused(NamedTuple):
     apis: Mapping[str, frozenset[str]]  # those of them that are hosts of model APIs → the upstreams that stand for them
 
     def past(self, asked: Collection[str]) -> list[str]:
-        """APIs that were to be asked past the upstreams in `asked`. A client that asks both is content with these: what
-        it sends to its provider besides are statistics (Claude Code), and no tunnel says what passes in it.
+        """Return the APIs that were to be asked past the upstreams in `asked`. A client that asks both is content with
+        these: what it sends to its provider besides are statistics (Claude Code), and no tunnel says what passes in it.
         """
         return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(asked)]
 
@@ -145,7 +145,7 @@ def _place(head: bytes) -> _Place | None:
 
 
 async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """To this machine: what comes from either side goes to the other."""
+    """Pass a connection on to this machine: bytes of either side go to the other."""
     try:
         host = "localhost" if place.host.endswith(".localhost") else place.host  # whatever a resolver makes of it
         back, there = await asyncio.open_connection(host, place.port)

@@ -28,7 +28,7 @@ from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
 from recorder.proxy.http.messages import Response
 from recorder.proxy.routing import Origin, Routes
-from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request
+from recorder.replay.matching import Elsewhere, Match, Matcher, MatchRequest, Miss
 from recorder.replay.matching.handles import handed_back
 from recorder.replay.pace import LOOP, Clock, LoopClock, Pace, Waiting
 from recorder.wire.dialects.refusals import error_body
@@ -63,7 +63,7 @@ class Chunk(NamedTuple):
     data: bytes
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ReplayAnswer(msgspec.Struct, frozen=True):
     """The response to a request. Without `head` there is no response, only the failure."""
 
     head: ResponseHead | None
@@ -78,7 +78,7 @@ class Answer(msgspec.Struct, frozen=True):
             raise UpstreamError(*self.failure)
 
 
-def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) -> Answer:
+def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) -> ReplayAnswer:
     """Return a recorded exchange as an answer: in the reads that it arrived in, or frame by frame.
 
     With `after`, only the events with a greater sequence number, the first of them at once.
@@ -89,11 +89,11 @@ def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) 
     if after is None:
         chunks = (_as_read(recorded) if reads else None) or [Chunk(piece.t_ns, piece.raw) for piece in recorded.pieces]
         last_ns = chunks[-1].t_ns if chunks else recorded.head_ns
-        return Answer(head, recorded.head_ns, chunks, max(last_ns, recorded.end_ns), _failure(recorded))
+        return ReplayAnswer(head, recorded.head_ns, chunks, max(last_ns, recorded.end_ns), _failure(recorded))
     rest = [chunk for chunk, number in _numbered(recorded.pieces) if number is not None and number > after]
     first_ns = rest[0].t_ns if rest else recorded.end_ns
     chunks = [Chunk(max(0, chunk.t_ns - first_ns), chunk.data) for chunk in rest]
-    return Answer(head, 0, chunks, max(0, recorded.end_ns - first_ns), _failure(recorded))
+    return ReplayAnswer(head, 0, chunks, max(0, recorded.end_ns - first_ns), _failure(recorded))
 
 
 def _true_headers(recorded: Recorded) -> list[Header]:
@@ -197,7 +197,7 @@ class ReplayTransport:
         """Tell the matcher that a request was answered before it came here: it was asked all the same."""
         await self._judged(request, lambda asked: self._matcher.note(asked, how, message))
 
-    async def _judged(self, request: Any, judge: Callable[[Request], T]) -> T:
+    async def _judged(self, request: Any, judge: Callable[[MatchRequest], T]) -> T:
         """Match a request; a large body in a thread, if there is an event loop. A coded body may be large."""
         body = await request.aread()
         is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
@@ -217,7 +217,7 @@ class ReplayTransport:
         if not isinstance(self._otherwise, int | None):
             await self._otherwise.aclose()
 
-    async def _replay(self, answer: Answer, waiting: Waiting) -> Response:
+    async def _replay(self, answer: ReplayAnswer, waiting: Waiting) -> Response:
         pace = Pace(waiting, self._speed)
         if answer.head is None:
             await pace.until(answer.end_ns)
@@ -238,7 +238,7 @@ class ReplayTransport:
         return whole(self._otherwise, body, [(MISS_HEADER, "1")])
 
 
-async def _body(answer: Answer, pace: Pace) -> AsyncIterator[bytes]:
+async def _body(answer: ReplayAnswer, pace: Pace) -> AsyncIterator[bytes]:
     for chunk in answer.chunks:
         await pace.until(chunk.t_ns)
         yield chunk.data
@@ -253,13 +253,15 @@ def _tell_gap(recorded: Recorded) -> None:
         log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
 
 
-def asked_by(request: Any, body: bytes) -> Request:
+def asked_by(request: Any, body: bytes) -> MatchRequest:
     """Return a request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
     headers = redaction.headers(origin.headers)
     body, _ = decoded_body(headers, body)
     target = redaction.target(origin.target)
-    return Request(request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request))
+    return MatchRequest(
+        request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request)
+    )
 
 
 def _names_upstream(request: Any) -> bool:

@@ -22,7 +22,7 @@ from recorder.cassettes.sse_jsonl.writer import exchange_lines, usual_keys
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.payloads import EndRecord, RequestRecord, ResponseHead
-from recorder.replay.matching import Request
+from recorder.replay.matching import MatchRequest
 from recorder.testing.bodies import UnreadableError
 from recorder.testing.contents import Contents, Episode
 from recorder.testing.private import Private, Span, replaced
@@ -68,7 +68,9 @@ def _asked(number: int, exchange: Exchange, events: list[Event], redactions: Red
     if record.undecoded and redactions.are_of_bodies:
         raise _refused(number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND)
     try:
-        kept, found = redactions.cleared(Request(record.method, record.target, record.upstream, record.headers, body))
+        kept, found = redactions.cleared(
+            MatchRequest(record.method, record.target, record.upstream, record.headers, body)
+        )
     except UnreadableError as error:
         raise _refused(number, exchange, f"its request body {error}", SEND) from None
     rest = [_response_head(each, redactions, private) for each in events if each.kind != "request"]
@@ -79,7 +81,7 @@ def _asked(number: int, exchange: Exchange, events: list[Event], redactions: Red
     return msgspec.structs.replace(exchange, target=kept.target), [*of_request, *rest]
 
 
-def _request_events(events: list[Event], record: RequestRecord, kept: Request, *, as_sent: bool) -> list[Event]:
+def _request_events(events: list[Event], record: RequestRecord, kept: MatchRequest, *, as_sent: bool) -> list[Event]:
     """A body that is redacted is in one piece, not coded."""
     record = msgspec.structs.replace(record, target=kept.target, headers=kept.headers)
     if as_sent:

@@ -20,7 +20,7 @@ from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.proxy.routing import Routes, recorded_upstreams
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.replay.faults.transport import Fault, FaultTransport
-from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request, Seen
+from recorder.replay.matching import Elsewhere, Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
 from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
@@ -80,10 +80,10 @@ class _Matcher(Matcher):
         super().__init__(recordings, rules)
         self._redactions = redactions
 
-    def match(self, request: Request) -> Match | Miss:
+    def match(self, request: MatchRequest) -> Match | Miss:
         return super().match(self._redactions.request(request))
 
-    def note(self, request: Request, how: Elsewhere, message: str) -> None:
+    def note(self, request: MatchRequest, how: Elsewhere, message: str) -> None:
         super().note(self._redactions.request(request), how, message)
 
 

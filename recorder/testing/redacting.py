@@ -24,7 +24,7 @@ import msgspec
 
 from recorder.errors import UsageError
 from recorder.model.payloads import Header
-from recorder.replay.matching import Request, request_of
+from recorder.replay.matching import MatchRequest, request_of
 from recorder.testing.bodies import UnreadableError, seems_json, without
 from recorder.wire.recording import Recorded
 from recorder.wire.redaction.headers import REDACTED
@@ -50,7 +50,7 @@ class Redactions:
         """Whether there are fields among them."""
         return bool(self._fields)
 
-    def request(self, request: Request) -> Request:
+    def request(self, request: MatchRequest) -> MatchRequest:
         """A request as it is matched. Nothing is kept of JSON that cannot be read: it could hold fields anywhere."""
         try:
             return self.cleared(request)[0]
@@ -64,7 +64,7 @@ class Redactions:
         head = msgspec.structs.replace(recorded.request, target=asked.target, headers=asked.headers)
         return msgspec.structs.replace(recorded, request=head, request_body=asked.body)
 
-    def cleared(self, request: Request) -> tuple[Request, Found]:
+    def cleared(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
         """A request as it is kept, and what was taken out of it. Raises `UnreadableError`."""
         kept, found = self._cleared_head(request)
         type_ = next((value for name, value in request.headers if name.lower() == "content-type"), "")
@@ -85,7 +85,7 @@ class Redactions:
                 found.append((f"headers:{line}", value))
         return kept, found
 
-    def _cleared_head(self, request: Request) -> tuple[Request, Found]:
+    def _cleared_head(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
         headers, found = self.values(request.headers)
         path, mark, query = request.target.partition("?")
         parameters = [self._parameter(given, found) for given in re.split("([&;])", query)]

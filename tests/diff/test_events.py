@@ -11,9 +11,9 @@ import pytest
 from recorder.cassettes.plain import STEP_NS, PlainStream
 from recorder.commands.ui.files import NAMES
 from recorder.diff import diff
+from recorder.diff.measures import MADE_UP_NS
 from recorder.diff.rendering import stat_lines
 from recorder.diff.report import Difference
-from recorder.diff.timing import MADE_UP_NS
 from recorder.replay.matching.differences import differences
 from tests.diffed import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing
 from tests.linted import Json, Reply, assembled, recorded

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from recorder.errors import NotFoundError, UpstreamError
 from recorder.model.events import Outcome
-from recorder.replay.matching import Match, Matcher, Miss, Request
+from recorder.replay.matching import Match, Matcher, MatchRequest, Miss
 from recorder.replay.pace import THREAD
 from recorder.replay.transport import INLINE_BYTES, MISS_HEADER, ReplayTransport, answer
 from recorder.wire.recording import Piece, Recorded, recorded
@@ -228,7 +228,7 @@ class Watched(Matcher):
 
     thread = 0
 
-    def match(self, request: Request) -> Match | Miss:
+    def match(self, request: MatchRequest) -> Match | Miss:
         self.thread = threading.get_ident()
         return super().match(request)
 

@@ -22,7 +22,7 @@ from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
 from recorder.model.events import Session
 from recorder.model.payloads import Header, RequestHead, ResponseHead
-from recorder.replay.matching import Match, Matcher, Request, request_of
+from recorder.replay.matching import Match, Matcher, MatchRequest, request_of
 from recorder.replay.matching.noise import Rules
 from recorder.testing.clearing import cleared
 from recorder.testing.contents import Episode, in_cassette
@@ -39,8 +39,8 @@ JSON = st.recursive(
 PATHS = st.lists(st.sampled_from("abc*"), min_size=1, max_size=4).map(".".join)
 
 
-def request(body: bytes, target: str = "/v1/responses", headers: list[Header] | None = None) -> Request:
-    return Request("POST", target, "openai", headers or [], body)
+def request(body: bytes, target: str = "/v1/responses", headers: list[Header] | None = None) -> MatchRequest:
+    return MatchRequest("POST", target, "openai", headers or [], body)
 
 
 def body_after(value: Any, *paths: str) -> Any:

@@ -11,18 +11,16 @@ import binascii
 from base64 import b64decode
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import true_headers, upstream_of
+from recorder.cassettes.calls import exchange_entries, target_of, true_headers, upstream_of
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
-from recorder.journal.format import Mark
 from recorder.model.events import Outcome, Session
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.sse import BOM, Splitter, parse
@@ -113,17 +111,10 @@ class Har:
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield an exchange for each call, in their order."""
-        for exchange in self._exchanges:
-            yield Entry(Mark.REQUEST, 0, redaction.record(exchange.request_head(session, names)))
-            if exchange.body:
-                yield Entry(Mark.REQUEST_BODY, 0, exchange.body)
-            yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-            if exchange.response is not None:
-                yield Entry(Mark.RESPONSE, exchange.head_ns, redaction.record(exchange.response))
-            for t_ns, data in exchange.pieces:
-                self.events += 1
-                yield Entry(Mark.CHUNK, t_ns, data)
-            yield Entry(Mark.END, exchange.end_ns, redaction.record(exchange.end))
+        for each in self._exchanges:
+            self.events += len(each.pieces)
+            head, times = each.request_head(session, names), {"head_ns": each.head_ns, "end_ns": each.end_ns}
+            yield from exchange_entries(head, each.body, each.response, each.pieces, each.end, **times)
 
 
 class _Exchange(NamedTuple):
@@ -139,7 +130,7 @@ class _Exchange(NamedTuple):
     end: ExchangeEnd
 
     def request_head(self, session: Session, names: Names) -> RequestHead:
-        method, target = self.call.request.method.upper(), _target(self.call.request.url)
+        method, target = self.call.request.method.upper(), target_of(self.call.request.url)
         dialect = by_path(method, target.partition("?")[0]).name
         return RequestHead(
             exchange_id=names.new_id(),
@@ -154,7 +145,7 @@ class _Exchange(NamedTuple):
 
 
 def _is_wanted(call: _Call) -> bool:
-    path = _target(call.request.url).partition("?")[0]
+    path = target_of(call.request.url).partition("?")[0]
     known = by_path(call.request.method.upper(), path).name != "other"
     return known or bool(call.messages) or call.response.content.mime_type.startswith("text/event-stream")
 
@@ -190,11 +181,6 @@ def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
     """Return redacted headers without pseudo-headers, and without those of the coding, which is undone."""
     given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
     return true_headers(redaction.headers((name, said) for name, said in given if not name.startswith(b":")))
-
-
-def _target(url: str) -> str:
-    parts = urlsplit(url)
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:

@@ -19,15 +19,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import true_headers, upstream_of
+from recorder.cassettes.calls import exchange_entries, target_of, true_headers, upstream_of
 from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.plain import BLOCK_BYTES, STEP_NS
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, read_yaml
 from recorder.errors import RecorderError
-from recorder.journal.format import Mark
 from recorder.model.events import Session
-from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.payloads import ExchangeEnd, Imported, RequestHead, ResponseHead
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import by_path, framing
 from recorder.wire.redaction import headers as redaction
@@ -103,18 +102,14 @@ class Vcr:
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield an exchange for each interaction."""
         began_ns = names.now_ns() - sum(exchange.end_ns for exchange in self._exchanges)
-        for exchange in self._exchanges:
-            started_ns = began_ns if exchange.started_ns is None else exchange.started_ns
-            began_ns += exchange.end_ns
-            yield Entry(Mark.REQUEST, 0, redaction.record(exchange.request_head(session, names, started_ns)))
-            if exchange.request.body:
-                yield Entry(Mark.REQUEST_BODY, 0, exchange.request.body)
-            yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-            yield Entry(Mark.RESPONSE, 0, redaction.record(exchange.response_head()))
-            for t_ns, piece in exchange.pieces:
-                self.events += 1
-                yield Entry(Mark.CHUNK, t_ns, piece)
-            yield Entry(Mark.END, exchange.end_ns, msgspec.json.encode(ExchangeEnd("eof")))
+        for each in self._exchanges:
+            started_ns = began_ns if each.started_ns is None else each.started_ns
+            began_ns += each.end_ns
+            self.events += len(each.pieces)
+            head, end = each.request_head(session, names, started_ns), ExchangeEnd("eof")
+            yield from exchange_entries(
+                head, each.request.body, each.response_head(), each.pieces, end, end_ns=each.end_ns
+            )
 
 
 class _DecodedMessage(NamedTuple):
@@ -177,14 +172,13 @@ def _exchange(each: _Interaction, left: int) -> _Exchange:
     if any(map(_UNSTORABLE.search, (each.request.method, each.request.uri, each.response.status.message or ""))):
         raise ValueError("its method, uri or message is no text")
     parts = urlsplit(each.request.uri)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     request = _message(each.request.headers, each.request.body, left)
     if parts.netloc and not any(name.lower() == b"host" for name, _ in request.headers):
         request.headers.insert(0, (b"host", _latin(parts.netloc.rpartition("@")[2])))
     response = _message(each.response.headers, each.response.body, left)
     pieces = list(_pieces(response))
     end_ns = pieces[-1][0] if pieces else STEP_NS
-    return _Exchange(each, target, _instant(each.recorded_at), request, response, pieces, end_ns)
+    return _Exchange(each, target_of(each.request.uri), _instant(each.recorded_at), request, response, pieces, end_ns)
 
 
 def _message(given: _Headers | None, body: str | _Body | None, left: int) -> _DecodedMessage:

@@ -13,7 +13,7 @@ from recorder.model.text import safe_text
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.routing import Routes, Upstream, recorded_upstreams
 from recorder.replay.faults.transport import Fault, FaultTransport
-from recorder.replay.matching import Match, Matcher, Miss, Request, Seen
+from recorder.replay.matching import Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import MISS_STATUS, ReplayTransport, Transport
 from recorder.wire.grouping.probes import is_optional
@@ -44,7 +44,7 @@ class Answering:
         body_limit_bytes: int = BODY_LIMIT_BYTES,
     ) -> None:
         self._forwards = not isinstance(otherwise, int)
-        self._matcher = _Telling(held, rules, strict=strict, forwards=self._forwards)
+        self._matcher = _LoggingMatcher(held, rules, strict=strict, forwards=self._forwards)
         replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
         self._transport = FaultTransport(replay, faults, seed=seed)
         routes = Routes(
@@ -87,15 +87,15 @@ class Answering:
         ]
 
 
-class _Telling(Matcher):
-    """Says on stderr what it has no answer to, the same only once."""
+class _LoggingMatcher(Matcher):
+    """A matcher that says on stderr what it has no answer to, the same only once."""
 
     def __init__(self, held: Sequence[Recorded], rules: Rules, *, strict: bool, forwards: bool) -> None:
         super().__init__(held, rules, strict=strict)
         self._forwards = forwards
         self._said: Counter[str] = Counter()
 
-    def match(self, request: Request) -> Match | Miss:
+    def match(self, request: MatchRequest) -> Match | Miss:
         found = super().match(request)
         if isinstance(found, Miss) and (self._forwards or not is_optional(request.method, request.target)):
             self._tell(f"Forwarded. {found.line}" if self._forwards else found.line)

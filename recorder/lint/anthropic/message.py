@@ -62,7 +62,7 @@ def faults(stream: Stream) -> Iterable[Fault]:
     yield from message.end(is_seen_whole(stream))
 
 
-class Block:
+class ContentBlock:
     """Follows one block. Types that nobody here knows may have any delta."""
 
     def __init__(self, pos: int, index: int, said: Object) -> None:
@@ -115,8 +115,8 @@ class Message:
 
     def __init__(self) -> None:
         self._has_begun = self._has_start = self._failed = self._stopped = False
-        self._blocks: list[Block] = []
-        self._open: dict[int, Block] = {}  # in the order in which they began
+        self._blocks: list[ContentBlock] = []
+        self._open: dict[int, ContentBlock] = {}  # in the order in which they began
         self._next = 0  # the index of the next block
         self._is_closing = False  # there was a `message_delta`
         self._is_misshapen = False  # that had a fault
@@ -207,7 +207,7 @@ class Message:
         if index != self._next:
             yield "AN013", Hit(pos, f"index {index} in the place of {self._next}")
         self._next = index + 1
-        block = self._open[index] = Block(pos, index, object_(event.get("content_block")))
+        block = self._open[index] = ContentBlock(pos, index, object_(event.get("content_block")))
         self._blocks.append(block)
         yield from block.begin()
 
@@ -222,7 +222,7 @@ class Message:
         if block:
             del self._open[block.index]
 
-    def _opened(self, event: Object) -> Block | None:
+    def _opened(self, event: Object) -> ContentBlock | None:
         index = event.get("index")
         return self._open.get(index) if is_whole_number(index) else None
 

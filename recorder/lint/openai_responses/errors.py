@@ -15,7 +15,7 @@ _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
 def _mute_error(stream: Stream) -> Iterable[Hit]:
-    """Nested as the API sends it, or flat as the reference has it."""
+    """Yield errors without a message, nested as the API sends it, or flat as the reference has it."""
     for each in stream_events(stream):
         nested = each.payload.get("error")
         if each.type == "error" and not _text((nested if isinstance(nested, dict) else each.payload).get("message")):

@@ -17,7 +17,7 @@ _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
 def _texts(stream: Stream) -> Iterable[tuple[OutputItem, str, ItemText]]:
-    """With its name. Nothing, where a field is missing: that it is missing is said already."""
+    """Yield each text with its item and name; none where a field is missing: another rule reports that."""
     if not lacks_fields(stream):
         for item in walk(stream).items.values():
             for (name, _), text in item.texts.items() if item.has_places else ():
@@ -89,7 +89,7 @@ def _done_items(stream: Stream) -> list[OutputItem]:
 
 
 def _same(item: OutputItem, output: list[Json]) -> Json | None:
-    """By id; by place, where ids changed."""
+    """Find an item in the final output by id; by place, where ids changed."""
     by_id = next((each for each in output if item.id and each.get("id") == item.id), None)
     if by_id is not None:
         return by_id

@@ -10,26 +10,26 @@ from recorder.wire.sse import Piece, Splitter
 Chunks = AsyncIterator[bytes]
 
 
-class Block(NamedTuple):
+class EventBlock(NamedTuple):
     """The bytes between two blank lines of an event stream; `event` counts the events from 1, comments none."""
 
     raw: bytes
     event: int | None
 
 
-async def blocks(chunks: Chunks) -> AsyncIterator[Block]:
+async def blocks(chunks: Chunks) -> AsyncIterator[EventBlock]:
     """Yield the blocks of an event stream, whole, with all that arrived when it breaks off."""
     splitter, number = Splitter(), 0
     parts: list[bytes] = []
 
-    def told(pieces: Iterable[Piece]) -> Iterator[Block]:
+    def told(pieces: Iterable[Piece]) -> Iterator[EventBlock]:
         nonlocal number
         for piece in pieces:
             parts.append(piece.raw)
             if piece.kind == "part" and not piece.complete:
                 continue
             number += piece.kind in ("frame", "part")
-            yield Block(b"".join(parts), number if piece.kind in ("frame", "part") else None)
+            yield EventBlock(b"".join(parts), number if piece.kind in ("frame", "part") else None)
             parts.clear()
 
     failure: Exception | None = None
@@ -42,6 +42,6 @@ async def blocks(chunks: Chunks) -> AsyncIterator[Block]:
     for block in told(splitter.close()):
         yield block
     if parts:
-        yield Block(b"".join(parts), None)
+        yield EventBlock(b"".join(parts), None)
     if failure is not None:
         raise failure

@@ -56,7 +56,7 @@ _WHOLE_LIMIT = 999_999_999
 _UNITS = {"s": 1.0, "ms": 0.001}
 
 
-class _Nonsense(Exception):
+class _InvalidFault(Exception):
     """The form is right, what stands in it is not: the message, if there is one, says what."""
 
 
@@ -68,9 +68,9 @@ def parse_fault(text: str) -> Fault:
         raise ValueError(f"{text!r} is no fault: there are {', '.join(FORMS)}.")
     try:
         if form is None:
-            raise _Nonsense
+            raise _InvalidFault
         fault = _PARSERS[name](form["place"], form["options"].split(":")[1:])
-    except _Nonsense as nonsense:
+    except _InvalidFault as nonsense:
         why = f"{nonsense}; " if str(nonsense) else ""
         raise ValueError(f"{text!r} is no fault: {why}write {FORMS[name]}.") from None
     return msgspec.structs.replace(fault, form=text)
@@ -78,7 +78,7 @@ def parse_fault(text: str) -> Fault:
 
 def _cut(place: str | None, options: list[str]) -> Fault:
     if options not in ([], ["reset"]) or place is None:
-        raise _Nonsense
+        raise _InvalidFault
     outcome = "upstream_reset" if options else "truncated"
     return CutAfter(_whole(place), outcome) if re.fullmatch("-?[0-9]+", place) else CutAt(_seconds(place), outcome)
 
@@ -113,7 +113,7 @@ def _status(place: str | None, options: list[str]) -> Fault:
     status = _whole(options[0] if options else None, 400, 599)
     named = dict(option.partition("=")[::2] for option in options[1:])
     if len(named) < len(options) - 1 or not named.keys() <= {"retry-after", "times"}:
-        raise _Nonsense
+        raise _InvalidFault
     times = _whole(named["times"], least=1) if "times" in named else None
     after = [("retry-after", _number(named["retry-after"]))] if "retry-after" in named else []
     return Status(status, tuple(after), times)
@@ -127,50 +127,50 @@ def _drip(place: str | None, options: list[str]) -> Fault:
 def _which(place: str | None, options: list[str]) -> Which:
     if place is not None:
         if options:
-            raise _Nonsense
+            raise _InvalidFault
         return Which(_whole(place, least=1))
     share = _SHARE.fullmatch(_only(options))
     if share is None:
-        raise _Nonsense
+        raise _InvalidFault
     if float(share[1]) > 100:
-        raise _Nonsense(f"{share[0]} is more than all")
+        raise _InvalidFault(f"{share[0]} is more than all")
     return Which(share=float(share[1]) / 100)
 
 
 def _nowhere(place: str | None) -> None:
     if place is not None:
-        raise _Nonsense
+        raise _InvalidFault
 
 
 def _only(options: list[str]) -> str:
     if len(options) != 1:
-        raise _Nonsense
+        raise _InvalidFault
     return options[0]
 
 
 def _whole(text: str | None, least: int = 0, most: int = _WHOLE_LIMIT) -> int:
     if text is None or not re.fullmatch("-?[0-9]+", text):
-        raise _Nonsense
+        raise _InvalidFault
     if text.startswith("-") or len(text) > 9 or not least <= int(text) <= most:
-        raise _Nonsense(f"{text} is not between {least} and {most}")
+        raise _InvalidFault(f"{text} is not between {least} and {most}")
     return int(text)
 
 
 def _number(text: str) -> str:
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text):
-        raise _Nonsense
+        raise _InvalidFault
     return text
 
 
 def _seconds(text: str) -> float:
     duration = _DURATION.fullmatch(text)
     if duration is None:
-        raise _Nonsense
+        raise _InvalidFault
     if not duration[2]:
-        raise _Nonsense(f"{text} has no unit, s or ms")
+        raise _InvalidFault(f"{text} has no unit, s or ms")
     seconds = float(duration[1]) * _UNITS[duration[2]]
     if not 0 <= seconds <= SECONDS_LIMIT:
-        raise _Nonsense(f"{text} is {'less than nothing' if seconds < 0 else 'over a day'}")
+        raise _InvalidFault(f"{text} is {'less than nothing' if seconds < 0 else 'over a day'}")
     return seconds
 
 

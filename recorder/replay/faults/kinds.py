@@ -16,7 +16,7 @@ import msgspec
 from recorder.errors import UpstreamError
 from recorder.model.payloads import Header
 from recorder.proxy.http.messages import Response
-from recorder.replay.faults.blocks import Block, Chunks, blocks
+from recorder.replay.faults.blocks import Chunks, EventBlock, blocks
 from recorder.replay.faults.transport import Fault, Run
 from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
@@ -134,7 +134,7 @@ class Which(msgspec.Struct, frozen=True):
     event: int | None = None
     share: float = 0.0
 
-    def has(self, block: Block, run: Run) -> bool:
+    def has(self, block: EventBlock, run: Run) -> bool:
         if block.event is None:
             return False
         return block.event == self.event if self.event is not None else run.dice.random() < self.share

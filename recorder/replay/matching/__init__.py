@@ -26,9 +26,9 @@ from typing import Literal
 import msgspec
 
 from recorder.replay.matching.by_id import Responses, Retrieval
-from recorder.replay.matching.candidates import Entry, Group, Line, Question
-from recorder.replay.matching.differences import Difference
-from recorder.replay.matching.fingerprint import Place, Request, place, request_of, without_secrets
+from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
+from recorder.replay.matching.differences import RequestDifference
+from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
 from recorder.replay.matching.handles import pairs
 from recorder.replay.matching.miss import Miss, all_used, elsewhere, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
@@ -38,7 +38,7 @@ from recorder.wire.grouping.probes import is_optional
 from recorder.wire.recording import Recorded
 from recorder.wire.redaction import headers as redaction
 
-__all__ = ["Difference", "Elsewhere", "Match", "Matcher", "Miss", "Request", "Seen", "request_of"]
+__all__ = ["Elsewhere", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
 
 Elsewhere = Literal["fault", "forwarded"]
 """Who answered a request in place of a recording."""
@@ -78,125 +78,125 @@ class Matcher:
     def __init__(self, recordings: Sequence[Recorded], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
         self._rules = rules
         self._strict = strict
-        self._entries = [Entry(number, recorded, rules) for number, recorded in enumerate(recordings)]
-        places: dict[Place, list[Entry]] = {}
-        for entry in self._entries:
-            places.setdefault(entry.place, []).append(entry)
-        self._groups = {place: Group(entries) for place, entries in places.items()}
-        self._unused = {entry.number: entry for entry in self._entries}
-        self._at_positions: dict[bytes | None, Entry] = {}  # given there, by the shape that was asked
+        self._all = [Candidate(number, recorded, rules) for number, recorded in enumerate(recordings)]
+        places: dict[Place, list[Candidate]] = {}
+        for candidate in self._all:
+            places.setdefault(candidate.place, []).append(candidate)
+        self._groups = {place: Group(candidates) for place, candidates in places.items()}
+        self._unused = {candidate.number: candidate for candidate in self._all}
+        self._at_positions: dict[bytes | None, Candidate] = {}  # given there, by the shape that was asked
         self._seen: deque[Seen] = deque(maxlen=SEEN_LIMIT)
 
-    def match(self, request: Request) -> Match | Miss:
+    def match(self, request: MatchRequest) -> Match | Miss:
         """Return the answer to a request, and mark it as used."""
         request = without_secrets(request, self._rules)
         found = self._match(request)
         self._seen.append(_seen(request, found))
         return found
 
-    def note(self, request: Request, how: Elsewhere, message: str) -> None:
+    def note(self, request: MatchRequest, how: Elsewhere, message: str) -> None:
         """Record that a request was answered by something else."""
-        self._seen.append(Seen(*_asked(request), how, message=message))
+        self._seen.append(Seen(*_fields(request), how, message=message))
 
     def unused(self) -> list[Recorded]:
         """Return the exchanges that nobody has asked for, in recorded order. Whether a client probes is a matter of
         chance."""
-        waiting = (entry.recorded for entry in self._entries if entry.number in self._unused)
+        waiting = (candidate.recorded for candidate in self._all if candidate.number in self._unused)
         return [each for each in waiting if not is_optional(each.request.method, each.request.target)]
 
     def seen(self) -> list[Seen]:
         """Return the requests and how they were answered, in order."""
         return list(self._seen)
 
-    def _match(self, request: Request) -> Match | Miss:
+    def _match(self, request: MatchRequest) -> Match | Miss:
         at = self._place(request)
         group = self._groups.get(at)
-        question = Question(request, at, self._rules, group) if group else None
-        found = self._alike(question) if question else None
+        query = MatchQuery(request, at, self._rules, group) if group else None
+        found = self._alike(query) if query else None
         if found is None and (retrieved := self._retrieved(request, at)):
             found = Match(retrieved.recorded, "exact", retrieved.after)
         if found is not None:
             return found
-        if question is None:
+        if query is None:
             return elsewhere(request, at, self._groups)
-        return unlike(question, self._unused, len(self._candidates(question)))
+        return unlike(query, self._unused, len(self._unused_at_position(query)))
 
-    def _place(self, request: Request) -> Place:
+    def _place(self, request: MatchRequest) -> Place:
         at = place(request, self._rules)
         if request.upstream_is_known or at in self._groups:
             return at
         others = [other for other in self._groups if other._replace(upstream=at.upstream) == at]
         return others[0] if len(others) == 1 else at
 
-    def _retrieved(self, request: Request, at: Place) -> Retrieval | None:
+    def _retrieved(self, request: MatchRequest, at: Place) -> Retrieval | None:
         return self._responses.find(at, anywhere=not request.upstream_is_known) if at.method == "GET" else None
 
     @Once
     def _responses(self) -> Responses:
-        return Responses((entry.place, entry.recorded) for entry in self._entries)
+        return Responses((candidate.place, candidate.recorded) for candidate in self._all)
 
-    def _alike(self, question: Question) -> Match | Miss | None:
-        """Down the ladder. Where equals are all used, what merely resembles is no answer."""
-        used: tuple[How, Line] | None = None
-        for how, line in question.lines(self._rules.until):
-            if (entry := self._next(line)) is not None:
-                return _match(question, entry, how)
-            used = used or (how, line)
+    def _alike(self, query: MatchQuery) -> Match | Miss | None:
+        """Find an equal exchange, down the ladder. Where equals are all used, what merely resembles is no answer."""
+        used: tuple[How, CandidateQueue] | None = None
+        for how, queue in query.queues(self._rules.until):
+            if (candidate := self._next(queue)) is not None:
+                return _match(query, candidate, how)
+            used = used or (how, queue)
         if used is None:
-            return self._at_position(question)
-        how, line = used
-        if question.place.method in ("GET", "HEAD"):
-            return _match(question, line.members[-1], how)
-        return all_used(question, line) if self._strict else _match(question, next(line.again), how)
+            return self._at_position(query)
+        how, queue = used
+        if query.place.method in ("GET", "HEAD"):
+            return _match(query, queue.members[-1], how)
+        return all_used(query, queue) if self._strict else _match(query, next(queue.again), how)
 
-    def _next(self, line: Line) -> Entry | None:
-        """Return the first unused exchange of the line, and mark it as used."""
-        while line.waiting:
+    def _next(self, queue: CandidateQueue) -> Candidate | None:
+        """Return the first unused exchange of the queue, and mark it as used."""
+        while queue.waiting:
             try:
-                entry = line.waiting.popleft()
+                candidate = queue.waiting.popleft()
             except IndexError:  # another thread took it
                 break
-            if self._take(entry):
-                return entry
+            if self._take(candidate):
+                return candidate
         return None
 
-    def _take(self, entry: Entry) -> bool:
-        return self._unused.pop(entry.number, None) is not None
+    def _take(self, candidate: Candidate) -> bool:
+        return self._unused.pop(candidate.number, None) is not None
 
-    def _at_position(self, question: Question) -> Match | None:
-        entry = self._only_one(question)
-        return None if entry is None else _match(question, entry, "position")
+    def _at_position(self, query: MatchQuery) -> Match | None:
+        candidate = self._only_one(query)
+        return None if candidate is None else _match(query, candidate, "position")
 
-    def _only_one(self, question: Question) -> Entry | None:
+    def _only_one(self, query: MatchQuery) -> Candidate | None:
         """Return the only one that can be meant: of the unused ones, or when all are used, the one that was it then.
 
         Of several, each other one had been used when it was given, as what is equal to something else.
         """
-        shape, members = question.moved.shape, question.at_position(self._rules.until)
-        candidates = self._candidates(question)
-        if len(candidates) == 1 and self._take(candidates[0]):
-            self._at_positions[shape] = candidates[0]
-            return candidates[0]
-        if candidates or self._strict:
+        shape, members = query.moved.shape, query.at_position(self._rules.until)
+        unused = self._unused_at_position(query)
+        if len(unused) == 1 and self._take(unused[0]):
+            self._at_positions[shape] = unused[0]
+            return unused[0]
+        if unused or self._strict:
             return None
         return members[0] if len(members) == 1 else self._at_positions.get(shape)
 
-    def _candidates(self, question: Question) -> list[Entry]:
+    def _unused_at_position(self, query: MatchQuery) -> list[Candidate]:
         """Return the unused exchanges at the same position of a conversation."""
-        return [entry for entry in question.at_position(self._rules.until) if entry.number in self._unused]
+        return [candidate for candidate in query.at_position(self._rules.until) if candidate.number in self._unused]
 
 
-def _match(question: Question, entry: Entry, how: How) -> Match:
-    handles = {} if how == "exact" else pairs(entry.likeness.handles, question.own.handles)
-    return Match(entry.recorded, how, handles=handles)
+def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
+    handles = {} if how == "exact" else pairs(candidate.fingerprint.handles, query.own.handles)
+    return Match(candidate.recorded, how, handles=handles)
 
 
-def _seen(request: Request, found: Match | Miss) -> Seen:
+def _seen(request: MatchRequest, found: Match | Miss) -> Seen:
     if isinstance(found, Match):
-        return Seen(*_asked(request), found.how, found.recorded.exchange.exchange_id)
+        return Seen(*_fields(request), found.how, found.recorded.exchange.exchange_id)
     how: Literal["miss", "probe"] = "probe" if is_optional(request.method, request.target) else "miss"
-    return Seen(*_asked(request), how, message=found.message)
+    return Seen(*_fields(request), how, message=found.message)
 
 
-def _asked(request: Request) -> tuple[str, str, str, int]:
+def _fields(request: MatchRequest) -> tuple[str, str, str, int]:
     return request.method, redaction.target(request.target), request.upstream, len(request.body)

@@ -104,7 +104,7 @@ def _is_over(recorded: Recorded) -> bool:
     return (recorded.end is not None and recorded.end.outcome in WHOLE) or _finished(recorded) is not None
 
 
-class _Said(msgspec.Struct):
+class _TerminalEvent(msgspec.Struct):
     type: str | None = None
     response: msgspec.Raw = msgspec.Raw()
 
@@ -113,7 +113,7 @@ def _finished(recorded: Recorded) -> bytes | None:
     """Return the response as the last event of its stream states it."""
     for block in _blocks(reversed(list(_joined(recorded.pieces)))):
         try:
-            said = msgspec.json.decode(block, type=_Said)
+            said = msgspec.json.decode(block, type=_TerminalEvent)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         if said.type in _WHOLE and bytes(said.response):

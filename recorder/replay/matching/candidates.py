@@ -9,104 +9,104 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 
-from recorder.replay.matching.fingerprint import Likeness, Place, Request, place, request_of, without_secrets
+from recorder.replay.matching.fingerprint import Fingerprint, MatchRequest, Place, place, request_of, without_secrets
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.recording import Recorded
 
 
-class Entry:
-    """A recorded exchange, and what it is compared by."""
+class Candidate:
+    """A recorded exchange with its place and fingerprint."""
 
     def __init__(self, number: int, recorded: Recorded, rules: Rules) -> None:
         self.number = number
         self.recorded = recorded
-        self.likeness = Likeness(without_secrets(request_of(recorded), rules), rules)
-        self.place = place(self.likeness.request, rules)
+        self.fingerprint = Fingerprint(without_secrets(request_of(recorded), rules), rules)
+        self.place = place(self.fingerprint.request, rules)
 
 
-class Line:
-    """Entries that are alike, in recorded order."""
+class CandidateQueue:
+    """Candidates that are alike, in recorded order."""
 
     def __init__(self) -> None:
-        self.members: list[Entry] = []
-        self.waiting: deque[Entry] = deque()
+        self.members: list[Candidate] = []
+        self.waiting: deque[Candidate] = deque()
         self.again = cycle(self.members)  # for when none waits any more
 
-    def add(self, entry: Entry) -> None:
-        self.members.append(entry)
-        self.waiting.append(entry)
+    def add(self, candidate: Candidate) -> None:
+        self.members.append(candidate)
+        self.waiting.append(candidate)
 
 
-Lines = Mapping[Hashable, Line]
+QueuesByKey = Mapping[Hashable, CandidateQueue]
 
 
-def _lines(entries: Iterable[Entry], key: Callable[[Likeness], Hashable]) -> Lines:
-    found: dict[Hashable, Line] = {}
-    for entry in entries:
-        found.setdefault(key(entry.likeness), Line()).add(entry)
+def _queues(candidates: Iterable[Candidate], key: Callable[[Fingerprint], Hashable]) -> QueuesByKey:
+    found: dict[Hashable, CandidateQueue] = {}
+    for candidate in candidates:
+        found.setdefault(key(candidate.fingerprint), CandidateQueue()).add(candidate)
     return found
 
 
 class Group:
-    """The entries of one place."""
+    """The candidates of one place."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = entries
-        self.exact = _lines(entries, lambda likeness: likeness.exact)
-
-    @Once
-    def quiet(self) -> Lines:
-        return _lines(self.entries, lambda likeness: likeness.quiet)
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self.candidates = candidates
+        self.exact = _queues(candidates, lambda fingerprint: fingerprint.exact)
 
     @Once
-    def shapes(self) -> Lines:
-        return _lines(self.entries, lambda likeness: likeness.shape)
+    def quiet(self) -> QueuesByKey:
+        return _queues(self.candidates, lambda fingerprint: fingerprint.quiet)
+
+    @Once
+    def shapes(self) -> QueuesByKey:
+        return _queues(self.candidates, lambda fingerprint: fingerprint.shape)
 
     @Once
     def directories(self) -> Mapping[str, int]:
         found: dict[str, int] = {}
-        for entry in self.entries:
-            found |= entry.likeness.directories
+        for candidate in self.candidates:
+            found |= candidate.fingerprint.directories
         return found
 
 
-class Question:
-    """A request as it is asked: on its own terms, then with the directories of the recording taken for noise too.
+class MatchQuery:
+    """A request to be matched: on its own terms, then with the directories of the recording taken for noise too.
 
     An agent that runs elsewhere names its own directory; what the recorded model says still names the recorded one.
     """
 
-    def __init__(self, request: Request, at: Place, rules: Rules, group: Group) -> None:
+    def __init__(self, request: MatchRequest, at: Place, rules: Rules, group: Group) -> None:
         self.place = at
         self.group = group
         self._request, self._rules = request, rules
-        self.own = Likeness(request, rules)
+        self.own = Fingerprint(request, rules)
 
     @Once
-    def moved(self) -> Likeness:
+    def moved(self) -> Fingerprint:
         others = self.group.directories
         return self.own if self.own.directories.items() >= others.items() else self._with(others)
 
-    def _with(self, others: Mapping[str, int]) -> Likeness:
-        return Likeness(self._request, self._rules, others)
+    def _with(self, others: Mapping[str, int]) -> Fingerprint:
+        return Fingerprint(self._request, self._rules, others)
 
-    def lines(self, until: How) -> Iterator[tuple[How, Line]]:
-        """Yield the entries that are the same, rung by rung."""
+    def queues(self, until: How) -> Iterator[tuple[How, CandidateQueue]]:
+        """Yield the queues of candidates that are the same, rung by rung."""
         for how, found in self._rungs():
             if how == "noise" and until == "exact":
                 return
             if found is not None:
                 yield how, found
 
-    def _rungs(self) -> Iterator[tuple[How, Line | None]]:
+    def _rungs(self) -> Iterator[tuple[How, CandidateQueue | None]]:
         yield "exact", self.group.exact.get(self.own.exact)
         yield "noise", self.group.quiet.get(self.own.quiet)
         yield "noise", self.group.quiet.get(self.moved.quiet)
 
-    def at_position(self, until: How) -> Sequence[Entry]:
-        """Return the entries at the same position of a conversation, used or not."""
+    def at_position(self, until: How) -> Sequence[Candidate]:
+        """Return the candidates at the same position of a conversation, used or not."""
         shape = self.moved.shape if until == "position" else None
-        line = self.group.shapes.get(shape) if shape is not None else None
-        return line.members if line else ()
+        queue = self.group.shapes.get(shape) if shape is not None else None
+        return queue.members if queue else ()

@@ -27,7 +27,7 @@ MEMBERS_LIMIT = 100_000
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
-class Difference(msgspec.Struct, frozen=True):
+class RequestDifference(msgspec.Struct, frozen=True):
     """One place. A side is `None` if nothing stands there, else JSON, cut to what can be read."""
 
     path: str  # input[3].content[0].text; empty for the whole
@@ -39,22 +39,22 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.path or '(the body)'}: recorded {recorded}, asked {asked}"
 
 
-def differences(recorded: Any, asked: Any, limit: int) -> list[Difference]:
+def differences(recorded: Any, asked: Any, limit: int) -> list[RequestDifference]:
     """Return the first `limit` places in which two JSON values differ."""
     return list(islice(_differences("", recorded, asked), limit))
 
 
-def _differences(path: str, recorded: Any, asked: Any) -> Iterator[Difference]:
+def _differences(path: str, recorded: Any, asked: Any) -> Iterator[RequestDifference]:
     if _is_equal(recorded, asked):
         return
     sides = _members(recorded), _members(asked)
     if type(recorded) is not type(asked) or sides[0] is None or sides[1] is None:
-        yield Difference(path, *_shown(recorded, asked))
+        yield RequestDifference(path, *_shown(recorded, asked))
         return
     for name in [*sides[0], *(name for name in sides[1] if name not in sides[0])]:
         yield from _at(_step(path, name), *(side.get(name, _NOTHING) for side in sides if side is not None))
     if max(len(recorded), len(asked)) > MEMBERS_LIMIT:
-        yield Difference(path, *(f"{len(each)} members, not all compared" for each in (recorded, asked)))
+        yield RequestDifference(path, *(f"{len(each)} members, not all compared" for each in (recorded, asked)))
 
 
 def _is_equal(recorded: Any, asked: Any) -> bool:
@@ -77,11 +77,11 @@ def _members(value: Any) -> dict[Any, Any] | None:
 _NOTHING = object()
 
 
-def _at(path: str, recorded: Any, asked: Any) -> Iterator[Difference]:
+def _at(path: str, recorded: Any, asked: Any) -> Iterator[RequestDifference]:
     if recorded is _NOTHING:
-        yield Difference(path, None, _cut(as_json(asked), 0))
+        yield RequestDifference(path, None, _cut(as_json(asked), 0))
     elif asked is _NOTHING:
-        yield Difference(path, _cut(as_json(recorded), 0), None)
+        yield RequestDifference(path, _cut(as_json(recorded), 0), None)
     else:
         yield from _differences(path, recorded, asked)
 

@@ -20,7 +20,7 @@ from zlib import crc32
 import msgspec
 
 from recorder.model.payloads import Header
-from recorder.replay.matching.noise import Quiet, Rules
+from recorder.replay.matching.noise import QuietBody, Rules
 from recorder.replay.matching.once import Once
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.payload import too_deep
@@ -32,7 +32,7 @@ OUTLINE_LIMIT = 4096
 """Elements of a list that are compared one by one: no conversation is near it, lists of numbers are above it."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class MatchRequest(msgspec.Struct, frozen=True):
     """A request as it is matched: its content coding undone, its session prefix taken off."""
 
     method: str
@@ -43,13 +43,13 @@ class Request(msgspec.Struct, frozen=True):
     upstream_is_known: bool = True  # else its path and headers alone say which it may be
 
 
-def request_of(recorded: Recorded) -> Request:
+def request_of(recorded: Recorded) -> MatchRequest:
     """Return the request of a recorded exchange."""
     head = recorded.request
-    return Request(head.method, head.target, head.upstream, head.headers, recorded.request_body)
+    return MatchRequest(head.method, head.target, head.upstream, head.headers, recorded.request_body)
 
 
-def without_secrets(request: Request, rules: Rules) -> Request:
+def without_secrets(request: MatchRequest, rules: Rules) -> MatchRequest:
     """Return a request with its body redacted as in a recording."""
     body, counts = rules.redactor.redact(request.body)
     return msgspec.structs.replace(request, body=body) if counts else request
@@ -77,7 +77,7 @@ _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _FIRST_VERSION = re.compile(r"/v1(?=/)")
 
 
-def place(request: Request, rules: Rules) -> Place:
+def place(request: MatchRequest, rules: Rules) -> Place:
     """Return the place of a request, the same for all spellings that reach the same endpoint."""
     path, _, query = _ORIGIN.sub("", request.target, count=1).partition("#")[0].partition("?")
     path = path.removeprefix(f"/{request.upstream}") if path.startswith(f"/{request.upstream}/") else path
@@ -87,16 +87,16 @@ def place(request: Request, rules: Rules) -> Place:
 
 
 def _query(query: str, rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Parameters whose value is not kept in a recording cannot be compared."""
+    """Return the parameters that are compared: not those whose value is not kept in a recording."""
     given = (parameter.partition("=") for parameter in query.split("&"))
     known = ((unquote(name), unquote(value.replace("+", " "))) for name, _, value in given)
     return tuple(sorted((n, v) for n, v in known if n and REDACTED not in (n, v) and not rules.is_parameter(n)))
 
 
-class Likeness:
+class Fingerprint:
     """One request, compared. What is asked for is computed once, and nothing of the body's size is held."""
 
-    def __init__(self, request: Request, rules: Rules, others: Mapping[str, int] | None = None) -> None:
+    def __init__(self, request: MatchRequest, rules: Rules, others: Mapping[str, int] | None = None) -> None:
         """`others` are directories that are noise in it, besides those that it names itself."""
         self.request = request
         self._rules = rules
@@ -139,9 +139,9 @@ class Likeness:
         """Return the quiet body as JSON; `NO_JSON` if it is none."""
         return self._read().value
 
-    def _read(self) -> Quiet:
+    def _read(self) -> QuietBody:
         value = json_value(self.request.body)
-        return Quiet(NO_JSON, {}, {}) if value is NO_JSON else self._rules.quiet(value, self._others)
+        return QuietBody(NO_JSON, {}, {}) if value is NO_JSON else self._rules.quiet(value, self._others)
 
     @Once
     def _parts(self) -> tuple[bytes, Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
@@ -211,7 +211,7 @@ def _outlined(value: Any) -> Iterator[tuple[str, bytes]]:
 _BOUNDARY = re.compile(r"multipart/.*?;\s*boundary=\"?([^\s\";]{8,70})", re.IGNORECASE)
 
 
-def _without_boundary(request: Request) -> bytes:
+def _without_boundary(request: MatchRequest) -> bytes:
     """Return a form without its boundary, which is drawn anew for each."""
     content_type = next((value for name, value in request.headers if name.lower() == "content-type"), "")
     match = _BOUNDARY.match(content_type)
@@ -223,7 +223,7 @@ _WORDS = frozenset({*_CONVERSATIONS, "instructions", "system", "systemInstructio
 _WRAPPER = "request"  # of the Gemini CLI
 
 
-def _shape(request: Request, body: Object) -> bytes | None:
+def _shape(request: MatchRequest, body: Object) -> bytes | None:
     inner = object_(body.get(_WRAPPER)) or body
     spoken = next((inner[name] for name in _CONVERSATIONS if name in inner), None)
     if spoken is None or len(array(spoken)) > OUTLINE_LIMIT:

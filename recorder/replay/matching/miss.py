@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from recorder.replay.matching.candidates import Entry, Group, Line, Question
-from recorder.replay.matching.differences import Difference, differences
-from recorder.replay.matching.fingerprint import NO_JSON, Likeness, Place, Request, canonical, json_value
+from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
+from recorder.replay.matching.differences import RequestDifference, differences
+from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, canonical, json_value
 from recorder.wire.recording import Recorded
 
 NEAREST_LIMIT = 8
@@ -34,9 +34,9 @@ INDENT = "  "
 class Miss(msgspec.Struct, frozen=True):
     """Nothing answers it, and why."""
 
-    request: Request
+    request: MatchRequest
     nearest: Recorded | None
-    differences: list[Difference]
+    differences: list[RequestDifference]
     message: str  # for a person; it quotes both requests
 
     @property
@@ -48,85 +48,85 @@ class Miss(msgspec.Struct, frozen=True):
         return " ".join([*said, "; ".join(listed)]).strip()
 
 
-def all_used(question: Question, line: Line) -> Miss:
+def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
     """Return the message for a request that was sent more often than it was recorded."""
-    count = len(line.members)
+    count = len(queue.members)
     answers = "The one recorded answer is" if count == 1 else f"All {count} recorded answers are"
-    message = f"{answers} used: {question.place} was asked with this body more often than it was recorded."
-    return Miss(question.own.request, line.members[-1].recorded, [], message)
+    message = f"{answers} used: {query.place} was asked with this body more often than it was recorded."
+    return Miss(query.own.request, queue.members[-1].recorded, [], message)
 
 
-def unlike(question: Question, unused: Container[int], alike: int) -> Miss:
-    """Nothing is equal; `alike` are at the same position of a conversation, and unused."""
-    nearest, found = _nearest(question, unused)
-    lines = [f"Nothing recorded answers {question.place}: of {len(question.group.entries)} there, none is equal."]
+def unlike(query: MatchQuery, unused: Container[int], alike: int) -> Miss:
+    """Return the miss of a request that nothing equals; `alike` unused ones are at its position of a conversation."""
+    nearest, found = _nearest(query, unused)
+    lines = [f"Nothing recorded answers {query.place}: of {len(query.group.candidates)} there, none is equal."]
     if alike > 1:
         lines.append(f"{alike} of them are at the same position of a conversation: which is meant is unclear.")
     lines.append(f"The nearest is {_named(nearest, unused)}. It differs in {_counted(found)}:")
     more = [f"and {len(found) - LISTED} more"] if len(found) > LISTED else []
     message = _listed(lines, [*map(str, found[:LISTED]), *more])
-    return Miss(question.own.request, nearest.recorded, found, message)
+    return Miss(query.own.request, nearest.recorded, found, message)
 
 
-def elsewhere(request: Request, at: Place, groups: Mapping[Place, Group]) -> Miss:
-    """Nothing was recorded at that place: what was, at others."""
+def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -> Miss:
+    """Return the miss of a request to a place where nothing was recorded, with the places where something was."""
     if not groups:
         return Miss(request, None, [], f"Nothing recorded answers {at}: there are no recordings.")
     near = min(groups, key=lambda other: len(_parting(other, at)) + (other.path != at.path))
-    counts = [f"{place}: {len(group.entries)}" for place, group in groups.items()]
+    counts = [f"{place}: {len(group.candidates)}" for place, group in groups.items()]
     more = [f"and {len(counts) - LISTED} other places"] if len(counts) > LISTED else []
     message = _listed([f"Nothing recorded answers {at}. Recorded were:"], [*counts[:LISTED], *more])
-    return Miss(request, groups[near].entries[0].recorded, _parting(near, at), message)
+    return Miss(request, groups[near].candidates[0].recorded, _parting(near, at), message)
 
 
-def _parting(recorded: Place, asked: Place) -> list[Difference]:
+def _parting(recorded: Place, asked: Place) -> list[RequestDifference]:
     sides = zip(Place._fields, recorded.words, asked.words, strict=True)
-    return [Difference(name, theirs, mine) for name, theirs, mine in sides if theirs != mine]
+    return [RequestDifference(name, theirs, mine) for name, theirs, mine in sides if theirs != mine]
 
 
-def _nearest(question: Question, unused: Container[int]) -> tuple[Entry, list[Difference]]:
-    """By the number of differences: found by checksums of the parts, and counted where those are the fewest."""
-    asked, value = question.moved, question.moved.value()
+def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list[RequestDifference]]:
+    """Find the exchange with the fewest differences, by checksums of the parts; counted where those are the fewest."""
+    asked, value = query.moved, query.moved.value()
 
-    def distance(entry: Entry) -> tuple[int, bool, int]:
-        parts = len(entry.likeness.outline.items() ^ asked.outline.items())
-        return parts, entry.number not in unused, entry.number
+    def distance(candidate: Candidate) -> tuple[int, bool, int]:
+        parts = len(candidate.fingerprint.outline.items() ^ asked.outline.items())
+        return parts, candidate.number not in unused, candidate.number
 
-    first, *others = sorted(question.group.entries, key=distance)[:NEAREST_LIMIT]
-    best = first, _compared(first.likeness, value, asked.request, COUNT_LIMIT)
+    first, *others = sorted(query.group.candidates, key=distance)[:NEAREST_LIMIT]
+    best = first, _compared(first.fingerprint, value, asked.request, COUNT_LIMIT)
     budget = NEAREST_BYTES
-    for entry in others:
-        budget -= len(entry.recorded.request_body) + len(asked.request.body)
+    for candidate in others:
+        budget -= len(candidate.recorded.request_body) + len(asked.request.body)
         if budget < 0:
             break
-        found = _compared(entry.likeness, value, asked.request, _count(best[1]))
-        best = (entry, found) if _count(found) < _count(best[1]) else best
+        found = _compared(candidate.fingerprint, value, asked.request, _count(best[1]))
+        best = (candidate, found) if _count(found) < _count(best[1]) else best
     return best
 
 
-def _count(found: Sequence[Difference]) -> int:
+def _count(found: Sequence[RequestDifference]) -> int:
     """Count the differences: where nothing can be compared, the whole is more than any part."""
     return COUNT_LIMIT if any(each.path == "" for each in found) else len(found)
 
 
-def _compared(recorded: Likeness, value: Any, asked: Request, limit: int) -> list[Difference]:
+def _compared(recorded: Fingerprint, value: Any, asked: MatchRequest, limit: int) -> list[RequestDifference]:
     """Return the differences but for noise; if only noise differs, the noise."""
     theirs = recorded.value()
     if theirs is NO_JSON or value is NO_JSON:
         recorded_bytes, asked_bytes = (f"{len(each.body)} bytes" for each in (recorded.request, asked))
-        return [Difference("", recorded_bytes, asked_bytes)]
+        return [RequestDifference("", recorded_bytes, asked_bytes)]
     ours, mine = json_value(recorded.request.body), json_value(asked.body)
     found = differences(theirs, value, limit) or differences(ours, mine, limit)
     return found or differences(canonical(ours).decode(), canonical(mine).decode(), limit)  # Python takes 1 for true
 
 
-def _named(entry: Entry, unused: Container[int]) -> str:
-    id = entry.recorded.exchange.exchange_id
-    name = entry.recorded.name or f"number {entry.number + 1} of the recordings (exchange {id})"
-    return name if entry.number in unused else f"{name}, already used"
+def _named(candidate: Candidate, unused: Container[int]) -> str:
+    id = candidate.recorded.exchange.exchange_id
+    name = candidate.recorded.name or f"number {candidate.number + 1} of the recordings (exchange {id})"
+    return name if candidate.number in unused else f"{name}, already used"
 
 
-def _counted(found: Sequence[Difference]) -> str:
+def _counted(found: Sequence[RequestDifference]) -> str:
     more = "at least " if len(found) == COUNT_LIMIT else ""
     return f"{more}{len(found)} place{'' if len(found) == 1 else 's'}"
 

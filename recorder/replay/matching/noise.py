@@ -37,7 +37,7 @@ NAMES_LIMIT = 64
 """Directories of one request, and handles: each is looked for in every text."""
 
 
-class Quiet(NamedTuple):
+class QuietBody(NamedTuple):
     """A body without noise, and what it names itself, numbered in the order in which it does."""
 
     value: Any
@@ -68,7 +68,7 @@ class Rules:
         """Return whether a query parameter of that name is noise, or a secret."""
         return self._is("parameters", name) or NEVER.search(name.lower()) is not None
 
-    def quiet(self, body: Any, others: Mapping[str, int] | None = None) -> Quiet:
+    def quiet(self, body: Any, others: Mapping[str, int] | None = None) -> QuietBody:
         """Return a decoded body without noise; the given one may be changed.
 
         `others` are directories to look for too.
@@ -77,13 +77,13 @@ class Rules:
             _remove(body, path)
         texts = list(islice(_texts(body), TEXTS_LIMIT + 1))
         if len(texts) > TEXTS_LIMIT:
-            return Quiet(body, {}, {})
+            return QuietBody(body, {}, {})
         together = "\n".join(texts)
         at_work = [(rule, pattern) for rule, pattern in self._patterns if rule.hint in together]
         directories = _named(texts, _of_kind("directories", at_work), _directory)
         handles = _named(texts, _of_kind("handles", at_work), _handle)
-        hush = _Hush(at_work, {**(others or {}), **directories}, handles)
-        return Quiet(hush.value(body) if hush.has_work else body, directories, handles)
+        hush = _NoiseFilter(at_work, {**(others or {}), **directories}, handles)
+        return QuietBody(hush.value(body) if hush.has_work else body, directories, handles)
 
     def _of(self, kind: Kind) -> list[Rule]:
         return [rule for rule in self.rules if rule.kind == kind]
@@ -107,7 +107,7 @@ def rules_from(table: Mapping[str, object]) -> Rules:
 _Patterns = Sequence[tuple[Rule, re.Pattern[str]]]
 
 
-class _Hush:
+class _NoiseFilter:
     """One body's texts, without noise."""
 
     def __init__(self, patterns: _Patterns, directories: Mapping[str, int], handles: Mapping[str, int]) -> None:
@@ -125,7 +125,7 @@ class _Hush:
         self.has_work = bool(self._texts or self._made or self._names)
 
     def value(self, value: Any) -> Any:
-        """Any JSON, in order of its keys: so are ids numbered."""
+        """Return a JSON value without noise. Keys are visited in order: so are ids numbered."""
         if value.__class__ is dict:
             return {name: self._within(each) for name, each in sorted(value.items())}
         if value.__class__ is list:

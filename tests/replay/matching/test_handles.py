@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.model.payloads import EndRecord
-from recorder.replay.matching import Match, Matcher, Request
+from recorder.replay.matching import Match, Matcher, MatchRequest
 from recorder.replay.matching.handles import ANSWER_BYTES, handed_back, is_handle
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import DEFAULT
@@ -25,7 +25,7 @@ SPAWNED = '{{"agent_id":"{}","nickname":"{}"}}'
 RUNNING = "Chunk ID: {1}\nWall time: 0.5012 seconds\nProcess running with session ID {0}\nOutput:\nbegun\n"
 
 
-def codex(output: str, *more: dict[str, Any]) -> Request:
+def codex(output: str, *more: dict[str, Any]) -> MatchRequest:
     """The turn of Codex after a call."""
     call = {"type": "function_call", "name": "spawn_agent", "arguments": "{}", "call_id": "call_1"}
     result = {"type": "function_call_output", "call_id": "call_1", "output": output}
@@ -49,7 +49,7 @@ def body(recorded: Recorded) -> bytes:
     return b"".join(piece.raw for piece in recorded.pieces)
 
 
-def given_for(asked: Request, recorded: Recorded, rules: Rules | None = None) -> Recorded:
+def given_for(asked: MatchRequest, recorded: Recorded, rules: Rules | None = None) -> Recorded:
     found = Matcher([recorded], rules or Rules()).match(asked)
     assert isinstance(found, Match), found.message
     return handed_back(found.recorded, found.handles)
@@ -64,7 +64,7 @@ def test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run(split: int)
 
 
 def test_the_next_turn_of_that_client_matches_too() -> None:
-    def turns(id: str) -> list[Request]:
+    def turns(id: str) -> list[MatchRequest]:
         wait = {"type": "function_call", "name": "wait_agent", "arguments": json.dumps({"targets": [id]})}
         waited = {"type": "function_call_output", "output": f'{{"status":{{"{id}":{{"completed":"42"}}}}}}'}
         said = {
@@ -146,7 +146,7 @@ def joined(stream: bytes) -> tuple[str, list[Any]]:
     ]
 
 
-def claude(id: str, file: str, took: int) -> Request:
+def claude(id: str, file: str, took: int) -> MatchRequest:
     launched = f"Async agent launched successfully.\nagentId: {id} (internal ID)\noutput_file: {file}\nDo NOT Read it."
     told = (
         f"<task-notification>\n<task-id>{id}</task-id>\n<output-file>{file}</output-file>\n"

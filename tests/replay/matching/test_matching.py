@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.replay.matching import Match, Matcher, Miss, Request
+from recorder.replay.matching import Match, Matcher, MatchRequest, Miss
 from recorder.replay.matching.fingerprint import place
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.wire.recording import Recorded
@@ -29,13 +29,13 @@ VALUES = st.recursive(
 )
 
 
-def matched(matcher: Matcher, request: Request) -> Match:
+def matched(matcher: Matcher, request: MatchRequest) -> Match:
     found = matcher.match(request)
     assert isinstance(found, Match), found.message
     return found
 
 
-def missed(matcher: Matcher, request: Request) -> Miss:
+def missed(matcher: Matcher, request: MatchRequest) -> Miss:
     found = matcher.match(request)
     assert isinstance(found, Miss), found.how
     return found
@@ -104,7 +104,7 @@ class TestExact:
         ],
         ids=lambda request: f"{request.method} {request.target} {request.upstream}",
     )
-    def test_another_place_never_matches(self, other: Request) -> None:
+    def test_another_place_never_matches(self, other: MatchRequest) -> None:
         missed(Matcher([record(ask({}))]), other)
 
     def test_the_order_of_parameters_does_not_count_but_their_values_do(self) -> None:
@@ -139,7 +139,7 @@ class TestNoise:
         assert matched(matcher, ask(turn("/tmp/elsewhere/project"))).how == "noise"
 
     def test_the_separator_of_a_form_is_noise(self) -> None:
-        def form(boundary: str) -> Request:
+        def form(boundary: str) -> MatchRequest:
             headers = [("Content-Type", f"multipart/form-data; boundary={boundary}")]
             return ask(f"--{boundary}\r\n\r\nsound\r\n--{boundary}--".encode(), headers=headers)
 
@@ -180,7 +180,7 @@ class TestPosition:
         assert matched(matcher, ask({**said, words: "2"}, target)).how == "position"
 
     def test_the_words_of_a_wrapped_request_have_a_position_too(self) -> None:
-        def wrapped(words: str) -> Request:
+        def wrapped(words: str) -> MatchRequest:
             request = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], "systemInstruction": words}
             return ask({"model": "g", "request": request}, "/v1internal:streamGenerateContent?alt=sse")
 
@@ -305,7 +305,7 @@ class TestUse:
 
     @given(st.lists(st.booleans(), min_size=12, max_size=12))
     def test_two_agents_with_equal_histories_match_turn_by_turn_in_any_interleaving(self, turns: list[bool]) -> None:
-        def history(length: int, session: str) -> Request:
+        def history(length: int, session: str) -> MatchRequest:
             said = [{"role": role, "content": f"{role} {turn}"} for turn in range(length) for role in ("user", "model")]
             return ask(says("", prompt_cache_key=session) | {"input": [*said, {"role": "user", "content": "next"}]})
 
@@ -442,14 +442,14 @@ class TestRetrieved:
         assert matched(Matcher([made, record(get(f"/v1/responses/{path}"))]), get(f"/v1/responses/{path}"))
 
 
-def corpus_requests() -> Iterator[tuple[str, Request]]:
+def corpus_requests() -> Iterator[tuple[str, MatchRequest]]:
     for path in sorted(CORPUS.glob("**/*.request.json")):
         told = json.loads(path.read_text())
         body = b"" if told["body"] is None else json.dumps(told["body"]).encode()
-        yield path.name, Request(told["method"], told["url"], path.parent.name, [], body)
+        yield path.name, MatchRequest(told["method"], told["url"], path.parent.name, [], body)
 
 
-def shuffled_again(requests: Sequence[tuple[str, Request]]) -> list[tuple[str, Request]]:
+def shuffled_again(requests: Sequence[tuple[str, MatchRequest]]) -> list[tuple[str, MatchRequest]]:
     order = random.Random(7)
     again = [
         (name, msgspec.structs.replace(request, body=json.dumps(shuffled(json.loads(request.body), order)).encode()))

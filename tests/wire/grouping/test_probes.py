@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recorder.replay.matching import Matcher, Miss, Request
+from recorder.replay.matching import Matcher, MatchRequest, Miss
 from recorder.wire.grouping.probes import is_optional
 from tests.recordings import record
 
@@ -28,12 +28,12 @@ def test_a_client_goes_on_without_an_answer_to_some_probes(method: str, target: 
 
 def test_a_probe_is_not_missed_when_it_is_not_recorded() -> None:
     matcher = Matcher([])
-    assert isinstance(matcher.match(Request("HEAD", "/api/hello", "anthropic", [], b"")), Miss)
-    assert isinstance(matcher.match(Request("POST", "/v1/messages", "anthropic", [], b"{}")), Miss)
+    assert isinstance(matcher.match(MatchRequest("HEAD", "/api/hello", "anthropic", [], b"")), Miss)
+    assert isinstance(matcher.match(MatchRequest("POST", "/v1/messages", "anthropic", [], b"{}")), Miss)
     assert [seen.how for seen in matcher.seen()] == ["probe", "miss"]
 
 
 def test_a_probe_that_was_recorded_need_not_come_again() -> None:
-    probe = record(Request("HEAD", "/api/hello", "anthropic", [], b""))
-    turn = record(Request("POST", "/v1/messages", "anthropic", [], b"{}"))
+    probe = record(MatchRequest("HEAD", "/api/hello", "anthropic", [], b""))
+    turn = record(MatchRequest("POST", "/v1/messages", "anthropic", [], b"{}"))
     assert Matcher([probe, turn]).unused() == [turn]
