@@ -50,7 +50,7 @@ def faults(stream: Stream) -> Iterable[Fault]:
     yield from chunks.end(is_seen_whole(stream))
 
 
-class Candidate:
+class CandidateFaults:
     """Follows one candidate. `signs` says whether its model signs function calls."""
 
     def __init__(self, index: int, *, signs: bool) -> None:
@@ -94,7 +94,7 @@ class Chunks:
 
     def __init__(self, *, is_cut: bool) -> None:
         self._is_cut = is_cut
-        self._candidates: dict[int, Candidate] = {}
+        self._candidates: dict[int, CandidateFaults] = {}
         self._same: dict[str, object] = {}
         self._usage: tuple[int, Object] | None = None  # the last one that counts tokens, and where
         self._has_usage = self._is_blocked = self._failed = self._has_lf = False
@@ -155,13 +155,13 @@ class Chunks:
             yield "GE023", Hit(pos)
         self._before = chunk
         self._is_blocked = self._is_blocked or bool(chunk.get("promptFeedback") or chunk.get("prompt_feedback"))
-        yield from self._said_by(pos, array(candidates))
+        yield from self._candidate_faults(pos, array(candidates))
         yield from self._note_usage(pos, chunk)
         snake = _in_snake_case(chunk)
         if snake:
             yield "GE018", Hit(pos, snake)
 
-    def _said_by(self, pos: int, candidates: Iterable[object]) -> Iterable[Fault]:
+    def _candidate_faults(self, pos: int, candidates: Iterable[object]) -> Iterable[Fault]:
         told: set[int] = set()
         for each in candidates:
             said = object_(each)
@@ -175,10 +175,10 @@ class Chunks:
             told.add(index)
             yield from self._candidate(index).feed(pos, said)
 
-    def _candidate(self, index: int) -> Candidate:
+    def _candidate(self, index: int) -> CandidateFaults:
         if index not in self._candidates:
             signs = _SIGNING.match(str(self._same.get("modelVersion"))) is not None
-            self._candidates[index] = Candidate(index, signs=signs)
+            self._candidates[index] = CandidateFaults(index, signs=signs)
         return self._candidates[index]
 
     def _note_usage(self, pos: int, chunk: Object) -> Iterable[Fault]:

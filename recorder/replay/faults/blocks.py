@@ -22,7 +22,7 @@ async def blocks(chunks: Chunks) -> AsyncIterator[EventBlock]:
     splitter, number = Splitter(), 0
     parts: list[bytes] = []
 
-    def told(pieces: Iterable[Piece]) -> Iterator[EventBlock]:
+    def completed(pieces: Iterable[Piece]) -> Iterator[EventBlock]:
         nonlocal number
         for piece in pieces:
             parts.append(piece.raw)
@@ -35,11 +35,11 @@ async def blocks(chunks: Chunks) -> AsyncIterator[EventBlock]:
     failure: Exception | None = None
     try:
         async for chunk in chunks:
-            for block in told(splitter.feed(chunk)):
+            for block in completed(splitter.feed(chunk)):
                 yield block
     except Exception as error:  # of whatever is wrapped
         failure = error
-    for block in told(splitter.close()):
+    for block in completed(splitter.close()):
         yield block
     if parts:
         yield EventBlock(b"".join(parts), None)
