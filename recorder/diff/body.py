@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from recorder.diff.compared import ComparedRecording
 from recorder.diff.report import Difference, LevelReport, Terms, cut, found
-from recorder.diff.side import Side
 
 SHOWN = 40  # bytes from where they part
 
 
-def body(a: Side, b: Side, terms: Terms) -> LevelReport:
+def body(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Sizes, digests, and where they part."""
     if a.body == b.body:
         return found("bytes", ())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.diff.side import Block
+from recorder.diff.compared import ComparedBlock
 from recorder.model.facts import (
     AnnotationAdded,
     Fact,
@@ -53,7 +53,7 @@ SILENT = Said((), (), False)
 class Settled:
     """One response, told twice: once by all its blocks, to know how it ends; then block by block."""
 
-    def __init__(self, blocks: Iterable[Block], rows: Sequence[ItemRow]) -> None:
+    def __init__(self, blocks: Iterable[ComparedBlock], rows: Sequence[ItemRow]) -> None:
         self._rows = rows
         self._final = [_texts(row) for row in rows]
         self._numbers: dict[ItemKey, int] = {}
@@ -68,7 +68,7 @@ class Settled:
         ]
         self._add_parts()
 
-    def said(self, block: Block) -> Said:
+    def said(self, block: ComparedBlock) -> Said:
         """What other levels show of a block; and the deltas, which are compared beside."""
         facts = block.facts
         if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
+from recorder.diff.compared import ComparedRecording
 from recorder.diff.report import How
-from recorder.diff.side import Side
 from recorder.replay.matching.fingerprint import Likeness, Place, place
 from recorder.replay.matching.noise import Rules
 
@@ -19,15 +19,15 @@ from recorder.replay.matching.noise import Rules
 class Partners(NamedTuple):
     """`pairs` in the order of A."""
 
-    pairs: list[tuple[Side, Side, How]]
-    only_a: list[Side]
-    only_b: list[Side]
+    pairs: list[tuple[ComparedRecording, ComparedRecording, How]]
+    only_a: list[ComparedRecording]
+    only_b: list[ComparedRecording]
 
 
 class _Asked:
     """An exchange by what it asks. `directories` are those of all exchanges: noise in each of them."""
 
-    def __init__(self, side: Side, rules: Rules, directories: Mapping[str, int]) -> None:
+    def __init__(self, side: ComparedRecording, rules: Rules, directories: Mapping[str, int]) -> None:
         self.side = side
         self.place: Place = place(side.request, rules)._replace(upstream="")
         self.likeness = Likeness(side.request, rules, directories)
@@ -44,14 +44,14 @@ _RUNGS: Sequence[tuple[How, _Key]] = (
 """By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
 
 
-def partners(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Partners:
+def partners(a: Sequence[ComparedRecording], b: Sequence[ComparedRecording], rules: Rules) -> Partners:
     """Every exchange once."""
     if len(a) == len(b) == 1:
         return Partners([(a[0], b[0], "alone")], [], [])
     directories = directories_of([*a, *b], rules)
     left_a = [_Asked(side, rules, directories) for side in a]
     left_b = [_Asked(side, rules, directories) for side in b]
-    pairs: list[tuple[Side, Side, How]] = []
+    pairs: list[tuple[ComparedRecording, ComparedRecording, How]] = []
     for how, key in _RUNGS:
         waiting = _lines(left_b, key)
         taken: set[int] = set()
@@ -67,7 +67,7 @@ def partners(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Partners:
     return Partners(pairs, [each.side for each in left_a], [each.side for each in left_b])
 
 
-def directories_of(sides: Sequence[Side], rules: Rules) -> Mapping[str, int]:
+def directories_of(sides: Sequence[ComparedRecording], rules: Rules) -> Mapping[str, int]:
     """The working directories that requests name."""
     found: dict[str, int] = {}
     for side in sides:

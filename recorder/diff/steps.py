@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from recorder.diff.compared import NOT_JSON, ComparedBlock, ComparedRecording, json_of
 from recorder.diff.field_owners import owned
 from recorder.diff.final_texts import SILENT, Said, Settled
 from recorder.diff.noise_filter import Hush, Quiet
 from recorder.diff.report import Terms
-from recorder.diff.side import NOT_JSON, Block, Side, json_of
 from recorder.model.events import WHOLE, Event
 from recorder.model.facts import TextAdded, UsageReported
 from recorder.replay.matching.fingerprint import canonical
@@ -77,7 +77,7 @@ class Told(msgspec.Struct):
     settled: Settled
 
 
-def steps(side: Side, terms: Terms) -> Told:
+def steps(side: ComparedRecording, terms: Terms) -> Told:
     """One exchange."""
     settled = Settled(side.blocks, [] if terms.exact else side.items)
     events = _events(side, settled, terms)
@@ -85,7 +85,7 @@ def steps(side: Side, terms: Terms) -> Told:
     return Told([*_head(side, terms), *body, *_end(side, terms)], settled)
 
 
-def _events(side: Side, settled: Settled, terms: Terms) -> Iterator[Step]:
+def _events(side: ComparedRecording, settled: Settled, terms: Terms) -> Iterator[Step]:
     is_stream = not any(block.event.kind == "body" for block in side.blocks)
     hush = Hush(owned(side.exchange.api, terms.rules, is_stream=is_stream), exact=terms.exact)
     ordinal = 0
@@ -102,7 +102,7 @@ def _events(side: Side, settled: Settled, terms: Terms) -> Iterator[Step]:
         yield Step(*about, [event.pos], [number], [ordinal])
 
 
-def _value(block: Block, hush: Hush, said: Said) -> Quiet:
+def _value(block: ComparedBlock, hush: Hush, said: Said) -> Quiet:
     """What a block says: its payload, and the fields of the stream around it."""
     if block.raw is None:
         return Quiet("(too long to be read)", (), [])
@@ -168,7 +168,7 @@ def joined(run: Step, rest: Step) -> Step:
     return msgspec.structs.replace(run, **{name: [*getattr(run, name), *getattr(rest, name)] for name in lists})
 
 
-def _head(side: Side, terms: Terms) -> Iterator[Step]:
+def _head(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     """Status and headers, the content type without its parameters; exactly, as they were sent."""
     head = side.response
     if head is None:
@@ -182,7 +182,7 @@ def _head(side: Side, terms: Terms) -> Iterator[Step]:
     yield _step(next(side.of("response")), {"status": head.status, **headers})
 
 
-def _end(side: Side, terms: Terms) -> Iterator[Step]:
+def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     end = side.end
     if end is not None:
         outcome = end.outcome if terms.exact or end.outcome not in WHOLE else "eof"

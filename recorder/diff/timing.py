@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from recorder.diff.compared import ComparedRecording
 from recorder.diff.report import LevelReport, Measure, Terms, found, ratio, unknown
-from recorder.diff.side import Side
 from recorder.model.events import BODY_KINDS
 
 LEAST_NS = 50_000_000
@@ -34,7 +34,7 @@ _TIMES: Sequence[tuple[str, str]] = (
 """What is shown, and its column of `timing`."""
 
 
-def timing(a: Side, b: Side, terms: Terms) -> LevelReport:
+def timing(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Times that only one side has (it said nothing, or is not over) are a matter of other levels."""
     made_up = [name for name, side in (("A", a), ("B", b)) if are_made_up(side)]
     if made_up:
@@ -52,7 +52,7 @@ def _differ(a: int, b: int, tolerance: float) -> bool:
     return abs(a - b) > LEAST_NS and max(a, b) > tolerance * min(a, b)
 
 
-def are_made_up(side: Side) -> bool:
+def are_made_up(side: ComparedRecording) -> bool:
     """Whether an import made them up: no real response head comes at 0 ns, and no event every 10 ms sharp."""
     head = next(side.of("response"), None)
     times = [each.t_ns for each in side.events if each.kind in BODY_KINDS]

@@ -26,6 +26,7 @@ import msgspec
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
+from recorder.model.recording import Piece, Recording
 from recorder.proxy.http.messages import Response
 from recorder.proxy.routing import Origin, Routes
 from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request
@@ -33,7 +34,6 @@ from recorder.replay.matching.handles import handed_back
 from recorder.replay.pace import LOOP, LoopClock, Pace, Waiting
 from recorder.replay.playback import Clock
 from recorder.wire.dialects.refusals import error_body
-from recorder.wire.recording import Piece, Recorded
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.request_body import decoded_body
 from recorder.wire.upstreams import HOSTS
@@ -79,7 +79,7 @@ class Answer(msgspec.Struct, frozen=True):
             raise UpstreamError(*self.failure)
 
 
-def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) -> Answer:
+def answer(recorded: Recording, after: int | None = None, *, reads: bool = True) -> Answer:
     """A recorded exchange as an answer: in the reads that it came in, or frame by frame.
 
     With `after`, only the events with a greater sequence number, the first of them at once.
@@ -97,12 +97,12 @@ def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) 
     return Answer(head, 0, chunks, max(0, recorded.end_ns - first_ns), _failure(recorded))
 
 
-def _true_headers(recorded: Recorded) -> list[Header]:
+def _true_headers(recorded: Recording) -> list[Header]:
     """Those of which there is a value: what redaction put in its place would be taken for one."""
     return [(name, value) for name, value in recorded.headers if not redaction.COUNTED.fullmatch(value)]
 
 
-def _as_read(recorded: Recorded) -> list[Chunk] | None:
+def _as_read(recorded: Recording) -> list[Chunk] | None:
     """The body in the pieces that were read, if those were pieces of it: not if it was coded, or not all was kept."""
     end = recorded.end
     if end is None or ((end.coding is not None or end.undecoded is not None) and not recorded.is_coded):
@@ -133,7 +133,7 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
     yield from ((Chunk(part.t_ns, part.raw), number) for part in parts)
 
 
-def _failure(recorded: Recorded) -> tuple[str, str] | None:
+def _failure(recorded: Recording) -> tuple[str, str] | None:
     if recorded.end is None:
         return "the recording goes no further", "truncated"
     if recorded.end.outcome in WHOLE:
@@ -206,7 +206,7 @@ class ReplayTransport:
             return await asyncio.to_thread(lambda: judge(asked_by(request, body)))
         return judge(asked_by(request, body))
 
-    async def _handed_back(self, found: Match) -> Recorded:
+    async def _handed_back(self, found: Match) -> Recording:
         """The exchange with the handles of the client that asks: of a large answer beside the event loop, likewise."""
         recorded, handles = found.recorded, found.handles
         is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
@@ -247,7 +247,7 @@ async def _body(answer: Answer, pace: Pace) -> AsyncIterator[bytes]:
     answer.fail()
 
 
-def _tell_gap(recorded: Recorded) -> None:
+def _tell_gap(recorded: Recording) -> None:
     """Whoever allowed gaps is told which answers have one."""
     if recorded.end is not None and recorded.end.gap_chunks:
         what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"

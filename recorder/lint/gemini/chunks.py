@@ -9,7 +9,7 @@ from recorder.lint.gemini import lines
 from recorder.lint.gemini.candidate import Candidate
 from recorder.lint.gemini.shapes import SHAPES
 from recorder.lint.rule import Hit
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
 from recorder.wire.dialects.telling import Object, array, decoded, object_
 
@@ -30,7 +30,7 @@ _RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
 """The rules of some fields; all others have one together."""
 
 
-def faults(stream: Stream) -> Iterable[Fault]:
+def faults(stream: StreamView) -> Iterable[Fault]:
     """The faults of a stream, in order, then those of its end."""
     chunks = Chunks(is_cut=stream.was_cut_by_us)
     for told in heard(stream):
@@ -50,7 +50,7 @@ class Chunks:
         self._has_usage = self._is_blocked = self._failed = self._has_lf = False
         self._before: Object = {}  # the last chunk
 
-    def hear(self, told: Told) -> Iterable[Fault]:
+    def hear(self, told: StreamBlock) -> Iterable[Fault]:
         if told.data is not None and told.data.strip() == b"[DONE]":
             yield "GE004", Hit(told.pos)
             return
@@ -84,7 +84,7 @@ class Chunks:
         if not self._has_usage and not missing:
             yield "GE009", Hit(None)
 
-    def _ending(self, told: Told) -> Iterable[Fault]:
+    def _ending(self, told: StreamBlock) -> Iterable[Fault]:
         """How a chunk ends. LF is told once, where it begins: it is as true of all others."""
         if told.kind == "tail" and not self._is_cut:
             yield "GE022", Hit(told.pos)
@@ -141,7 +141,7 @@ class Chunks:
             self._usage = (pos, usage)
 
 
-def _bare(told: Told) -> object:
+def _bare(told: StreamBlock) -> object:
     """The JSON of a block without `data:`, as the SDK for Python reads it; `None` if it is none."""
     if not told.raw.lstrip().startswith(lines.BARE):
         return None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from recorder.lint.rule import Hit
-from recorder.lint.stream import Told
+from recorder.lint.stream import StreamBlock
 from recorder.lint.walk import Fault
 
 BARE = (b"{", b"[")
@@ -20,7 +20,7 @@ _LINE = re.compile(rb"[^\r\n]+")
 _BOM = b"\xef\xbb\xbf"
 
 
-def faults(told: Told) -> Iterable[Fault]:
+def faults(told: StreamBlock) -> Iterable[Fault]:
     """The faults of the lines of a block."""
     if _USUAL.fullmatch(told.raw):
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from recorder.lint.sse import is_done_mark
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 
 Json = dict[str, Any]
 
@@ -30,15 +30,15 @@ class Said(NamedTuple):
         return response if isinstance(response, dict) else {}
 
 
-def said(stream: Stream) -> Sequence[Said]:
+def said(stream: StreamView) -> Sequence[Said]:
     """All that can be read, the unterminated last one included."""
     found: Sequence[Said] | None = stream.memo.get("said")
     if found is None:
-        found = stream.memo["said"] = [each for told in stream.told if (each := _said(told)) is not None]
+        found = stream.memo["said"] = [each for told in stream.blocks if (each := _said(told)) is not None]
     return found
 
 
-def is_readable(stream: Stream) -> bool:
+def is_readable(stream: StreamView) -> bool:
     """Whether all events are there and can be told apart: if not, what seems missing was perhaps not missing.
 
     A stream that is resumed has only a part of what its items are.
@@ -51,12 +51,12 @@ def is_readable(stream: Stream) -> bool:
     return found
 
 
-def is_complete(stream: Stream) -> bool:
+def is_complete(stream: StreamView) -> bool:
     """Whether it can be read and says that the model is done: then all that was begun has to be closed."""
     return is_readable(stream) and any(each.type == "response.completed" for each in said(stream))
 
 
-def _said(told: Told) -> Said | None:
+def _said(told: StreamBlock) -> Said | None:
     if not isinstance(told.payload, dict):
         return None
     type = told.type or told.name or ("error" if told.payload.get("error") else None)

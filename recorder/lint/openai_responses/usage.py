@@ -7,7 +7,7 @@ from typing import Any
 
 from recorder.lint.openai_responses.said import EARLY, Json, Said, said
 from recorder.lint.rule import Hit, Rule
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 from recorder.lint.walk import shown
 
 _REFERENCE = "OpenAI API reference, Responses: ResponseUsage"
@@ -22,20 +22,20 @@ _DETAILS = (
 """An object, the count in it, and the count that this is a part of."""
 
 
-def _reports(stream: Stream) -> Iterable[tuple[Said, Json]]:
+def _reports(stream: StreamView) -> Iterable[tuple[Said, Json]]:
     for each in said(stream):
         usage = each.response.get("usage")
         if each.type in _COUNTED and isinstance(usage, dict):
             yield each, usage
 
 
-def _no_usage(stream: Stream) -> Iterable[Hit]:
+def _no_usage(stream: StreamView) -> Iterable[Hit]:
     for each in said(stream):
         if each.type == "response.completed" and each.response and not isinstance(each.response.get("usage"), dict):
             yield Hit(each.pos)
 
 
-def _lacking(stream: Stream) -> Iterable[Hit]:
+def _lacking(stream: StreamView) -> Iterable[Hit]:
     for each in said(stream):
         usage = each.response.get("usage")
         if each.type == "response.incomplete" and usage is not None and not isinstance(usage, dict):
@@ -57,14 +57,14 @@ def _wrong(usage: Json) -> list[str]:
     return wrong
 
 
-def _no_details(stream: Stream) -> Iterable[Hit]:
+def _no_details(stream: StreamView) -> Iterable[Hit]:
     for each, usage in _reports(stream):
         missing = [details for details, _, _ in _DETAILS if usage.get(details) is None]
         if missing:
             yield Hit(each.pos, f"no {' and no '.join(missing)}")
 
 
-def _inconsistent(stream: Stream) -> Iterable[Hit]:
+def _inconsistent(stream: StreamView) -> Iterable[Hit]:
     for each, usage in _reports(stream):
         if not _wrong(usage):
             yield from (Hit(each.pos, said) for said in _contradictions(usage))
@@ -80,7 +80,7 @@ def _contradictions(usage: Json) -> Iterable[str]:
             yield f"{name} {part} of {usage[whole]} {whole}"
 
 
-def _early(stream: Stream) -> Iterable[Hit]:
+def _early(stream: StreamView) -> Iterable[Hit]:
     return (Hit(each.pos, each.type) for each in said(stream) if each.type in EARLY and each.response.get("usage"))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from recorder.lint.openai_responses.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
 from recorder.lint.openai_responses.said import Json, Said, is_readable, said
 from recorder.lint.rule import Hit
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 Place = tuple[str, int]
 """The name of a list in an item (content, summary) or of a text in it, and the number in that list."""
@@ -93,7 +93,7 @@ class Item:
 class Walk:
     """The items of one response, and what is wrong with them by rule."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamView) -> None:
         self.items: dict[int, Item] = {}
         self.hits: dict[str, list[Hit]] = {}
         self._open = 0
@@ -249,7 +249,7 @@ _STEPS: Mapping[str, Step] = {
 }
 
 
-def walk(stream: Stream) -> Walk:
+def walk(stream: StreamView) -> Walk:
     found: Walk | None = stream.memo.get("responses walk")
     if found is None:
         found = stream.memo["responses walk"] = Walk(stream)

@@ -9,17 +9,17 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 
+from recorder.model.recording import Recording
 from recorder.replay.matching.fingerprint import Likeness, Place, Request, place, request_of, without_secrets
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
-from recorder.wire.recording import Recorded
 
 
 class Entry:
     """A recorded exchange, and what it is compared by."""
 
-    def __init__(self, number: int, recorded: Recorded, rules: Rules) -> None:
+    def __init__(self, number: int, recorded: Recording, rules: Rules) -> None:
         self.number = number
         self.recorded = recorded
         self.likeness = Likeness(without_secrets(request_of(recorded), rules), rules)

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from recorder.model.recording import Recording
 from recorder.replay.matching.candidates import Entry, Group, Line, Question
 from recorder.replay.matching.differences import Difference, differences
 from recorder.replay.matching.fingerprint import NO_JSON, Likeness, Place, Request, canonical, json_value
-from recorder.wire.recording import Recorded
 
 NEAREST_LIMIT = 8
 """Recorded requests that are compared in full to find the nearest: the best by the checksums of their parts."""
@@ -35,7 +35,7 @@ class Miss(msgspec.Struct, frozen=True):
     """Nothing answers it, and why."""
 
     request: Request
-    nearest: Recorded | None
+    nearest: Recording | None
     differences: list[Difference]
     message: str  # for a person; it quotes both requests
 
