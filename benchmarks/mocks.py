@@ -27,7 +27,7 @@ from benchmarks.figures import Column, Round, Row, percentile
 from benchmarks.replay import record
 from benchmarks.settings import Settings
 from benchmarks.traffic import BODY
-from recorder.commands.ui.recordings import recordings
+from recorder.commands.ui.recordings import loader
 from recorder.proxy.http import server
 
 EVENTS_S = 50  # of each stream, on average
@@ -102,7 +102,7 @@ async def _rounds(streams: int, settings: Settings) -> list[Round]:
     found: list[Round] = []
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         path = record(Path(folder), settings.replay_s, EVENTS_S)
-        (recorded,) = await recordings(str(path), [], [])
+        (recorded,) = await loader(str(path)).answers([], [])
         due_ns = [piece.t_ns for piece in recorded.pieces]
         async with _serving(_timetable(path)) as reference, _serving(_mock(path)) as mock:
             servers = {REFERENCE: reference, "mock": mock}

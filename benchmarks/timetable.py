@@ -14,9 +14,9 @@ from typing import cast
 
 from benchmarks.relay import until_stdin_ends
 from benchmarks.traffic import BODY
-from recorder.commands.ui.recordings import recordings
+from recorder.commands.ui.recordings import loader
+from recorder.model.recording import Piece, Recording
 from recorder.proxy.http.server import run
-from recorder.wire.recording import Piece, Recorded
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -26,7 +26,7 @@ class _Stream(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, recorded: Recorded, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, recorded: Recording, tasks: asyncio.TaskGroup) -> None:
         self._head_ns, self._pieces, self._tasks = recorded.head_ns, recorded.pieces, tasks
         self._received = b""
 
@@ -52,7 +52,7 @@ async def _until(deadline_ns: int) -> None:
 
 
 async def main(database: str) -> None:
-    (recorded,) = await recordings(database, [], [])
+    (recorded,) = await loader(database).answers([], [])
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as tasks:
         server = await loop.create_server(lambda: _Stream(recorded, tasks), "127.0.0.1", 0, backlog=1024)

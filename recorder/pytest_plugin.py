@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from recorder.testing.pytesting import Replay
+    from recorder.testing.fixture import Replay
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
 MARKER = (
@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BEGAN_NS] = getattr(config, "workerinput", {}).get(_BEGAN, time.time_ns())
     if config.getoption("recorder_speed") != "max" or _has_settings(config):
         from recorder.errors import UsageError
-        from recorder.testing.marked import check
+        from recorder.testing.settings import check
 
         try:
             check(config)
@@ -103,7 +103,7 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
     """Recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
     `.session`. A request that none of them answers fails the test at its end, and so does one that is not asked for.
     """
-    from recorder.testing.pytesting import opened
+    from recorder.testing.fixture import opened
 
     config = request.config
     mode = config.getoption("recorder_mode") or config.getini("recorder_mode")

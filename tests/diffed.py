@@ -17,6 +17,8 @@ from recorder.diff import Level, Report, Terms, diff
 from recorder.journal.format import Mark
 from recorder.model.events import Event, Exchange
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.model.recording import Recording
+from recorder.wire.recording import recording_of
 from tests.linted import Json, Reply, assembled, crlf, named, recorded, unnamed
 
 Episode = tuple[Exchange, list[Event]]
@@ -25,7 +27,7 @@ Episode = tuple[Exchange, list[Event]]
 def compared(a: Reply | Episode, b: Reply | Episode, *only: Level, **terms: Any) -> Report:
     """Two replies, or exchanges, as each other's only partner."""
     one, other = (recorded(each) if isinstance(each, Reply) else each for each in (a, b))
-    return diff([(1, *one)], [(1, *other)], only, Terms(**terms))
+    return diff([recording_of(*one)], [recording_of(*other)], only, Terms(**terms))
 
 
 def differing(a: Reply, b: Reply, **terms: Any) -> tuple[Level, ...]:
@@ -214,13 +216,13 @@ DEMO: Sequence[tuple[str, Json]] = (
 )
 
 
-async def demo_at(pace: float) -> list[tuple[int, Exchange, list[Event]]]:
+async def demo_at(pace: float) -> list[Recording]:
     """The demo's answers, each as it came over a socket."""
     async with await start(pace=pace) as demo, httpx.AsyncClient(base_url=demo.base_url, timeout=30) as client:
         return await asyncio.gather(*(_ask(client, number, *call) for number, call in enumerate(DEMO, 1)))
 
 
-async def _ask(client: httpx.AsyncClient, number: int, target: str, body: Json) -> tuple[int, Exchange, list[Event]]:
+async def _ask(client: httpx.AsyncClient, number: int, target: str, body: Json) -> Recording:
     began = time.monotonic_ns()
 
     def since() -> int:
@@ -237,4 +239,4 @@ async def _ask(client: httpx.AsyncClient, number: int, target: str, body: Json) 
         steps.append((Mark.RESPONSE, since(), msgspec.json.encode(ResponseHead(response.status_code, "", heads))))
         steps += [(Mark.CHUNK, since(), chunk) async for chunk in response.aiter_raw()]
     steps.append((Mark.END, since(), msgspec.json.encode(ExchangeEnd("eof"))))
-    return number, *assembled(steps)
+    return recording_of(*assembled(steps), number=number)

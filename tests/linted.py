@@ -24,6 +24,7 @@ from recorder.journal.format import START, Mark, Record
 from recorder.lint import PROFILES, RULES, Finding, Profile, Rule, lint, profile_of
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, RequestEnd, RequestHead, ResponseHead
+from recorder.wire.recording import recording_of
 
 Json = dict[str, Any]
 Encoding = Callable[[Json], bytes]
@@ -133,7 +134,7 @@ def assert_only(rule: str, reply: Reply) -> None:
     profiles = [profile for profile in the_rule(rule).profiles if exchange.api in PROFILES[profile]]
     assert profiles, f"no profile of {rule} is about {exchange.api}"
     for profile in profiles:
-        findings = lint(exchange, events, profile)
+        findings = lint(recording_of(exchange, events), profile)
         assert [finding.rule for finding in findings] == [rule], f"profile {profile}: {shown(findings)}"
 
 
@@ -141,7 +142,7 @@ def assert_clean(reply: Reply, *profiles: Profile) -> None:
     """A reply breaks no rule: of these profiles, else of all that are about its API."""
     exchange, events = recorded(reply)
     for profile in profiles or [name for name, apis in PROFILES.items() if exchange.api in apis]:
-        findings = lint(exchange, events, profile)
+        findings = lint(recording_of(exchange, events), profile)
         assert not findings, f"profile {profile}: {shown(findings)}"
 
 
@@ -153,7 +154,7 @@ def broken(reply: Reply, profile: Profile | None = None) -> list[str]:
 def linted(reply: Reply, profile: Profile | None = None) -> list[Finding]:
     exchange, events = recorded(reply)
     assert profile or profile_of(exchange.api), f"no profile is about {exchange.api}"
-    return lint(exchange, events, profile)
+    return lint(recording_of(exchange, events), profile)
 
 
 def shown(findings: Iterable[Finding]) -> str:

@@ -581,7 +581,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E8: a file may have any size",
-        "recorder/commands/ui/files.py",
+        "recorder/recordings/files.py",
         "if size > SIZE_LIMIT:",
         "if size > SIZE_LIMIT * 2**20:",
         "tests/security/test_hostile_files.py::test_ten_gigabytes_are_refused_unread",

@@ -16,7 +16,8 @@ import msgspec
 import openai
 from google import genai
 
-from recorder.wire.recording import Recorded, recorded
+from recorder.model.recording import Recording
+from recorder.wire.recording import recording_of
 from tests.folds import captured
 
 BASE = "http://127.0.0.1:9"  # where nobody listens
@@ -121,10 +122,10 @@ def asked(api: str) -> bytes:
     return sent[0]
 
 
-def of(api: str, body: bytes, **how: Any) -> Recorded:
+def of(api: str, body: bytes, **how: Any) -> Recording:
     """The recording of a response to what the SDK asks."""
     exchange, events = captured(body, api, request=asked(api), **how)
-    made = recorded(exchange, events)
+    made = recording_of(exchange, events)
     return msgspec.structs.replace(
         made, request=msgspec.structs.replace(made.request, upstream=UPSTREAMS.get(api, "openai"))
     )

@@ -17,7 +17,7 @@ import pytest
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.model.events import Session
-from recorder.wire.recording import Recorded
+from recorder.model.recording import Recording
 from tests.folds import captured
 
 PLUGIN = "recorder.pytest_plugin"
@@ -26,7 +26,7 @@ LOADED = [] if _IS_INSTALLED else ["-p", PLUGIN]
 UNLOADED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "unraisableexception")  # the last: a second each
 
 # What is loaded late is loaded now: pytester forgets what a run was the first to load, and two of one kind do not mix.
-for _module in ("recorder.testing.pytesting", "recorder.store.reader"):
+for _module in ("recorder.testing.fixture", "recorder.store.reader"):
     importlib.import_module(_module)
 for _client in (httpx.Client(), httpx2.Client(), openai.OpenAI(api_key="none")):
     hasattr(_client, "responses")
@@ -123,5 +123,5 @@ class Project:
         result.assert_outcomes(**outcomes)
         return str(result.stdout)
 
-    def recordings(self, path: str = ONE_CASSETTE) -> list[Recorded]:
+    def recordings(self, path: str = ONE_CASSETTE) -> list[Recording]:
         return read_cassette(self.pytester.path / path)

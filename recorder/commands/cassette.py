@@ -13,9 +13,10 @@ import click
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE, formatted
 from recorder.cassettes.sse_jsonl.check import findings
 from recorder.cassettes.sse_jsonl.writer import save
-from recorder.commands.ui.files import Passing, opening
+from recorder.commands.ui.files import SkippedFiles
 from recorder.commands.ui.output import echo, write_line
 from recorder.model.text import safe_text
+from recorder.recordings.files import opening
 
 FOUND = 4  # exit code: a finding
 
@@ -41,7 +42,7 @@ def check(files: Sequence[Path]) -> None:
     \b
     recorder cassette check *.sse.jsonl
     """
-    found, passing = 0, Passing()
+    found, passing = 0, SkippedFiles()
     for path in files:
         with passing.over(path), opening(path) as file:
             for said in _findings(file):
@@ -64,7 +65,7 @@ def fmt(files: Sequence[Path]) -> None:
     \b
     recorder cassette fmt *.sse.jsonl
     """
-    passing = Passing()
+    passing = SkippedFiles()
     for path in files:
         with passing.over(path):
             _format(path)

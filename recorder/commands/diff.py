@@ -1,4 +1,4 @@
-"""`recorder diff`: how two recordings differ."""
+"""`recorder diff`: two recordings compared."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from recorder.commands.ui.catch_up import wait_option
 from recorder.commands.ui.conversation import as_written
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, is_plain, write_document, write_line
+from recorder.commands.ui.recordings import loader
 from recorder.commands.ui.settings import match_rules
-from recorder.commands.ui.subjects import Subject, subject
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
 from recorder.diff.rendering import SHOWN, Line, Rendering, stat_lines
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
+from recorder.recordings.session import RecordedSession
 
 DIFFERENT = 4  # exit code
 
@@ -34,7 +35,7 @@ _WRAPPING = Console(file=StringIO())
 
 
 class Levels(click.ParamType[tuple[Level, ...]]):
-    """Names of levels, with commas between them."""
+    """Names of levels, separated by commas."""
 
     name = "LEVEL"
 
@@ -100,11 +101,11 @@ def command(
         raise UsageError("--json, --stat and --all are three ways to show differences: choose one.")
     if a == b == "-":
         raise UsageError("Only one of the two can be read from stdin.")
-    one, other = asyncio.run(_subjects(db, a, b))
+    one, other = asyncio.run(_load(db, a, b))
     chosen = tuple(level for levels in only for level in levels)
     terms = Terms(exact, tolerance, match_rules())
     with without_collecting():
-        report = diff(one.episodes, other.episodes, chosen, terms)
+        report = diff(one.recordings, other.recordings, chosen, terms)
     if json:
         write_document(document(one.name, other.name, report))
     else:
@@ -114,7 +115,9 @@ def command(
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """All that is compared is held to the end: to look for garbage in it takes a fifth of the time, and finds none."""
+    """Turn the garbage collector off: all that is compared is held to the end, and to look through it takes a fifth of
+    the time.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -124,16 +127,16 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-async def _subjects(db: str | None, a: str, b: str) -> tuple[Subject, Subject]:
-    one, other = await subject(db, a), await subject(db, b)
+async def _load(db: str | None, a: str, b: str) -> tuple[RecordedSession, RecordedSession]:
+    one, other = await loader(db).find(a), await loader(db).find(b)
     for each in (one, other):
-        if not each.episodes:
+        if not each.recordings:
             raise NotFoundError(f"{each.name} has no exchanges.")
     return one, other
 
 
 def document(a: str, b: str, report: Report) -> dict[str, Any]:
-    """The object of `--json`."""
+    """Return the object of `--json`."""
     levels = {level: report.count(level) for level in report.levels}
     found: dict[str, Any] = msgspec.to_builtins(report)
     return {"a": a, "b": b, "is_equal": report.is_equal, **found, "levels": levels}
@@ -150,7 +153,7 @@ def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: b
 
 
 def _say_equal(report: Report, *, is_asked: bool, is_terminal: bool) -> None:
-    """What was compared without finding anything; and what was asked for and could not be compared."""
+    """Name on stderr the levels without a difference, and those asked for that could not be compared."""
     lacking = [level for level in report.levels if report.pairs and report.uncompared(level) == len(report.pairs)]
     if report.is_equal and is_terminal and len(lacking) < len(report.levels):
         echo(f"No difference in {', '.join(level for level in report.levels if level not in lacking)}.")
@@ -161,7 +164,7 @@ def _say_equal(report: Report, *, is_asked: bool, is_terminal: bool) -> None:
 
 
 def _fitted(lines: Iterable[Line], width: int | None) -> Iterable[Text]:
-    """On a terminal, lines of text are wrapped, and others cut."""
+    """Yield lines as wide as the terminal: those of text are wrapped, others cut."""
     for line in lines:
         text = Text.assemble(*((safe_text(span.text), span.style) for span in line.spans))
         if width is None:
@@ -174,7 +177,7 @@ def _fitted(lines: Iterable[Line], width: int | None) -> Iterable[Text]:
 
 
 def _wrapped(text: Text, width: int) -> Iterable[Text]:
-    """In lines that stand below the first one, a little further in."""
+    """Yield a text in several lines, those after the first indented by two more."""
     indent = len(text.plain) - len(text.plain.lstrip(" "))
     for number, line in enumerate(text[indent:].wrap(_WRAPPING, max(width - indent - 2, 20))):
         yield Text(" " * (indent + (2 if number else 0))) + line

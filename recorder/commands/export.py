@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterable
 
 import click
 
@@ -18,10 +19,15 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, write_bytes
 from recorder.commands.ui.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.model.events import BODY_KINDS
+from recorder.model.events import BODY_KINDS, Session
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
+from recorder.model.recording import MemoryBudget, Recording
+from recorder.recordings.loader import load_exchanges
+from recorder.recordings.selection import Numbered
 from recorder.store.reader import Log
-from recorder.wire.recording import recorded
+from recorder.wire.recording import require_answerable
+
+_BY_ROWS = "--format jsonl writes it row by row"
 
 
 @click.command()
@@ -74,23 +80,19 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
     async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
-        for number, (_, each) in enumerate(chosen, 1):
-            events = [event async for event in log.events(each.session_id, each.exchange_id)]
-            for line in exchange_lines(number, each, events):
+        number = 0
+        async for each in _one_by_one(log, found, chosen):
+            number += 1
+            for line in exchange_lines(number, each.exchange, each.events):
                 write_bytes(line)
 
 
 async def _write_har(db: str | None, session: str, exchange: str | None) -> None:
     async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
-        recordings = []
-        for _, each in chosen:
-            events = [event async for event in log.events(each.session_id, each.exchange_id)]
-            try:
-                recordings.append(recorded(each, events))
-            except ValueError as error:
-                raise RecorderError(f"It cannot be written as HAR: {error}.") from error
-        for part in har_lines(recordings, was_imported=found.origin == "import"):
+        budget = MemoryBudget("As HAR this takes", f"name one exchange with --exchange, or {_BY_ROWS}")
+        loaded = await load_exchanges(log, found, chosen, budget, keeps_events=False)
+        for part in har_lines([_readable(each) for each in loaded], was_imported=found.origin == "import"):
             write_bytes(part)
 
 
@@ -98,16 +100,11 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
     async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         opening = vcr.OPENING
-        for number, each in chosen:
-            events = [event async for event in log.events(each.session_id, each.exchange_id)]
-            try:
-                recording = recorded(each, events)
-            except ValueError as error:
-                raise RecorderError(f"It cannot be written as VCR: {error}.") from error
-            if lost := vcr.unsaid(recording):
-                echo(f"Exchange {number} {lost}.")
-            if recording.response is not None:
-                write_bytes(opening + vcr.interaction(recording, was_imported=found.origin == "import"))
+        async for each in _one_by_one(log, found, chosen):
+            if lost := vcr.unsaid(_readable(each)):
+                echo(f"Exchange {each.number} {lost}.")
+            if each.response is not None:
+                write_bytes(opening + vcr.interaction(each, was_imported=found.origin == "import"))
                 opening = b""
         if opening:
             raise NotFoundError(f"There is no exchange with a response in session {found.name}: VCR knows no others.")
@@ -118,15 +115,29 @@ async def _write_payloads(db: str | None, session: str, exchange: str | None) ->
     async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         written = 0
-        for _, each in chosen:
-            events = [event async for event in log.events(each.session_id, each.exchange_id, kinds=BODY_KINDS)]
-            for line in payload_lines(events):
+        async for each in _one_by_one(log, found, chosen):
+            for line in payload_lines(event for event in each.events if event.kind in BODY_KINDS):
                 write_bytes(line)
                 written += 1
         if not written:
             raise NotFoundError(
                 f"There is no event with JSON in session {found.name}: --format sse writes what there is."
             )
+
+
+async def _one_by_one(log: Log, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
+    """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
+    for number, exchange in chosen:
+        budget = MemoryBudget(f"Exchange {number} takes", _BY_ROWS)
+        for recording in await load_exchanges(log, session, [(number, exchange)], budget):
+            yield recording
+
+
+def _readable(recording: Recording) -> Recording:
+    try:
+        return require_answerable(recording)
+    except ValueError as error:
+        raise RecorderError(f"It cannot be written in this format: {error}.") from error
 
 
 _WRITERS = {

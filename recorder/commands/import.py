@@ -15,12 +15,13 @@ from recorder.cassettes import Cassette
 from recorder.cassettes.plain import PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
 from recorder.commands.ui.database import database_option
-from recorder.commands.ui.files import NAMES, Passing, cassette_in, opened, opening, own_name, reason, shown
+from recorder.commands.ui.files import SkippedFiles
 from recorder.commands.ui.output import can_redraw, echo, with_json, write_json
 from recorder.commands.ui.selection import NEVER_FOUND, new_name
 from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text
+from recorder.recordings.files import NAMES, cassette_in, opened, opening, own_name, reason, shown
 from recorder.store.location import chosen_url, journal_root
 from recorder.store.writer import Store
 from recorder.wire.dialects import DIALECTS
@@ -87,7 +88,7 @@ def command(
     if request is not None and len(files) > 1:
         raise UsageError("--request says what one response answers: give one FILE with it.")
     name = new_name(session) if session is not None else None
-    wanted, passing = Wanted(format, dialect, _request(request) if request else None, name), Passing()
+    wanted, passing = Wanted(format, dialect, _request(request) if request else None, name), SkippedFiles()
     made = _import(chosen_url(db), files, wanted, passing)
     if json or jsonl:
         write_json((each.row() for each in made), lines=jsonl)
@@ -120,7 +121,7 @@ class Made(NamedTuple):
         }
 
 
-def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: Passing) -> list[Made]:
+def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: SkippedFiles) -> list[Made]:
     """Enter what can be read."""
     sessions, made = _Sessions(wanted.session), list[Made]()
     with Store(url, BUSY_S) as store, Intake(store, journal_root(url)) as intake:

@@ -1,4 +1,4 @@
-"""`recorder lint`: whether a recorded stream keeps to its protocol, and which client breaks if not."""
+"""`recorder lint`: recorded streams judged by the rules of their protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from recorder.commands.ui.catch_up import wait_option
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, is_plain, one_format, write_json, write_line
-from recorder.commands.ui.subjects import subject
+from recorder.commands.ui.recordings import loader
 from recorder.commands.ui.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
 from recorder.lint import PROFILES, RULES, Profile
@@ -67,25 +67,25 @@ def command(
     if list:
         _list_rules(profile, json, jsonl)
         return
-    found = [each for said in subjects for each in asyncio.run(_judged(db, said, profile))]
-    kept = [each for each in found if each.profile is not None]
-    _say_skipped(found, profile)
-    if not kept:
+    found = [each for ref in subjects for each in asyncio.run(_judge(db, ref, profile))]
+    with_profile = [each for each in found if each.profile is not None]
+    _name_skipped(found, profile)
+    if not with_profile:
         raise NotFoundError("There was nothing to judge.")
     if json or jsonl:
-        write_json((row for each in kept for row in rows(each)), lines=jsonl)
+        write_json((row for each in with_profile for row in rows(each)), lines=jsonl)
     else:
-        _write(kept)
-    sys.exit(FOUND if is_faulty(kept) else 0)
+        _write(with_profile)
+    sys.exit(FOUND if is_faulty(with_profile) else 0)
 
 
-async def _judged(db: str | None, said: str, profile: Profile | None) -> list[Judged]:
-    found = await subject(db, said)
-    return [judged(found.name, *episode, profile) for episode in found.episodes]
+async def _judge(db: str | None, ref: str, profile: Profile | None) -> list[Judged]:
+    found = await loader(db).find(ref)
+    return [judged(found.name, recording, profile) for recording in found.recordings]
 
 
-def _say_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
-    """What was not judged, by session and API."""
+def _name_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
+    """Name on stderr what was not judged, by session and API."""
     skipped: dict[tuple[str, str], list[str]] = {}
     for each in found:
         if each.profile is None:
@@ -105,7 +105,7 @@ def _write(found: Sequence[Judged]) -> None:
 
 
 def _styled(line: str) -> str:
-    """Headings stand at the left, and the severity begins a finding."""
+    """Return a line with colours: a heading begins at the left, a finding with its severity."""
     if line and not line.startswith(" "):
         return click.style(line, bold=True)
     severity = line[2:9].strip()

@@ -30,9 +30,10 @@ from recorder.commands.ui.catch_up import wait_option
 from recorder.commands.ui.completion import session_names
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, log_to_stderr
-from recorder.commands.ui.recordings import recordings
+from recorder.commands.ui.recordings import loader
 from recorder.commands.ui.settings import match_rules
 from recorder.errors import UsageError
+from recorder.model.recording import Recording
 from recorder.proxy.admission import refusal
 from recorder.proxy.app import BODY_LIMIT_BYTES
 from recorder.proxy.forwarding import path_of
@@ -43,7 +44,6 @@ from recorder.proxy.upstream import UpstreamTransport
 from recorder.replay.faults.forms import FORMS, RANGES, parse_fault
 from recorder.replay.faults.transport import Fault
 from recorder.replay.transport import MISS_STATUS
-from recorder.wire.recording import Recorded
 
 REQUESTS = "/_recorder/requests"
 
@@ -117,7 +117,7 @@ def command(
         refuse_itself(Routes(upstream).upstreams, port, allow_host)
 
     async def serve() -> None:
-        held = await recordings(db, sessions, cassette, allow_gaps=allow_gaps)
+        held = await loader(db).answers(sessions, cassette, allow_gaps=allow_gaps)
         answering = Answering(
             held,
             rules,
@@ -174,7 +174,7 @@ class Mock:
         }
 
 
-def _unused(each: Recorded) -> Mapping[str, Any]:
+def _unused(each: Recording) -> Mapping[str, Any]:
     asked, id = each.request, each.exchange.exchange_id
     place = {"method": asked.method, "target": asked.target, "upstream": asked.upstream}
     return {**place, "exchange_id": id, "recording": each.name}

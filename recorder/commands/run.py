@@ -27,25 +27,25 @@ from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.recording import Durability, Ending, durability_option, recording
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, log_to_stderr
-from recorder.commands.ui.recordings import recordings
+from recorder.commands.ui.recordings import loader
 from recorder.commands.ui.selection import new_name
 from recorder.commands.ui.settings import match_rules
-from recorder.commands.ui.subjects import is_file
-from recorder.errors import NotFoundError, UsageError
+from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import WHOLE, Exchange, Session
+from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
 from recorder.proxy.http.descriptors import raise_limit
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
+from recorder.recordings.files import is_file
+from recorder.recordings.loader import load_exchanges
 from recorder.replay.egress_guard import Refused, RefusingProxy
 from recorder.store.location import chosen_url
 from recorder.store.reader import Log
 from recorder.store.usage import Tally
-from recorder.wire.conclusion import concluded
 from recorder.wire.grouping.rules import cleaned
-from recorder.wire.recording import Recorded
 from recorder.wire.upstreams import UPSTREAMS
 
 HOST = "127.0.0.1"
@@ -274,25 +274,27 @@ def _part(count: int | None, what: str) -> str:
 
 async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
     """Write the cassette; returns whether that was done. One that is there is replaced by a whole recording only."""
-    episodes = [
-        (each, [event async for event in log.events(each.session_id, each.exchange_id)]) for each in run.exchanges
-    ]
-    again = f"`recorder export {run.session.session_id} --format cassette` writes what was recorded."
-    if not all(events and events[-1].kind == "end" for _, events in episodes):
+    export = f"`recorder export {run.session.session_id} --format cassette`"
+    again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")
+    try:
+        recordings = await load_exchanges(log, run.session, enumerate(run.exchanges, 1), budget)
+    except RecorderError as error:
+        _say(f"{safe_text(str(path))} is not written: {error}")
+        return False
+    if not all(each.events and each.events[-1].kind == "end" for each in recordings):
         _say(
             f"{safe_text(str(path))} is not written: not all is in the database yet. "
             f"After `recorder db recover`, {again}"
         )
         return False
-    ends = [concluded(each, events) for each, events in episodes]
-    broken = sum(end is None or end.outcome not in WHOLE for end in ends)
+    broken = sum(each.end is None or each.end.outcome not in WHOLE for each in recordings)
     if path.exists() and (code or broken):
-        why = f"the command failed ({code})" if code else f"{broken} of {len(episodes)} exchanges broke off"
+        why = f"the command failed ({code})" if code else f"{broken} of {len(recordings)} exchanges broke off"
         _say(f"{safe_text(str(path))} stays as it was: {why}. {again}")
         return True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, cassette_lines(run.session, episodes))
+        save(path, cassette_lines(run.session, ((each.exchange, each.events) for each in recordings)))
     except OSError as error:
         _say(f"The cassette {safe_text(str(path))} cannot be written: {error.strerror}. {again}")
         return False
@@ -311,7 +313,7 @@ async def _replay(
     allow_network: bool,
 ) -> int:
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
-    held = await recordings(db, sessions, cassettes)
+    held = await loader(db).answers(sessions, cassettes)
     answering, found = Answering(held, match_rules(), speed=speed, strict=strict), raise_limit()
     async with _listening(answering.proxy) as base, _refusing() as refusing:
         given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
@@ -363,7 +365,7 @@ def _refusals(proxy: Proxy) -> Iterator[str]:
         yield safe_text(f"Refused, and not recorded: {count} request{'' if count == 1 else 's'}. {message}")
 
 
-def _asked_by_codex(held: Sequence[Recorded]) -> list[str]:
+def _asked_by_codex(held: Sequence[Recording]) -> list[str]:
     """The upstreams that Codex asked, as far as they can be named in an address: recordings may come from others."""
     names = {each.request.upstream for each in held if (each.exchange.client or "").startswith(CODEX)}
     return sorted(name for name in names if name in UPSTREAMS or any(recorded_upstreams([name])))
@@ -374,7 +376,7 @@ def _is_file(source: str) -> bool:
     return is_file(source) or source.endswith((SUFFIX, os.sep))
 
 
-def _named(unused: Sequence[Recorded]) -> Iterator[str]:
+def _named(unused: Sequence[Recording]) -> Iterator[str]:
     """A line for each recording that was not asked for."""
     for each in unused[:LISTED]:
         asked = each.request

@@ -2,7 +2,7 @@
 
 Rules of this package:
 
-* Pure: exchanges and their events in, a report out. Never raises on what was recorded.
+* Pure: recordings with their events in, a report out. Never raises on what was recorded.
 * Each level owns fields of what was recorded, so that one change is told once (`recorder.diff.field_owners`). A change
   is told at more levels only if it is more than one: a word that comes in more deltas than before is one event more.
 * What is noise is data (`recorder.replay.matching.noise_rules` of requests, `recorder.diff.noise` of responses), and
@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from recorder.diff.compared import ComparedRecording
 from recorder.diff.items import answer, tools
 from recorder.diff.measures import TOLERANCE, body, timing, usage
 from recorder.diff.pairing import pair_exchanges
 from recorder.diff.report import ALL, USUAL, Level, LevelReport, Pair, Report, Terms, Which
 from recorder.diff.request import request
 from recorder.diff.sequence import events
-from recorder.diff.side import Side
-from recorder.model.events import Event, Exchange
+from recorder.model.recording import Recording
 
 __all__ = ["ALL", "TOLERANCE", "USUAL", "Level", "Report", "Terms", "diff"]
 
-_LEVELS: Mapping[Level, Callable[[Side, Side, Terms], LevelReport]] = {
+_LEVELS: Mapping[Level, Callable[[ComparedRecording, ComparedRecording, Terms], LevelReport]] = {
     "request": request,
     "answer": answer,
     "tools": tools,
@@ -34,17 +34,16 @@ _LEVELS: Mapping[Level, Callable[[Side, Side, Terms], LevelReport]] = {
     "bytes": body,
 }
 
-Numbered = tuple[int, Exchange, Iterable[Event]]
-"""An exchange, its number in its session, and its events."""
-
 
 def diff(
-    a: Iterable[Numbered], b: Iterable[Numbered], only: Sequence[Level] = (), terms: Terms | None = None
+    a: Iterable[Recording], b: Iterable[Recording], only: Sequence[Level] = (), terms: Terms | None = None
 ) -> Report:
     """Compare B with A, at the levels of `only`; else at all of them, the bytes only if nothing is noise."""
     terms = terms or Terms()
     chosen = tuple(level for level in ALL if level in (only or (ALL if terms.exact else USUAL)))
-    found = pair_exchanges([Side(*each) for each in a], [Side(*each) for each in b], terms.rules)
+    found = pair_exchanges(
+        [ComparedRecording(each) for each in a], [ComparedRecording(each) for each in b], terms.rules
+    )
     pairs = [
         Pair(_which(one), _which(other), how, [_LEVELS[level](one, other, terms) for level in chosen])
         for one, other, how in found.pairs
@@ -52,6 +51,6 @@ def diff(
     return Report(chosen, pairs, [_which(each) for each in found.only_a], [_which(each) for each in found.only_b])
 
 
-def _which(side: Side) -> Which:
+def _which(side: ComparedRecording) -> Which:
     exchange = side.exchange
     return Which(side.number, exchange.exchange_id, f"{exchange.method} {exchange.target.partition('?')[0]}")

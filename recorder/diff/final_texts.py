@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.diff.side import Block
+from recorder.diff.compared import ComparedBlock
 from recorder.model.facts import (
     AnnotationAdded,
     Fact,
@@ -53,7 +53,7 @@ NO_STATEMENT = Statement((), (), False)
 class FinalTexts:
     """The final texts of one response: read from all its blocks first, then compared block by block."""
 
-    def __init__(self, blocks: Iterable[Block], rows: Sequence[ItemRow]) -> None:
+    def __init__(self, blocks: Iterable[ComparedBlock], rows: Sequence[ItemRow]) -> None:
         self._rows = rows
         self._final = [_texts(row) for row in rows]
         self._numbers: dict[ItemKey, int] = {}
@@ -68,7 +68,7 @@ class FinalTexts:
         ]
         self._add_parts()
 
-    def statement(self, block: Block) -> Statement:
+    def statement(self, block: ComparedBlock) -> Statement:
         """Return the texts of a block that other levels show, its items, and its deltas, which are compared beside."""
         facts = block.facts
         if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from recorder.diff.compared import NOT_JSON, ComparedRecording, json_of
 from recorder.diff.final_texts import summaries
 from recorder.diff.report import Change, Difference, LevelReport, Terms, cut, found
 from recorder.diff.request import compared
-from recorder.diff.side import NOT_JSON, Side, json_of
 from recorder.diff.words import changes
 from recorder.projections.item import ItemRow
 
@@ -25,19 +25,19 @@ Numbered = tuple[str, ItemRow]
 Partners = list[tuple[Numbered | None, Numbered | None]]
 
 
-def answer(a: Side, b: Side, terms: Terms) -> LevelReport:
+def answer(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare messages, reasoning and refusals, word by word."""
     return found("answer", _each(a, b, _SAYS, _said))
 
 
-def tools(a: Side, b: Side, terms: Terms) -> LevelReport:
+def tools(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare calls: their names, and their arguments path by path; exactly, as the text that was sent."""
     return found("tools", _each(a, b, _CALLS, _called_exactly if terms.exact else _called))
 
 
 def _each(
-    a: Side,
-    b: Side,
+    a: ComparedRecording,
+    b: ComparedRecording,
     kinds: Sequence[str],
     compare: Callable[[str, ItemRow | None, ItemRow | None], Iterator[Difference]],
 ) -> Iterator[Difference]:

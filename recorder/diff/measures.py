@@ -7,11 +7,11 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
+from recorder.diff.compared import NOT_JSON, ComparedRecording, json_of
 from recorder.diff.noise import in_usage
 from recorder.diff.noise_filter import NoiseFilter
 from recorder.diff.report import Difference, LevelReport, Measure, Terms, cut, found, ratio, unknown
 from recorder.diff.request import compared
-from recorder.diff.side import NOT_JSON, Side, json_of
 from recorder.model.events import BODY_KINDS
 from recorder.model.facts import Usage
 
@@ -45,7 +45,7 @@ _TIMES: Sequence[tuple[str, str]] = (
 # -- usage: the tokens as each side reports them at its end, and on the way there
 
 
-def usage(a: Side, b: Side, terms: Terms) -> LevelReport:
+def usage(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare counts by their common names; then the rest of the provider's own report."""
     measures = [
         _token_measure(name, getattr(a.usage, name), getattr(b.usage, name)) for name in Usage.__struct_fields__
@@ -62,14 +62,16 @@ def _token_measure(name: str, a: int | None, b: int | None) -> Measure:
     return Measure(name.removesuffix("_tokens"), "tokens", a, b, ratio(a, b), a != b)
 
 
-def _further(a: Side, b: Side, told: set[tuple[str, str]], terms: Terms) -> Iterator[Difference]:
+def _further(
+    a: ComparedRecording, b: ComparedRecording, told: set[tuple[str, str]], terms: Terms
+) -> Iterator[Difference]:
     """Yield differences of the reports, less the fields that repeat a count under the provider's name."""
     for each in compared("", *(_report(side, side.usage.usage_raw, terms) for side in (a, b))):
         if (str(each.a), str(each.b)) not in told:
             yield each
 
 
-def _earlier(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
+def _earlier(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterator[Difference]:
     """Yield differences of reports before the last; streams that are cut otherwise have more or fewer of them."""
     if len(a.reports) != len(b.reports):
         return
@@ -80,7 +82,7 @@ def _earlier(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
         yield from compared(f"report {number}", _report(a, one, terms), _report(b, other, terms))
 
 
-def _report(side: Side, raw: str | None, terms: Terms) -> Any:
+def _report(side: ComparedRecording, raw: str | None, terms: Terms) -> Any:
     value = json_of(None if raw is None else raw.encode("utf-8", "surrogatepass"))
     return (
         {}
@@ -92,7 +94,7 @@ def _report(side: Side, raw: str | None, terms: Terms) -> Any:
 # -- timing: the times of each side, and their ratio
 
 
-def timing(a: Side, b: Side, terms: Terms) -> LevelReport:
+def timing(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare times. Times that only one side has (it said nothing, or is not over) belong to other levels."""
     made_up = [name for name, side in (("A", a), ("B", b)) if are_made_up(side)]
     if made_up:
@@ -110,7 +112,7 @@ def _times_differ(a: int, b: int, tolerance: float) -> bool:
     return abs(a - b) > LEAST_NS and max(a, b) > tolerance * min(a, b)
 
 
-def are_made_up(side: Side) -> bool:
+def are_made_up(side: ComparedRecording) -> bool:
     """Return whether an import made the times up: no real head comes at 0 ns, and no event every 10 ms sharp."""
     head = next(side.of("response"), None)
     times = [each.t_ns for each in side.events if each.kind in BODY_KINDS]
@@ -122,7 +124,7 @@ def are_made_up(side: Side) -> bool:
 # -- bytes: the bodies as they are, nothing taken for noise
 
 
-def body(a: Side, b: Side, terms: Terms) -> LevelReport:
+def body(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare sizes and digests, and show the first difference."""
     if a.body == b.body:
         return found("bytes", ())

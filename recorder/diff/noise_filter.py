@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
+from recorder.diff.compared import NOT_JSON, json_of
 from recorder.diff.field_owners import Tree
 from recorder.diff.noise import KINDS, REDACTED_BLOCK, SECRETS
-from recorder.diff.side import NOT_JSON, json_of
 from recorder.replay.matching.fingerprint import canonical
 
 BLANK = "…"

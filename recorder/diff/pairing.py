@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
+from recorder.diff.compared import ComparedRecording
 from recorder.diff.report import How
-from recorder.diff.side import Side
 from recorder.replay.matching.fingerprint import Fingerprint, Place, place
 from recorder.replay.matching.noise import Rules
 
@@ -19,15 +19,15 @@ from recorder.replay.matching.noise import Rules
 class Pairing(NamedTuple):
     """The pairs in the order of A, and the exchanges without a partner."""
 
-    pairs: list[tuple[Side, Side, How]]
-    only_a: list[Side]
-    only_b: list[Side]
+    pairs: list[tuple[ComparedRecording, ComparedRecording, How]]
+    only_a: list[ComparedRecording]
+    only_b: list[ComparedRecording]
 
 
 class _ComparedRequest:
     """The request of one side. `directories` are those of all exchanges: noise in each of them."""
 
-    def __init__(self, side: Side, rules: Rules, directories: Mapping[str, int]) -> None:
+    def __init__(self, side: ComparedRecording, rules: Rules, directories: Mapping[str, int]) -> None:
         self.side = side
         self.place: Place = place(side.request, rules)._replace(upstream="")
         self.fingerprint = Fingerprint(side.request, rules, directories)
@@ -44,14 +44,14 @@ _RUNGS: Sequence[tuple[How, _Key]] = (
 """By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
 
 
-def pair_exchanges(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Pairing:
+def pair_exchanges(a: Sequence[ComparedRecording], b: Sequence[ComparedRecording], rules: Rules) -> Pairing:
     """Pair the exchanges; each is in one pair or left over."""
     if len(a) == len(b) == 1:
         return Pairing([(a[0], b[0], "alone")], [], [])
     directories = directories_of([*a, *b], rules)
     left_a = [_ComparedRequest(side, rules, directories) for side in a]
     left_b = [_ComparedRequest(side, rules, directories) for side in b]
-    pairs: list[tuple[Side, Side, How]] = []
+    pairs: list[tuple[ComparedRecording, ComparedRecording, How]] = []
     for how, key in _RUNGS:
         waiting = _lines(left_b, key)
         taken: set[int] = set()
@@ -67,7 +67,7 @@ def pair_exchanges(a: Sequence[Side], b: Sequence[Side], rules: Rules) -> Pairin
     return Pairing(pairs, [each.side for each in left_a], [each.side for each in left_b])
 
 
-def directories_of(sides: Sequence[Side], rules: Rules) -> Mapping[str, int]:
+def directories_of(sides: Sequence[ComparedRecording], rules: Rules) -> Mapping[str, int]:
     """Return the working directories that requests name."""
     found: dict[str, int] = {}
     for side in sides:

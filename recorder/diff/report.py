@@ -41,7 +41,7 @@ class Terms(msgspec.Struct, frozen=True):
     """The terms of a comparison: what counts as a difference."""
 
     exact: bool = False  # nothing is noise, and no level owns what another one has too
-    tolerance: float = 1.25  # see `recorder.diff.timing`
+    tolerance: float = 1.25  # see `recorder.diff.measures`
     rules: Rules = DEFAULT_RULES  # of requests
 
 

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from recorder.diff.compared import ComparedRecording
 from recorder.diff.pairing import directories_of
 from recorder.diff.report import KEPT_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
-from recorder.diff.side import Side
 from recorder.replay.matching.differences import RequestDifference as Place
 from recorder.replay.matching.differences import differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, canonical, json_value, place
 
 
-def request(a: Side, b: Side, terms: Terms) -> LevelReport:
+def request(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare the requests. A stream that was stored alone has none."""
     lacking = [name for name, side in (("A", a), ("B", b)) if _is_unknown(side)]
     if lacking:
@@ -24,11 +24,11 @@ def request(a: Side, b: Side, terms: Terms) -> LevelReport:
     return found("request", _differences(a, b, terms))
 
 
-def _is_unknown(side: Side) -> bool:
+def _is_unknown(side: ComparedRecording) -> bool:
     return side.exchange.method != "GET" and not side.request.headers and not side.request.body
 
 
-def _differences(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
+def _differences(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterator[Difference]:
     bodies = _bodies(a, b, terms)
     yield from _heads(a, b, terms)
     if NO_JSON not in bodies:
@@ -38,7 +38,7 @@ def _differences(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
         yield Difference("(the body)", "changed", one, other)
 
 
-def _heads(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
+def _heads(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterator[Difference]:
     one, other = (place(side.request, terms.rules) for side in (a, b))
     yield from compared("method", one.method, other.method)
     if terms.exact:
@@ -52,11 +52,11 @@ def _heads(a: Side, b: Side, terms: Terms) -> Iterator[Difference]:
         yield from compared(f"header {name}", one_by_name.get(name), other_by_name.get(name))
 
 
-def _path(side: Side) -> str:
+def _path(side: ComparedRecording) -> str:
     return side.request.target.partition("?")[0]
 
 
-def _headers(side: Side, terms: Terms) -> dict[str, str]:
+def _headers(side: ComparedRecording, terms: Terms) -> dict[str, str]:
     headers = side.request.headers if terms.exact else terms.rules.headers(side.request.headers)
     found: dict[str, str] = {}
     for name, value in sorted((name.lower(), value) for name, value in headers):
@@ -64,7 +64,7 @@ def _headers(side: Side, terms: Terms) -> dict[str, str]:
     return found
 
 
-def _bodies(a: Side, b: Side, terms: Terms) -> tuple[Any, Any]:
+def _bodies(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> tuple[Any, Any]:
     if terms.exact:
         return json_value(a.request.body), json_value(b.request.body)
     directories = directories_of((a, b), terms.rules)

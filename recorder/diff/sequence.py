@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.diff.alignment import Aligned, aligned
+from recorder.diff.compared import ComparedRecording
 from recorder.diff.report import Difference, LevelReport, Terms, cut, found
 from recorder.diff.request import compared
 from recorder.diff.runs import Texts, TextsReport, mended
-from recorder.diff.side import Side
 from recorder.diff.steps import ExchangeSteps, Step, steps
 from recorder.model.text import storable
 from recorder.wire.dialects.telling import as_json
@@ -41,7 +41,7 @@ _KINDS = {
 }
 
 
-def events(a: Side, b: Side, terms: Terms) -> LevelReport:
+def events(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare the two sequences of events."""
     one, other = steps(a, terms), steps(b, terms)
     places = aligned(*(([key(step) for step in one.steps], [key(step) for step in other.steps]) for key in _KEYS))

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from recorder.diff.compared import NOT_JSON, ComparedBlock, ComparedRecording, json_of
 from recorder.diff.field_owners import owned
 from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
 from recorder.diff.report import Terms
-from recorder.diff.side import NOT_JSON, Block, Side, json_of
 from recorder.model.events import WHOLE, Event
 from recorder.model.facts import TextAdded, UsageReported
 from recorder.replay.matching.fingerprint import canonical
@@ -77,7 +77,7 @@ class ExchangeSteps(msgspec.Struct):
     final_texts: FinalTexts
 
 
-def steps(side: Side, terms: Terms) -> ExchangeSteps:
+def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
     """Return the steps of one exchange."""
     final_texts = FinalTexts(side.blocks, [] if terms.exact else side.items)
     events = _events(side, final_texts, terms)
@@ -85,7 +85,7 @@ def steps(side: Side, terms: Terms) -> ExchangeSteps:
     return ExchangeSteps([*_head(side, terms), *body, *_end(side, terms)], final_texts)
 
 
-def _events(side: Side, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:
+def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:
     is_stream = not any(block.event.kind == "body" for block in side.blocks)
     noise_filter = NoiseFilter(owned(side.exchange.api, terms.rules, is_stream=is_stream), exact=terms.exact)
     ordinal = 0
@@ -102,7 +102,7 @@ def _events(side: Side, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]
         yield Step(*about, [event.pos], [number], [ordinal])
 
 
-def _value(block: Block, noise_filter: NoiseFilter, statement: Statement) -> FilteredPayload:
+def _value(block: ComparedBlock, noise_filter: NoiseFilter, statement: Statement) -> FilteredPayload:
     """Return the payload of a block, and the fields of the stream around it."""
     if block.raw is None:
         return FilteredPayload("(too long to be read)", (), [])
@@ -168,7 +168,7 @@ def joined(run: Step, rest: Step) -> Step:
     return msgspec.structs.replace(run, **{name: [*getattr(run, name), *getattr(rest, name)] for name in lists})
 
 
-def _head(side: Side, terms: Terms) -> Iterator[Step]:
+def _head(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     """Yield status and headers, the content type without its parameters; exactly, as they were sent."""
     head = side.response
     if head is None:
@@ -182,7 +182,7 @@ def _head(side: Side, terms: Terms) -> Iterator[Step]:
     yield _step(next(side.of("response")), {"status": head.status, **headers})
 
 
-def _end(side: Side, terms: Terms) -> Iterator[Step]:
+def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     end = side.end
     if end is not None:
         outcome = end.outcome if terms.exact or end.outcome not in WHOLE else "eof"

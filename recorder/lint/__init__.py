@@ -1,6 +1,6 @@
 """Judging one exchange by the rules of its protocol, as a client of some profile meets it.
 
-Pure: an exchange and its events in, findings out. The rules are data (`RULES`).
+Pure: a recording with its events in, findings out. The rules are data (`RULES`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import msgspec
 
 from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.lint.rules import RULES
-from recorder.lint.stream import Stream
-from recorder.model.events import Event, Exchange
+from recorder.lint.stream import StreamView
+from recorder.model.recording import Recording
 
 __all__ = ["PROFILES", "RULES", "Finding", "Hit", "Profile", "Rule", "Severity", "lint", "profile_of"]
 
@@ -48,19 +48,20 @@ def profile_of(api: str) -> Profile | None:
     return next((profile for profile, apis in PROFILES.items() if api in apis), None)
 
 
-def lint(exchange: Exchange, events: Iterable[Event], profile: Profile | None = None) -> list[Finding]:
-    """Return the findings of an exchange, by the rules of a profile, else of its API's own. In the order of `RULES`.
+def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
+    """Return the findings of an exchange, by the rules of a profile, else of its API's own, in order of `RULES`.
 
     An API without a profile, and one that the profile is not about, has no findings.
     """
-    profile = profile or profile_of(exchange.api)
-    if profile is None or exchange.api not in PROFILES[profile]:
+    api = recording.exchange.api
+    profile = profile or profile_of(api)
+    if profile is None or api not in PROFILES[profile]:
         return []
-    stream = Stream(exchange, events)
+    stream = StreamView(recording)
     return [finding for rule in RULES if profile in rule.profiles for finding in _findings(rule, stream)]
 
 
-def _findings(rule: Rule, stream: Stream) -> Iterable[Finding]:
+def _findings(rule: Rule, stream: StreamView) -> Iterable[Finding]:
     hits = iter(rule.check(stream))
     places = list(islice(hits, PLACES_LIMIT))
     if places:

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from recorder.lint.rule import Hit
 from recorder.lint.shape import Misfit
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.telling import as_json
 
 Fault = tuple[str, Hit]
@@ -23,45 +23,45 @@ _SHOWN = 60  # characters of a value that is shown
 class FaultFinder:
     """The faults of streams, found once for each of them and told apart by rule."""
 
-    def __init__(self, name: str, faults: Callable[[Stream], Iterable[Fault]]) -> None:
+    def __init__(self, name: str, faults: Callable[[StreamView], Iterable[Fault]]) -> None:
         self._name = name
         self._faults = faults
 
-    def of(self, id: str) -> Callable[[Stream], Iterable[Hit]]:
+    def of(self, id: str) -> Callable[[StreamView], Iterable[Hit]]:
         """Return the check of a rule: its faults."""
         return lambda stream: self._of(stream).get(id, ())
 
-    def _of(self, stream: Stream) -> Mapping[str, list[Hit]]:
+    def _of(self, stream: StreamView) -> Mapping[str, list[Hit]]:
         if self._name not in stream.memo:
             stream.memo[self._name] = self._walk(stream)
         found: Mapping[str, list[Hit]] = stream.memo[self._name]
         return found
 
-    def _walk(self, stream: Stream) -> Mapping[str, list[Hit]]:
+    def _walk(self, stream: StreamView) -> Mapping[str, list[Hit]]:
         found: dict[str, list[Hit]] = {}
         for id, hit in self._faults(stream) if is_answer(stream) else ():
             found.setdefault(id, []).append(hit)
         return found
 
 
-def is_answer(stream: Stream) -> bool:
+def is_answer(stream: StreamView) -> bool:
     """Return whether the response is a stream that began well: an error status is reported by a rule of HTTP."""
     status = stream.response.status if stream.response else 200
     return stream.is_stream and status < 400
 
 
-def is_seen_whole(stream: Stream) -> bool:
+def is_seen_whole(stream: StreamView) -> bool:
     """Return whether what is missing at the end was not sent: nobody left before, and the recorder lost nothing."""
     return not (stream.was_cut_by_us or stream.has_gap)
 
 
-def frames_before_gap(stream: Stream) -> Iterable[Told]:
+def frames_before_gap(stream: StreamView) -> Iterable[StreamBlock]:
     """Yield the blocks of a stream up to the first gap: after it, nothing can be reported as out of order."""
     lost = stream.gaps[0].pos if stream.gaps else None
-    return takewhile(lambda told: lost is None or told.pos < lost, stream.told)
+    return takewhile(lambda told: lost is None or told.pos < lost, stream.blocks)
 
 
-def is_json(told: Told) -> bool:
+def is_json(told: StreamBlock) -> bool:
     """Return whether the data of a frame is JSON."""
     return told.payload is not None or told.data == b"null"
 

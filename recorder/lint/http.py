@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from recorder.lint.rule import Hit, Profile, Rule
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 _EVERYONE = frozenset[Profile]({"openai", "codex", "sdk", "chat", "anthropic", "gemini"})
 _OPENAI = frozenset[Profile]({"openai", "codex", "sdk", "chat"})
@@ -14,68 +14,68 @@ _OPENAI = frozenset[Profile]({"openai", "codex", "sdk", "chat"})
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
 
 
-def _status(stream: Stream) -> int:
+def _status(stream: StreamView) -> int:
     return stream.response.status if stream.response else 0
 
 
-def _content_type(stream: Stream) -> str:
+def _content_type(stream: StreamView) -> str:
     return (stream.header("content-type") or "").partition(";")[0].strip().lower()
 
 
-def _is_asked(stream: Stream) -> bool:
-    return isinstance(stream.asked, dict) and stream.asked.get("stream") is True
+def _is_asked(stream: StreamView) -> bool:
+    return isinstance(stream.request_json, dict) and stream.request_json.get("stream") is True
 
 
-def _named_otherwise(stream: Stream) -> Iterable[Hit]:
+def _named_otherwise(stream: StreamView) -> Iterable[Hit]:
     is_named = _content_type(stream) == "text/event-stream"
     if not is_named and _status(stream) == 200 and stream.body.startswith(_STREAMS):
         yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
 
 
-def _no_stream(stream: Stream) -> Iterable[Hit]:
+def _no_stream(stream: StreamView) -> Iterable[Hit]:
     is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
     if _is_asked(stream) and _status(stream) == 200 and is_document:
         yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
 
 
-def _status_of_stream(stream: Stream) -> Iterable[Hit]:
+def _status_of_stream(stream: StreamView) -> Iterable[Hit]:
     if _status(stream) not in (0, 200) and stream.frames:
         yield Hit(None, f"status {_status(stream)}")
 
 
-def _length_of_stream(stream: Stream) -> Iterable[Hit]:
+def _length_of_stream(stream: StreamView) -> Iterable[Hit]:
     length = stream.header("content-length")
     if stream.is_stream and _status(stream) == 200 and length is not None:
         yield Hit(None, f"content-length: {length}")
 
 
-def _storing(stream: Stream) -> Iterable[Hit]:
+def _storing(stream: StreamView) -> Iterable[Hit]:
     """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
     held = (stream.header("x-accel-buffering") or "").strip().lower() == "yes"
     if stream.is_stream and stream.header("date") and (held or not _keeps_moving(stream)):
         yield Hit(None, f"cache-control: {stream.header('cache-control') or 'none'}")
 
 
-def _keeps_moving(stream: Stream) -> bool:
+def _keeps_moving(stream: StreamView) -> bool:
     control = (stream.header("cache-control") or "").lower()
     told = {part.strip() for part in control.split(",")}
     return bool(told & {"no-cache", "no-store"}) or (stream.header("x-accel-buffering") or "").strip().lower() == "no"
 
 
-def _coding_of_stream(stream: Stream) -> Iterable[Hit]:
+def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:
     coding = stream.header("content-encoding")
     if stream.is_stream and coding and coding.lower() != "identity":
         yield Hit(None, f"content-encoding: {coding}")
 
 
-def _error_document(stream: Stream) -> Iterable[Hit]:
+def _error_document(stream: StreamView) -> Iterable[Hit]:
     if _status(stream) >= 400 and not stream.frames and not stream.has_gap:
         wrong = _wrong_error(stream)
         if wrong:
             yield Hit(None, f"status {_status(stream)}, {wrong}")
 
 
-def _wrong_error(stream: Stream) -> str | None:
+def _wrong_error(stream: StreamView) -> str | None:
     if not stream.body:
         return None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
     return wrong_error(stream.document)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, get_args
 
 from recorder.lint import PROFILES, Finding, Hit, Profile, Rule, Severity, lint, profile_of
 from recorder.lint.faults import counted
-from recorder.model.events import Event, Exchange
+from recorder.model.events import Exchange
+from recorder.model.recording import Recording
 
 WIDTH = 100  # characters of a line of prose
 PLACES_SHOWN = 3  # of what a finding says of its places: the first show what is wrong
@@ -32,12 +33,13 @@ class Judged(NamedTuple):
     findings: Sequence[Finding]
 
 
-def judged(name: str, number: int, exchange: Exchange, events: Iterable[Event], profile: Profile | None) -> Judged:
+def judged(name: str, recording: Recording, profile: Profile | None) -> Judged:
     """Judge an exchange by the rules of a profile, else of its API's own."""
+    number, exchange = recording.number, recording.exchange
     chosen = profile or profile_of(exchange.api)
     if chosen is None or exchange.api not in PROFILES[chosen]:
         return Judged(name, number, exchange, None, ())
-    return Judged(name, number, exchange, chosen, lint(exchange, events, chosen))
+    return Judged(name, number, exchange, chosen, lint(recording, chosen))
 
 
 def unjudged(api: str, profile: Profile | None) -> str:

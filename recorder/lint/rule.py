@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 Severity = Literal["error", "warning", "note"]
 """error: a client of that profile fails or loses content. warning: some do, or it is against the specification.
@@ -30,4 +30,4 @@ class Rule(NamedTuple):
     why: str  # which client breaks, and how that looks there
     source: str  # where that is written: a specification and section, or a client's source
     profiles: frozenset[Profile]
-    check: Callable[[Stream], Iterable[Hit]]
+    check: Callable[[StreamView], Iterable[Hit]]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from recorder.lint.rule import Hit, Profile, Rule
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.sse import BOM, parse
 
 PROXY_SILENCE_NS = 60_000_000_000
@@ -26,7 +26,7 @@ _SDK = "openai-python 3.52, _streaming.py"
 _STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
 
-def is_done_mark(told: Told) -> bool:
+def is_done_mark(told: StreamBlock) -> bool:
     """Return whether a frame is `data: [DONE]`."""
     return told.data is not None and told.data.strip() == b"[DONE]"
 
@@ -39,18 +39,18 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _no_text(stream: Stream) -> Iterable[Hit]:
-    return (Hit(each.pos) for each in stream.told if each.kind != "tail" and not is_text(each.raw))
+def _no_text(stream: StreamView) -> Iterable[Hit]:
+    return (Hit(each.pos) for each in stream.blocks if each.kind != "tail" and not is_text(each.raw))
 
 
-def _no_json(stream: Stream) -> Iterable[Hit]:
+def _no_json(stream: StreamView) -> Iterable[Hit]:
     for each in stream.frames:
         if each.payload is None and not is_done_mark(each) and each.data != b"null" and is_text(each.raw):
             yield Hit(each.pos, "its data is empty" if not each.data else "")
 
 
-def _no_data(stream: Stream) -> Iterable[Hit]:
-    for each in stream.told:
+def _no_data(stream: StreamView) -> Iterable[Hit]:
+    for each in stream.blocks:
         if each.kind != "frame" or each.data is not None or any(_foreign_lines(each)):
             continue
         fields = parse(each.raw.removeprefix(BOM))
@@ -59,50 +59,50 @@ def _no_data(stream: Stream) -> Iterable[Hit]:
             yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in said)}")
 
 
-def _no_field(stream: Stream) -> Iterable[Hit]:
+def _no_field(stream: StreamView) -> Iterable[Hit]:
     """Yield lines that are no field. Those of Gemini, and `error:` in Chat, have rules of their own."""
     if not stream.is_stream or (stream.response and stream.response.status >= 400):
         return
-    for each in stream.told:
+    for each in stream.blocks:
         for line in _foreign_lines(each) if each.kind == "frame" or each.raw.startswith(b"{") else ():
             if not (line.startswith(b"error:") and stream.exchange.api == "openai-chat"):
                 yield Hit(each.pos, line[:_SHOWN].decode("utf-8", "replace"))
 
 
-def _foreign_lines(told: Told) -> Iterable[bytes]:
+def _foreign_lines(told: StreamBlock) -> Iterable[bytes]:
     lines = _LINE.findall(told.raw.removeprefix(BOM))
     return (line for line in lines if line.partition(b":")[0] not in _FIELDS)
 
 
-def _byte_order_mark(stream: Stream) -> Iterable[Hit]:
-    return (Hit(each.pos) for each in stream.told[:1] if each.raw.startswith(BOM))
+def _byte_order_mark(stream: StreamView) -> Iterable[Hit]:
+    return (Hit(each.pos) for each in stream.blocks[:1] if each.raw.startswith(BOM))
 
 
-def _carriage_returns(stream: Stream) -> Iterable[Hit]:
-    alone = [each.pos for each in stream.told if b"\r" in each.raw and b"\n" not in each.raw]
+def _carriage_returns(stream: StreamView) -> Iterable[Hit]:
+    alone = [each.pos for each in stream.blocks if b"\r" in each.raw and b"\n" not in each.raw]
     return [Hit(alone[0])] if alone else []
 
 
-def _unterminated(stream: Stream) -> Iterable[Hit]:
+def _unterminated(stream: StreamView) -> Iterable[Hit]:
     """Yield a block that is whole but for its blank line. One that is cut off in its middle is no event of any kind."""
     if stream.was_cut_by_us:
         return []
-    return [Hit(each.pos, each.type or "") for each in stream.told[-1:] if each.kind == "tail" and each.payload]
+    return [Hit(each.pos, each.type or "") for each in stream.blocks[-1:] if each.kind == "tail" and each.payload]
 
 
-def _silence(stream: Stream) -> Iterable[Hit]:
-    return _silences(stream, stream.told, PROXY_SILENCE_NS)
+def _silence(stream: StreamView) -> Iterable[Hit]:
+    return _silences(stream, stream.blocks, PROXY_SILENCE_NS)
 
 
-def _silence_for_codex(stream: Stream) -> Iterable[Hit]:
+def _silence_for_codex(stream: StreamView) -> Iterable[Hit]:
     return _silences(stream, stream.frames, CODEX_SILENCE_NS)
 
 
-def _silences(stream: Stream, told: Iterable[Told], limit_ns: int) -> Iterable[Hit]:
+def _silences(stream: StreamView, told: Iterable[StreamBlock], limit_ns: int) -> Iterable[Hit]:
     """Yield silences of the provider between head, blocks and end; not while bytes were lost, which nobody knows."""
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
     heard = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
-    heard += [(each.t_ns, each.pos, False) for each in (*told, *(half for half in stream.told if not half.raw))]
+    heard += [(each.t_ns, each.pos, False) for each in (*told, *(half for half in stream.blocks if not half.raw))]
     heard += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
     if stream.is_stream:
         for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(heard)):

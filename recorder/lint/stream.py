@@ -1,184 +1,137 @@
-"""An exchange as a linter looks at it: head, events as a client would read them, end.
-
-Pure; never raises on what was recorded. What the log keeps in parts is put together here.
-"""
+"""A recording as a linter looks at it: its stream as a client would read it, block by block. Pure; never raises."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, ENDED_HERE, Event, Exchange
-from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
-from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, Pieces
-from recorder.wire.sse import BOM, FRAME_LIMIT, parse
+from recorder.model.events import ENDED_HERE, Event
+from recorder.model.recording import Gap, Recording
+from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
+from recorder.wire.recording import Block, blocks
+from recorder.wire.sse import BOM, parse
 
 
-class Told(NamedTuple):
-    """One block of the stream: an event as a client reads it, a comment, or what stood unterminated at the end."""
+class StreamBlock(NamedTuple):
+    """A block of the stream: an event as a client reads it, a comment, or an unterminated end."""
 
     pos: int  # of its row in the log; of its last one if it is in parts
     t_ns: int
     kind: str  # frame, comment, tail
     raw: bytes  # with its terminator
-    name: str | None  # what its `event:` line says
+    name: str | None  # its `event:` line
     data: bytes | None  # its `data:` lines, joined; None if there is none
     payload: Any  # its data as JSON; None if it is none
 
     @property
     def type(self) -> str | None:
-        """What its payload says it is."""
-        said = self.payload.get("type") if isinstance(self.payload, dict) else None
-        return said if isinstance(said, str) else None
+        """Return the type that its payload has."""
+        found = self.payload.get("type") if isinstance(self.payload, dict) else None
+        return found if isinstance(found, str) else None
 
 
-class Gap(NamedTuple):
-    """Bytes of the response that were not kept."""
+class StreamView:
+    """A recording with what its rules need more than once: cached here, or in a walk over it."""
 
-    pos: int
-    from_ns: int
-    to_ns: int
-
-
-class Stream:
-    """One exchange. What is derived from it and serves several rules is a cached property here or in a walk over it."""
-
-    def __init__(self, exchange: Exchange, events: Iterable[Event]) -> None:
-        self.exchange = exchange
-        self.events: Sequence[Event] = list(events)
-        self.memo: dict[str, Any] = {}  # what a walk over it found, by the walk's name, for all rules that ask it
+    def __init__(self, recording: Recording) -> None:
+        self.recording, self.exchange = recording, recording.exchange
+        self.response, self.end = recording.response, recording.end
+        self.events: Sequence[Event] = recording.events
+        self.memo: dict[str, Any] = {}  # the result of a walk over it, by the walk's name, for all rules that need it
 
     @cached_property
-    def request(self) -> RequestRecord | None:
-        return next((_decoded(each.raw, RequestRecord) for each in self._of("request") if each.pos == 0), None)
-
-    @cached_property
-    def asked(self) -> Any:
-        """The request body as JSON; `None` if it is none, or too large to be looked at."""
-        body = b"".join(each.raw for each in self._of("request") if each.pos and each.type == "body")
-        return _decoded(body, Any) if len(body) <= DOCUMENT_LIMIT else None
-
-    @cached_property
-    def response(self) -> ResponseHead | None:
-        return next((_decoded(each.raw, ResponseHead) for each in self._of("response")), None)
-
-    @cached_property
-    def end(self) -> EndRecord | None:
-        return next((_decoded(each.raw, EndRecord) for each in self._of("end")), None)
+    def request_json(self) -> Any:
+        """Return the request body as JSON; `None` if it is none, or too large to be looked at."""
+        body = self.recording.request_body
+        return _decoded(body) if len(body) <= DOCUMENT_LIMIT else None
 
     @cached_property
     def is_stream(self) -> bool:
-        """Whether the body was told apart into events: what is no stream is judged by its head alone."""
+        """Return True if the body was split into events: what is no stream is judged by its head alone."""
         return any(each.kind in ("frame", "comment", "part", "tail") for each in self.events)
 
     @cached_property
+    def gaps(self) -> Sequence[Gap]:
+        """Return the gaps in the response: what is missing here was perhaps not missing there."""
+        return [each for each in self.recording.gaps if each.of == "response"]
+
+    @property
     def has_gap(self) -> bool:
-        """Whether bytes of the response were not kept: then what is missing here was perhaps not missing there."""
+        """Return True if bytes of the response were not recorded."""
         return bool(self.gaps)
 
     @cached_property
-    def gaps(self) -> Sequence[Gap]:
-        """Where bytes of the response were not kept, and between which times they came."""
-        found = ((each, _decoded(each.raw, GapRecord)) for each in self._of("gap"))
-        return [
-            Gap(each.pos, told.from_ns if told else each.t_ns, told.to_ns if told else each.t_ns)
-            for each, told in found
-            if told is None or told.of == "response"
-        ]
-
-    @cached_property
     def body(self) -> bytes:
-        """The response body, whatever it is; its beginning, if it is too large to be looked at."""
+        """Return the response body, whatever it is; its beginning, if it is too large to be looked at."""
         pieces, size_bytes = [], 0
-        for each in self.events:
-            if each.kind in BODY_KINDS and size_bytes <= DOCUMENT_LIMIT:
+        for each in self.recording.pieces:
+            if size_bytes <= DOCUMENT_LIMIT:
                 pieces.append(each.raw)
                 size_bytes += len(each.raw)
         return b"".join(pieces)
 
     @cached_property
     def document(self) -> Any:
-        """The response body as JSON; `None` if it is none."""
-        return _decoded(self.body, Any)
+        """Return the response body as JSON; `None` if it is none."""
+        return _decoded(self.body)
 
     @cached_property
     def was_cut_by_us(self) -> bool:
-        """Whether the client left or the recorder stopped, or it still goes on: what is missing at its end, the
-        provider may have sent, or never had a chance to send.
+        """Return True if the client left or the recorder stopped, or it still goes on: the provider may have sent what
+        is missing at its end, or never had a chance to send it.
         """
-        outcome = self.end.outcome if self.end else None
-        return outcome is None or outcome in ENDED_HERE
+        return self.end is None or self.end.outcome in ENDED_HERE
 
     @cached_property
-    def told(self) -> Sequence[Told]:
-        """The stream, block by block."""
-        return list(_blocks(self.events))
+    def blocks(self) -> Sequence[StreamBlock]:
+        """Return the stream, block by block. A block longer than any payload has no data.
+
+        A block right after lost bytes may be half an event, and so may an unended one before them: of these only the
+        times are true.
+        """
+        found: list[StreamBlock] = []
+        is_after_gap, tail_at = False, -1  # where the last block is, if it is an unended one
+        for block in blocks(self.events, PAYLOAD_LIMIT):
+            if block.kind == "gap":
+                if tail_at >= 0:
+                    found[tail_at] = _half(found[tail_at])
+                is_after_gap, tail_at = True, -1
+                continue
+            made = _stream_block(block)
+            found.append(_half(made) if is_after_gap else made)
+            is_after_gap, tail_at = False, len(found) - 1 if block.kind == "tail" else -1
+        return found
 
     @cached_property
-    def frames(self) -> Sequence[Told]:
-        """The blocks that carry data, ended by a blank line as events are."""
-        return [each for each in self.told if each.kind == "frame" and each.data is not None]
+    def frames(self) -> Sequence[StreamBlock]:
+        """Return the blocks that carry data, ended by a blank line as events are."""
+        return [each for each in self.blocks if each.kind == "frame" and each.data is not None]
 
     def header(self, name: str) -> str | None:
-        """Of the response; the first of that name."""
+        """Return the value of the first header of that name in the response."""
         given = self.response.headers if self.response else []
         return next((value for each, value in given if each.lower() == name), None)
 
-    def _of(self, kind: str) -> Iterable[Event]:
-        return (each for each in self.events if each.kind == kind)
+
+def _half(block: StreamBlock) -> StreamBlock:
+    return StreamBlock(block.pos, block.t_ns, "tail", b"", None, None, None)
 
 
-def _blocks(events: Iterable[Event]) -> Iterable[Told]:
-    """The events of the body, those in parts put together. What is longer than any payload is a block without data.
-
-    What comes right after lost bytes may be half an event, and what is unended before them is: of these nothing is told
-    but when they came.
-    """
-    blocks = list(_all_blocks(events))
-    for before, told, after in zip([_START, *blocks], blocks, [*blocks[1:], _START], strict=False):
-        if told is not None:
-            is_half = before is None or (after is None and told.kind == "tail")
-            yield Told(told.pos, told.t_ns, "tail", b"", None, None, None) if is_half else told
-
-
-def _all_blocks(events: Iterable[Event]) -> Iterable[Told | None]:
-    """The same, with `None` where bytes were lost."""
-    parts = Pieces(PAYLOAD_LIMIT)
-    for event in events:
-        if event.kind == "part":
-            parts.add(event.raw)
-            if len(event.raw) == FRAME_LIMIT and not event.raw.endswith(_ENDINGS):
-                continue
-            yield _told(event, "frame", parts.take() or b"")
-        elif event.kind == "tail" and parts.size_bytes:
-            parts.add(event.raw)
-            yield _told(event, "tail", parts.take() or b"")
-        elif event.kind in ("frame", "comment", "tail"):
-            yield _told(event, event.kind, event.raw)
-        elif event.kind == "gap":
-            parts.take()
-            yield None
-
-
-_START = Told(-1, 0, "comment", b"", None, None, None)  # or the end: no bytes are lost there
-
-_ENDINGS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-
-
-def _told(event: Event, kind: str, raw: bytes) -> Told:
+def _stream_block(block: Block) -> StreamBlock:
+    raw, event = block.raw or b"", block.event
     fields = parse(raw.removeprefix(BOM))
     name = fields.event.decode("utf-8", "replace") if fields.event else None
     payload = None if fields.data is None else _payload(fields.data)
-    return Told(event.pos, event.t_ns, kind, raw, name, fields.data, payload)
+    return StreamBlock(event.pos, event.t_ns, block.kind, raw, name, fields.data, payload)
 
 
 def _payload(data: bytes) -> Any:
-    """JSON, or `None`. Half an emoji as an escape is JSON, though no text; NaN is none."""
-    found = _decoded(data, Any)
+    """Return JSON, or `None`. Half an emoji as an escape is JSON, though no text; NaN is none."""
+    found = _decoded(data)
     if found is not None or data == b"null":
         return found
     try:
@@ -191,9 +144,9 @@ def _no_json(constant: str) -> Any:
     raise ValueError(constant)
 
 
-def _decoded(raw: bytes, type: Any) -> Any:
-    """JSON, or `None` if it is none."""
+def _decoded(raw: bytes) -> Any:
+    """Return JSON, or `None` if it is none."""
     try:
-        return msgspec.json.decode(raw, type=type)
+        return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -26,13 +26,13 @@ import msgspec
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
+from recorder.model.recording import Piece, Recording
 from recorder.proxy.http.messages import Response
 from recorder.proxy.routing import Origin, Routes
 from recorder.replay.matching import Elsewhere, Match, Matcher, MatchRequest, Miss
 from recorder.replay.matching.handles import handed_back
 from recorder.replay.pace import LOOP, Clock, LoopClock, Pace, Waiting
 from recorder.wire.dialects.refusals import error_body
-from recorder.wire.recording import Piece, Recorded
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.request_body import decoded_body
 from recorder.wire.upstreams import HOSTS
@@ -78,7 +78,7 @@ class ReplayAnswer(msgspec.Struct, frozen=True):
             raise UpstreamError(*self.failure)
 
 
-def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) -> ReplayAnswer:
+def answer(recorded: Recording, after: int | None = None, *, reads: bool = True) -> ReplayAnswer:
     """Return a recorded exchange as an answer: in the reads that it arrived in, or frame by frame.
 
     With `after`, only the events with a greater sequence number, the first of them at once.
@@ -96,12 +96,12 @@ def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) 
     return ReplayAnswer(head, 0, chunks, max(0, recorded.end_ns - first_ns), _failure(recorded))
 
 
-def _true_headers(recorded: Recorded) -> list[Header]:
+def _true_headers(recorded: Recording) -> list[Header]:
     """Return the headers whose values were kept: a redacted one would be taken for a value."""
     return [(name, value) for name, value in recorded.headers if not redaction.COUNTED.fullmatch(value)]
 
 
-def _as_read(recorded: Recorded) -> list[Chunk] | None:
+def _as_read(recorded: Recording) -> list[Chunk] | None:
     """Return the body in the pieces that were read; `None` if those are unknown: it was coded, or not all kept."""
     end = recorded.end
     if end is None or ((end.coding is not None or end.undecoded is not None) and not recorded.is_coded):
@@ -132,7 +132,7 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
     yield from ((Chunk(part.t_ns, part.raw), number) for part in parts)
 
 
-def _failure(recorded: Recorded) -> tuple[str, str] | None:
+def _failure(recorded: Recording) -> tuple[str, str] | None:
     if recorded.end is None:
         return "the recording goes no further", "truncated"
     if recorded.end.outcome in WHOLE:
@@ -205,7 +205,7 @@ class ReplayTransport:
             return await asyncio.to_thread(lambda: judge(asked_by(request, body)))
         return judge(asked_by(request, body))
 
-    async def _handed_back(self, found: Match) -> Recorded:
+    async def _handed_back(self, found: Match) -> Recording:
         """Return the exchange with the handles of the client that asks; a large one is edited in a thread."""
         recorded, handles = found.recorded, found.handles
         is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
@@ -246,7 +246,7 @@ async def _body(answer: ReplayAnswer, pace: Pace) -> AsyncIterator[bytes]:
     answer.fail()
 
 
-def _tell_gap(recorded: Recorded) -> None:
+def _tell_gap(recorded: Recording) -> None:
     """Log a warning if the answer has a gap, for whoever allowed gaps."""
     if recorded.end is not None and recorded.end.gap_chunks:
         what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"

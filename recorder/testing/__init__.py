@@ -11,17 +11,16 @@ own exceptions. `library` is the module `httpx` or `httpx2`; without it the firs
 
 from __future__ import annotations
 
-from recorder.testing.compared import assert_same_stream
-from recorder.testing.linted import assert_lints
-from recorder.testing.playing import (
+from recorder.testing.asserts import assert_lints, assert_same_stream
+from recorder.testing.recording import async_recording_transport, recording_transport
+from recorder.testing.replaying import (
     UnusedRecordingsError,
     async_fault_transport,
     async_replay_transport,
     fault_transport,
     replay_transport,
 )
-from recorder.testing.recording import async_recording_transport, recording_transport
-from recorder.testing.stored import recorded_in
+from recorder.testing.subject import recorded_in
 
 __all__ = [
     "UnusedRecordingsError",

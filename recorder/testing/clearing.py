@@ -1,11 +1,10 @@
-"""Exchanges as they are written: without what a project calls private, whoever recorded them, or not at all.
+"""The redaction of recordings before they are written: without what a project calls private, or not written at all.
 
 Rules of this file:
 
-* What a request has at a private place is taken out. A response that repeats it as a text of its JSON has `REDACTED`
-  there, too.
-* Then nothing that was taken out of any of the exchanges stands anywhere in what is to be written, in no spelling, nor
-  in the texts that its events come to. Where that cannot be made sure of, nothing is written.
+* A private value is taken out of a request. A response that repeats it as a text of its JSON has `REDACTED` there, too.
+* Then no value that was taken out of any of the exchanges is left in what is to be written, in no spelling, nor in the
+  texts that its deltas make together. If that cannot be made sure of, nothing is written.
 """
 
 from __future__ import annotations
@@ -22,15 +21,17 @@ from recorder.cassettes.sse_jsonl.writer import exchange_lines, usual_keys
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.payloads import EndRecord, RequestRecord, ResponseHead
+from recorder.model.recording import Recording
+from recorder.recordings.session import projected
 from recorder.replay.matching import MatchRequest
 from recorder.testing.bodies import UnreadableError
-from recorder.testing.contents import Contents, Episode
 from recorder.testing.private import Private, Span, replaced
-from recorder.testing.redacting import Redactions
+from recorder.testing.redactions import Redactions
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT
 
 Reads = list[tuple[int, int]]
+Rows = tuple[Exchange, Sequence[Event]]  # of one exchange, as the log has them
 
 SEND = "Send JSON or a form, as it is or in one coding, or leave that out of the test"
 RECEIVE = "Ask for a response in no coding, or leave that out of the test"
@@ -44,24 +45,27 @@ _COLUMNS = (
 )  # of an exchange: from its request
 
 
-def cleared(session: Session, episodes: Sequence[Episode], redactions: Redactions) -> list[Episode]:
-    """The exchanges of a session as they may be written. Raises `RecorderError`."""
+def redacted_rows(session: Session, recordings: Sequence[Recording], redactions: Redactions) -> list[Rows]:
+    """Return the rows of recordings as they may be written. Raises `RecorderError` if they cannot be redacted."""
+    rows: list[Rows] = [(each.exchange, each.events) for each in recordings]
     if redactions.are_none:
-        return list(episodes)
+        return rows
     private = Private()
-    asked = [_asked(number, *each, redactions, private) for number, each in enumerate(episodes, 1)]
+    with_request = [_redact_request(number, *each, redactions, private) for number, each in enumerate(rows, 1)]
     if line := private.line_of(header_line(session)):
         raise RecorderError(
             f"What recorder_redact takes out by {line} is in the name of the test: give it another one."
         )
-    made = [_answered(number, *each, private) for number, each in enumerate(asked, 1)]
-    for number, each in enumerate(made, 1):
+    redacted = [_redact_response(*each, private) for each in with_request]
+    for number, each in enumerate(redacted, 1):
         _check(number, *each, private)
-    return made
+    return redacted
 
 
-def _asked(number: int, exchange: Exchange, events: list[Event], redactions: Redactions, private: Private) -> Episode:
-    """An exchange with its heads and its request redacted."""
+def _redact_request(
+    number: int, exchange: Exchange, events: Sequence[Event], redactions: Redactions, private: Private
+) -> Rows:
+    """Redact the heads and the request of an exchange; collect the private values."""
     of_request = [event for event in events if event.kind == "request"]
     record = msgspec.json.decode(of_request[0].raw, type=RequestRecord)
     body = b"".join(event.raw for event in of_request[1:])
@@ -81,8 +85,10 @@ def _asked(number: int, exchange: Exchange, events: list[Event], redactions: Red
     return msgspec.structs.replace(exchange, target=kept.target), [*of_request, *rest]
 
 
-def _request_events(events: list[Event], record: RequestRecord, kept: MatchRequest, *, as_sent: bool) -> list[Event]:
-    """A body that is redacted is in one piece, not coded."""
+def _request_events(
+    events: Sequence[Event], record: RequestRecord, kept: MatchRequest, *, as_sent: bool
+) -> list[Event]:
+    """Return the events of a redacted request. A body that was changed is not coded."""
     record = msgspec.structs.replace(record, target=kept.target, headers=kept.headers)
     if as_sent:
         return [_with(events[0], record), *events[1:]]
@@ -104,11 +110,11 @@ def _response_head(event: Event, redactions: Redactions, private: Private) -> Ev
     return _with(event, msgspec.structs.replace(head, headers=headers)) if found else event
 
 
-def _answered(number: int, exchange: Exchange, events: list[Event], private: Private) -> Episode:
-    """An exchange without echoes in its response; what its row has of private things is left out."""
-    said = {name: getattr(exchange, name) for name in _COLUMNS}
+def _redact_response(exchange: Exchange, events: Sequence[Event], private: Private) -> Rows:
+    """Replace the private values that a response repeats, and leave out the columns that have one."""
+    columns = {name: text for name, text in msgspec.structs.asdict(exchange).items() if name in _COLUMNS}
     exchange = msgspec.structs.replace(
-        exchange, **{name: None for name, text in said.items() if text and private.is_part(text)}
+        exchange, **{name: None for name, text in columns.items() if text and private.is_part(text)}
     )
     pieces = [event.raw for event in events if event.kind in BODY_KINDS]
     if spans := private.echoes(b"".join(pieces)):
@@ -116,8 +122,8 @@ def _answered(number: int, exchange: Exchange, events: list[Event], private: Pri
     return exchange, [msgspec.structs.replace(event, pos=pos) for pos, event in enumerate(events)]
 
 
-def _without_echoes(exchange: Exchange, events: list[Event], pieces: list[bytes], spans: list[Span]) -> list[Event]:
-    """The sums at the end, and how much each read was, are those of what is left."""
+def _without_echoes(exchange: Exchange, events: Sequence[Event], pieces: list[bytes], spans: list[Span]) -> list[Event]:
+    """Return the events without those spans of the body; sums and sizes of reads are those of the bytes left."""
     dialect = by_name(exchange.api)
     left = iter(replaced(pieces, spans))
     sizes = iter(_sizes(events, b"".join(pieces), spans))
@@ -142,8 +148,8 @@ def _without_echoes(exchange: Exchange, events: list[Event], pieces: list[bytes]
     return made
 
 
-def _sizes(events: list[Event], body: bytes, spans: list[Span]) -> list[int]:
-    """Of each read, what is left of it. Reads of a body that came coded are of its coded bytes, and stay."""
+def _sizes(events: Sequence[Event], body: bytes, spans: list[Span]) -> list[int]:
+    """Return the size of each read without the spans. Reads of a body that came coded are not changed."""
     sizes = [
         size for event in events if event.kind == "reads" for _, size in msgspec.json.decode(event.raw, type=Reads)
     ]
@@ -153,8 +159,8 @@ def _sizes(events: list[Event], body: bytes, spans: list[Span]) -> list[int]:
     return [len(piece) for piece in replaced([body[start:stop] for start, stop in pairwise(ends)], spans)]
 
 
-def _check(number: int, exchange: Exchange, events: list[Event], private: Private) -> None:
-    """Raises `RecorderError` if something private is left, or could be where nobody can look."""
+def _check(number: int, exchange: Exchange, events: Sequence[Event], private: Private) -> None:
+    """Raise `RecorderError` if a private value is left, or could be where it cannot be looked for."""
     if private.is_empty:
         return
     request = [event.raw for event in events if event.kind == "request"]
@@ -165,11 +171,11 @@ def _check(number: int, exchange: Exchange, events: list[Event], private: Privat
     record = msgspec.json.decode(events[0].raw, type=RequestRecord)
     if record.undecoded:
         raise _refused(number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND)
-    items = Contents(Session("", 0, "", "", "{}", "live"), [(exchange, events)]).items
-    said = msgspec.json.encode([[item.text, item.arguments, item.name] for item in items])
+    items = projected(exchange, events)["items"]
+    texts_of_items = msgspec.json.encode([[item.text, item.arguments, item.name] for item in items])
     places = {
         "its request": (b"".join(request),),
-        "its response": (b"".join(response), said),
+        "its response": (b"".join(response), texts_of_items),
         "what is said about it": tuple(exchange_lines(number, exchange, events)),
     }
     for place, texts in places.items():

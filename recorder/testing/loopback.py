@@ -1,9 +1,12 @@
-"""A server on a free port of this machine, in a thread with an event loop of its own, for clients of any kind."""
+"""Servers on free ports of this machine, in threads with event loops of their own, for clients of any kind: one that
+answers with recordings, one that refuses what goes past them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from threading import Thread
@@ -14,9 +17,10 @@ from recorder.proxy.app import Proxy
 from recorder.proxy.http.server import Server, run
 from recorder.proxy.http.server_exchange import Incoming
 from recorder.proxy.routing import Routes
+from recorder.replay.egress_guard import Refused, RefusingProxy
 
 HOST = "127.0.0.1"
-SENT_S = 0.05  # for what was sent to be read: a reset takes away what a client has not taken yet
+SENT_S = 0.05  # for a client to read what was sent: a reset discards what it has not read yet
 
 _reset: ContextVar[Callable[[], None]] = ContextVar("reset")  # of the connection that a request came by
 
@@ -25,7 +29,7 @@ class Loopback:
     """The proxy over a transport. It listens from the beginning until `close`."""
 
     def __init__(self, transport: Any, routes: Routes) -> None:
-        """Raises what keeps the server from listening."""
+        """Listen. Raises `RecorderError` if that cannot be."""
         self._transport, self._routes = transport, routes
         self._started: Future[int] = Future()
         self._thread = Thread(target=self._run, name="recorder-loopback", daemon=True)
@@ -37,7 +41,9 @@ class Loopback:
         self.url = f"http://{HOST}:{port}"
 
     def close(self, grace_s: float = 0.0) -> None:
-        """Stop; requests that are not answered yet have `grace_s`, then they are broken off. Again: nothing."""
+        """Stop; requests that are not answered yet have `grace_s` seconds, then they are cut. Does nothing if called
+        again.
+        """
         if self._thread.is_alive():
             self._grace_s = grace_s
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -84,7 +90,7 @@ class _Resetting:
 
 
 class _Body:
-    """What comes of it."""
+    """A response body whose failures reset the connection."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -109,3 +115,55 @@ async def _break_off(error: UpstreamError) -> None:
     if error.outcome == "upstream_reset":
         await asyncio.sleep(SENT_S)
         _reset.get()()
+
+
+def guard() -> Guard | None:
+    """Return the proxy that refuses what goes past a replay, or None where tests may make no sockets.
+
+    pytest-socket forbids them with a `RuntimeError`; then no client gets out anyway.
+    """
+    try:
+        socket.socket().close()
+    except RuntimeError:
+        return None
+    return Guard()
+
+
+class Guard:
+    """The proxy that refuses. It listens from the beginning until `close`."""
+
+    def __init__(self) -> None:
+        self._proxy = RefusingProxy()
+        self._started: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = Thread(target=self._run, name="recorder-guard", daemon=True)
+        self._thread.start()
+        self._loop = self._started.result()
+
+    def variables(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment variables that lead clients to the proxy."""
+        return self._proxy.variables(given)
+
+    def refused(self) -> Refused:
+        """Return the hosts that were refused so far."""
+        return self._proxy.refused()
+
+    def close(self) -> None:
+        """Stop. Does nothing if called again."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)  # whoever waits for the start must not wait for ever
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        await self._proxy.start()
+        self._started.set_result(asyncio.get_running_loop())
+        await self._stop.wait()
+        self._proxy.stop()

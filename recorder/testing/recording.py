@@ -1,7 +1,7 @@
 """Recording in the process of a client, without a proxy: a transport that journals what passes through the library's.
 
-An ingester process follows the journal, as beside a proxy. What was told is in the database when the transport is
-closed, as its client does. If the process dies before, the ingester brings in the rest.
+An ingester process follows the journal, as beside a proxy. All of it is in the database when the transport is closed,
+as its client does. If the process dies before, the ingester brings in the rest. The fixture records into memory.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from recorder.errors import StoreBusyError
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal, JournalExchange
 from recorder.proxy.recording import RecordingTransport, new_id
+from recorder.recordings.memory import MemoryJournal
 from recorder.replay.transport import origin_of
 from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
 
 log = logging.getLogger(__name__)
 
-Wait = Callable[[Callable[[], None]], Awaitable[None]]  # how to do what takes a while
+Wait = Callable[[Callable[[], None]], Awaitable[None]]  # runs work that takes a while
 
 DRAIN_S = 60.0  # for the ingester to commit what is left: nothing waits but what comes after the tests
 
@@ -34,31 +35,31 @@ DRAIN_S = 60.0  # for the ingester to commit what is left: nothing waits but wha
 def recording_transport(
     database: str | Path, *, session: str | None = None, inner: Any = None, library: Library | None = None
 ) -> Any:
-    """A transport for a Client that records into a database.
+    """Return a transport for a Client that records into a database.
 
     `inner` is what it sends through, an HTTPTransport of the library unless given. Without a name for the session,
     grouping finds one as for a proxy.
     """
     library = library_for(library)
     back = SyncBack(inner or library.HTTPTransport(), library)
-    return SyncFace(_InProcess(database, back, session, _at_once), library)
+    return SyncFace(_DatabaseRecording(database, back, session, _at_once), library)
 
 
 def async_recording_transport(
     database: str | Path, *, session: str | None = None, inner: Any = None, library: Library | None = None
 ) -> Any:
-    """As `recording_transport`, for an AsyncClient."""
+    """Return the same as `recording_transport`, for an AsyncClient."""
     library = library_for(library)
     back = AsyncBack(inner or library.AsyncHTTPTransport(), library)
-    return AsyncFace(_InProcess(database, back, session, asyncio.to_thread), library)
+    return AsyncFace(_DatabaseRecording(database, back, session, asyncio.to_thread), library)
 
 
 async def _at_once(work: Callable[[], None]) -> None:
     work()
 
 
-class _InProcess:
-    """The core: recording, its journal and its ingester."""
+class _DatabaseRecording:
+    """The core of a transport that records: its journal and its ingester."""
 
     def __init__(self, database: str | Path, inner: Any, session: str | None, wait: Wait) -> None:
         self._session, self._wait = session, wait
@@ -98,12 +99,12 @@ class _Ingestion:
             start_new_session=True,
         )
 
-    def exchange(self) -> _Tape:
+    def exchange(self) -> _LockedExchange:
         with self._lock:
-            return _Tape(self._journal.exchange(), self._lock)
+            return _LockedExchange(self._journal.exchange(), self._lock)
 
     def close(self) -> None:
-        """Wait until all is in the database."""
+        """Wait until all is in the database. Does nothing if called again."""
         if self._closed:
             return
         self._closed = True
@@ -119,16 +120,38 @@ class _Ingestion:
             log.warning("not all of the journal is in the log yet: `recorder db recover` brings in the rest")
 
 
-class _Tape:
-    """What one exchange writes to a journal that belongs to several threads."""
+class _LockedExchange:
+    """An exchange that writes to a journal that belongs to several threads."""
 
-    def __init__(self, tape: JournalExchange, lock: Lock) -> None:
-        self._tape, self._lock = tape, lock
+    def __init__(self, exchange: JournalExchange, lock: Lock) -> None:
+        self._exchange, self._lock = exchange, lock
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
         with self._lock:
-            self._tape.write(mark, t_ns, payload)
+            self._exchange.write(mark, t_ns, payload)
 
     def end(self, t_ns: int, payload: bytes) -> None:
         with self._lock:
-            self._tape.end(t_ns, payload)
+            self._exchange.end(t_ns, payload)
+
+
+class MemoryRecording:
+    """A transport that records into a journal in memory, for the fixture.
+
+    It names the upstream of a request, whose host is recorded too: not ours, where we are between the two.
+    """
+
+    def __init__(self, inner: Any, journal: MemoryJournal) -> None:
+        self._recording = RecordingTransport(inner, journal)
+
+    async def handle_async_request(self, request: Any) -> Any:
+        origin = origin_of(request)
+        if "recorder" in request.extensions:
+            host = request.url.netloc
+            headers = [(name, host if name.lower() == b"host" else value) for name, value in origin.headers]
+            origin = msgspec.structs.replace(origin, headers=headers)
+        request.extensions["recorder"] = origin
+        return await self._recording.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._recording.aclose()

@@ -2,9 +2,9 @@
 
 Rules of this file:
 
-* A cassette that tests share says which of them asked for which exchange. A test that records anew gives up what it
-  alone asked for before; what another test asked for stays, or is replaced by a newer answer to the same request.
-* What several tests of a run ask for is in a cassette once. A test adds to what is there by then.
+* A cassette that tests share names the tests that used each exchange. A test that records anew removes what it alone
+  used before; what another test used stays, or is replaced by a newer answer to the same request.
+* A request that several tests of a run send is in a cassette once. A test adds to what is there by then.
 * All that is written is redacted (`recorder.testing.clearing`), what was there before included.
 """
 
@@ -24,108 +24,118 @@ import msgspec
 from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.errors import RecorderError
 from recorder.model.events import Session
+from recorder.model.recording import Recording
+from recorder.recordings.files import load_cassette
+from recorder.recordings.session import RecordedSession
 from recorder.replay.matching import Match, Matcher, request_of
 from recorder.replay.matching.noise import Rules
-from recorder.testing.clearing import cleared
-from recorder.testing.contents import SOURCE, Contents, Episode, in_cassette
-from recorder.testing.marked import Settings
-from recorder.wire.recording import recorded
+from recorder.testing.clearing import redacted_rows
+from recorder.testing.settings import Settings
 
-LABEL = "tests"  # of the session in a shared cassette: each test with the numbers of the exchanges it asked for
+SOURCE = "test"  # of a session that a test has recorded
+LABEL = "tests"  # of the session in a shared cassette: each test with the numbers of the exchanges that it used
 ANEW = ("all", "rewrite")  # the modes that replace what there was
 
 
 class _Part(NamedTuple):
-    """An exchange of a cassette, and the tests that are known to have asked for it."""
+    """An exchange of a cassette, and the tests that are known to use it."""
 
-    episode: Episode
+    recording: Recording
     tests: frozenset[str]
 
     @property
+    def exchange_id(self) -> str:
+        return self.recording.exchange.exchange_id
+
+    @property
     def began_ns(self) -> int:
-        return self.episode[0].started_ns
+        return self.recording.exchange.started_ns
 
 
-def keep(chosen: Settings, held: Contents, taped: Sequence[Episode], used: Set[str]) -> str | None:
-    """Write what a test has recorded; return what should be known of that. Raises `RecorderError`.
+def save_recorded(
+    chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recording], used: Set[str]
+) -> str | None:
+    """Write what a test has recorded; return a remark, if there is one. Raises `RecorderError`.
 
-    `held` is what the test was answered from, `used` has the ids of the exchanges of it that it asked for.
+    `loaded` is what the test was answered from, `used` has the ids of the exchanges of it that answered.
     """
     path = chosen.cassette
     try:
-        if not taped and not path.exists():
+        if not recorded and not path.exists():
             return None
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path.parent):
-            return _kept(chosen, held, taped, used)
+        with _locked(path.parent):
+            return _save(chosen, loaded, recorded, used)
     except OSError as error:
         raise RecorderError(f"The cassette {path} cannot be written: {error.strerror}.") from None
 
 
-def _kept(chosen: Settings, held: Contents, taped: Sequence[Episode], used: Set[str]) -> str | None:
-    there = _there(chosen, held)
+def _save(chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recording], used: Set[str]) -> str | None:
+    there = _current(chosen, loaded)
     before = _parts(there, chosen)
-    left = _given_up(before, there.session, chosen, taped) if chosen.mode in ANEW else before
-    known = {exchange.exchange_id for exchange, _ in held.episodes}
-    parts = _added(_marked(left, used, taped, chosen), known, taped, chosen)
+    left = _without_own(before, there.session, chosen, recorded) if chosen.mode in ANEW else before
+    known = {each.exchange.exchange_id for each in loaded.recordings}
+    parts = _with_recorded(_with_uses(left, used, recorded, chosen), known, recorded, chosen)
     if parts == before:
         return None
     if not parts:
         chosen.cassette.unlink(missing_ok=True)
         return f"{chosen.shown} was removed: {chosen.test} asked for nothing."
-    session = _labelled(there.session if left else held.session, parts, chosen)
-    episodes = cleared(session, [part.episode for part in parts], chosen.redactions)
-    save(chosen.cassette, cassette_lines(session, episodes))
+    session = _labelled(there.session if left else loaded.session, parts, chosen)
+    rows = redacted_rows(session, [part.recording for part in parts], chosen.redactions)
+    save(chosen.cassette, cassette_lines(session, rows))
     return None
 
 
-def _there(chosen: Settings, held: Contents) -> Contents:
-    """What is to be added to, or replaced: what another process may have written since the test began, too."""
+def _current(chosen: Settings, loaded: RecordedSession) -> RecordedSession:
+    """Return the cassette as it is now: another process may have written it since the test began."""
     if not chosen.cassette.exists():
-        return held
+        return loaded
     try:
-        return in_cassette(chosen.cassette)
+        return load_cassette(chosen.cassette)
     except RecorderError:
         if chosen.mode == "new_episodes":
             raise
-        return held  # in place of what nothing can read
+        return loaded  # a cassette that cannot be read is replaced
 
 
-def _parts(there: Contents, chosen: Settings) -> list[_Part]:
-    """The exchanges with their tests: of a cassette without a label, those of the test that it is named after."""
-    told = _told(there.session)
-    if told is None:
+def _parts(there: RecordedSession, chosen: Settings) -> list[_Part]:
+    """Return the exchanges with their tests: without a label, the test that the cassette is named after."""
+    label = _label(there.session)
+    if label is None:
         names = _named_after(there.session, chosen)
-        return [_Part(each, names) for each in there.episodes]
+        return [_Part(each, names) for each in there.recordings]
     return [
-        _Part(each, frozenset(test for test, numbers in told.items() if numbers is None or number in numbers))
-        for number, each in enumerate(there.episodes, 1)
+        _Part(each, frozenset(test for test, numbers in label.items() if numbers is None or number in numbers))
+        for number, each in enumerate(there.recordings, 1)
     ]
 
 
-def _told(session: Session) -> dict[str, list[int] | None] | None:
-    """What the label says; a list of names is of tests that share all of it."""
-    told = json.loads(session.labels).get(LABEL)
-    if isinstance(told, list):
-        return dict.fromkeys(map(str, told))
-    if not isinstance(told, dict):
+def _label(session: Session) -> dict[str, list[int] | None] | None:
+    """Return the exchanges of each test by the label; None for tests that share all of the cassette."""
+    label = json.loads(session.labels).get(LABEL)
+    if isinstance(label, list):
+        return dict.fromkeys(map(str, label))
+    if not isinstance(label, dict):
         return None
-    return {test: numbers if isinstance(numbers, list) else None for test, numbers in told.items()}
+    return {test: numbers if isinstance(numbers, list) else None for test, numbers in label.items()}
 
 
 def _named_after(session: Session, chosen: Settings) -> frozenset[str]:
-    """The test that has recorded a cassette without a label; nobody, if no test has."""
+    """Return the test that has recorded a cassette without a label; nothing if no test has."""
     if chosen.is_own:
         return frozenset({chosen.test})
     return frozenset({session.name}) if session.source == SOURCE else frozenset()
 
 
-def _given_up(parts: Sequence[_Part], session: Session, chosen: Settings, taped: Sequence[Episode]) -> list[_Part]:
-    """What stays when a test records anew: what this run has recorded, and what is of other tests.
+def _without_own(
+    parts: Sequence[_Part], session: Session, chosen: Settings, recorded: Sequence[Recording]
+) -> list[_Part]:
+    """Return the parts that stay when a test records anew: what this run has recorded, and what other tests use.
 
-    What is of nobody is replaced, as long as no test has recorded anything beside it.
+    A part that no test uses is replaced, as long as no test has recorded anything beside it.
     """
-    keeps_unknown = _told(session) is not None or not taped
+    keeps_unknown = _label(session) is not None or not recorded
     left = []
     for part in parts:
         others = part.tests - chosen.names
@@ -136,30 +146,30 @@ def _given_up(parts: Sequence[_Part], session: Session, chosen: Settings, taped:
     return left
 
 
-def _marked(parts: Sequence[_Part], used: Set[str], taped: Sequence[Episode], chosen: Settings) -> list[_Part]:
-    """With this test at what it was answered from; a cassette of another day is not written for that alone."""
+def _with_uses(parts: Sequence[_Part], used: Set[str], recorded: Sequence[Recording], chosen: Settings) -> list[_Part]:
+    """Return the parts with this test at those that answered it; an older cassette is not written for that alone."""
     return [
         part._replace(tests=part.tests | {chosen.test})
-        if part.episode[0].exchange_id in used
+        if part.exchange_id in used
         and not part.tests & chosen.names
-        and (taped or is_of_this_run(part.began_ns, chosen))
+        and (recorded or is_of_this_run(part.began_ns, chosen))
         else part
         for part in parts
     ]
 
 
-def _added(parts: list[_Part], known: Set[str], taped: Sequence[Episode], chosen: Settings) -> list[_Part]:
-    """With what a test has recorded: in place of an older answer to the same request, or at the end.
+def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recording], chosen: Settings) -> list[_Part]:
+    """Return the parts with what a test has recorded: in place of an older answer to the same request, or at the end.
 
-    What another test of this run, or another process, has recorded the same, as often, stays as it is.
+    An answer that another test of this run, or another process, has recorded as often stays as it is.
     """
     parts = list(parts)
-    places = [n for n, part in enumerate(parts) if part.episode[0].exchange_id not in known]
-    made = [chosen.redactions.recorded(recorded(*parts[n].episode)) for n in places]
+    places = [n for n, part in enumerate(parts) if part.exchange_id not in known]
+    made = [chosen.redactions.recording(parts[n].recording) for n in places]
     number_of = {id(each): n for n, each in zip(places, made, strict=True)}
     matcher = Matcher(made, Rules(chosen.rules.rules, "exact" if chosen.rules.until == "exact" else "noise"))
-    for each in taped:
-        found = matcher.match(chosen.redactions.request(request_of(recorded(*each))))
+    for each in recorded:
+        found = matcher.match(chosen.redactions.request(request_of(each)))
         if not isinstance(found, Match):
             parts.append(_Part(each, frozenset({chosen.test})))
             continue
@@ -167,12 +177,12 @@ def _added(parts: list[_Part], known: Set[str], taped: Sequence[Episode], chosen
         standing = parts[number]
         is_old = chosen.mode in ANEW and not is_of_this_run(standing.began_ns, chosen)
         tests = standing.tests if standing.tests & chosen.names else standing.tests | {chosen.test}
-        parts[number] = _Part(each if is_old else standing.episode, tests)
+        parts[number] = _Part(each if is_old else standing.recording, tests)
     return parts
 
 
 def _labelled(session: Session, parts: Sequence[_Part], chosen: Settings) -> Session:
-    """A session that says whose its exchanges are, unless all are of the one test whose cassette it is."""
+    """Return the session with the tests of its exchanges, unless all are of the one test whose cassette it is."""
     tests = sorted({test for part in parts for test in part.tests})
     labels = json.loads(session.labels)
     labels.pop(LABEL, None)
@@ -182,29 +192,29 @@ def _labelled(session: Session, parts: Sequence[_Part], chosen: Settings) -> Ses
 
 
 def is_of_this_run(at_ns: int, chosen: Settings) -> bool:
-    """Whether a time is after this run of pytest began; cassettes keep times to the microsecond."""
+    """Return True if a time is after this run of pytest began; cassettes keep times to the microsecond."""
     return chosen.began_ns // 1000 <= at_ns // 1000 <= time.time_ns() // 1000
 
 
-def is_only_of(there: Contents, chosen: Settings) -> bool:
-    """Whether this test is known to be the one that asks for what is in it."""
+def is_only_of(there: RecordedSession, chosen: Settings) -> bool:
+    """Return True if this test is known to be the only one that uses the cassette."""
     return all(part.tests and part.tests <= chosen.names for part in _parts(there, chosen))
 
 
-def is_shared(there: Contents, chosen: Settings) -> bool:
-    """Whether other tests ask for a part of it, which this one need not ask for.
+def is_shared(there: RecordedSession, chosen: Settings) -> bool:
+    """Return True if other tests use a part of the cassette, which this one need not use.
 
-    A test that only reads what a single other test, or none, has recorded is to ask for all of it.
+    A test that only reads what a single other test, or none, has recorded is to use all of it.
     """
-    if chosen.records or _told(there.session) is None:
+    if chosen.records or _label(there.session) is None:
         return chosen.records and not is_only_of(there, chosen)
     parts = _parts(there, chosen)
     return len({test for part in parts for test in part.tests}) > 1 or not all(part.tests for part in parts)
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """With a lock on a directory, which needs no file of its own, and which a process that dies lets go of."""
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold a lock on a directory: it needs no file of its own, and ends with the process."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

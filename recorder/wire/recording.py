@@ -1,101 +1,148 @@
-"""A recorded exchange as it can be answered with: its request, its response head, its body and when that came.
+"""The events of an exchange → a `Recording`, and its stream block by block.
 
-Pure: events in, one struct out. The body is as the log has it, its content coding undone, and the headers are true for
-it: they name a coding only where none of it could be undone.
+Pure; never raises on what was recorded. It is here and not in the model, since the dialect says whether a client that
+left had all of its response (`recorder.wire.conclusion`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.model.payloads import EndRecord, Header, RequestRecord, ResponseHead
+from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
+from recorder.model.recording import Gap, Piece, Recording
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name
+from recorder.wire.sse import FRAME_LIMIT
 
-BODY_LIMIT = 256 * 2**20  # of one exchange, held while it can be played: far above any response
+Reads = list[tuple[int, int]]
 
-_OF_THE_TRANSFER = frozenset({"content-length", "transfer-encoding"})
-
-
-class Piece(NamedTuple):
-    """A frame, or another piece of a body, and when its last byte came, in nanoseconds since the exchange began."""
-
-    t_ns: int
-    raw: bytes
-    sequence_number: int | None = None
+_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
-class Recorded(msgspec.Struct, frozen=True):
-    """One exchange. Without `response` there was none: the upstream could not be reached, or broke off before it."""
+def recording_of(
+    exchange: Exchange, events: Iterable[Event], *, name: str = "", number: int = 1, keeps_events: bool = True
+) -> Recording:
+    """Return the recording of an exchange from all its events, in order.
 
-    exchange: Exchange
-    request: RequestRecord
-    request_body: bytes
-    response: ResponseHead | None
-    head_ns: int
-    pieces: tuple[Piece, ...]
-    reads: tuple[tuple[int, int], ...]  # (t_ns, wire bytes) of each read from the upstream
-    end: EndRecord | None
-    end_ns: int
-    name: str = ""  # as a person finds it: exchange 2 of tests/weather.sse.jsonl
-
-    @property
-    def headers(self) -> list[Header]:
-        """Of the response, as they are true for `pieces`."""
-        given = self.response.headers if self.response else []
-        untrue = _OF_THE_TRANSFER if self.is_coded else _OF_THE_TRANSFER | {"content-encoding"}
-        return [(name, value) for name, value in given if name.lower() not in untrue]
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether `pieces` are all still in the content coding that they were sent in.
-
-        Where it was undone up to some point only, no header is true of both parts; the first is what can be read.
-        """
-        end = self.end
-        return end is not None and end.undecoded is not None and end.body_sha256 == end.wire_sha256
-
-
-class TooLargeError(ValueError):
-    """The body of an exchange is over `BODY_LIMIT`."""
-
-
-def recorded(exchange: Exchange, events: Iterable[Event]) -> Recorded:
-    """What the events of an exchange, all of them and in order, come to. Raises `TooLargeError`, `ValueError`."""
-    request: RequestRecord | None = None
-    response: ResponseHead | None = None
-    end: EndRecord | None = None
-    conclusion = Conclusion(by_name(exchange.api))
-    body: list[bytes] = []
-    pieces: list[Piece] = []
-    reads: list[tuple[int, int]] = []
-    head_ns = end_ns = size_bytes = rest = 0
+    What cannot be read is left out and named in `damage`; in place of such a request stands what the row has of it.
+    """
+    builder = _Builder(exchange)
+    events = list(events)
     for event in events:
-        end_ns = event.t_ns
-        conclusion.follow(event)
+        builder.add(event)
+    return msgspec.structs.replace(
+        builder.recording(), name=name, number=number, events=tuple(events) if keeps_events else ()
+    )
+
+
+def require_answerable(recording: Recording) -> Recording:
+    """Return the recording. Raises `ValueError` if it has no request, or a head that cannot be read."""
+    if recording.damage is not None:
+        raise ValueError(recording.damage)
+    return recording
+
+
+class _Builder:
+    """A recording in the making: events in order in."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._conclusion = Conclusion(by_name(exchange.api))
+        self._request: RequestRecord | None = None
+        self._response: ResponseHead | None = None
+        self._end: EndRecord | None = None
+        self._damage: str | None = None
+        self._body: list[bytes] = []
+        self._pieces: list[Piece] = []
+        self._reads: Reads = []
+        self._gaps: list[Gap] = []
+        self._head_ns = self._end_ns = 0
+        self._rest = 0  # pieces of no stream behind the last block
+
+    def add(self, event: Event) -> None:
+        self._end_ns = event.t_ns
         if event.kind in BODY_KINDS:
-            size_bytes += len(event.raw)
-            if size_bytes > BODY_LIMIT:
-                raise TooLargeError(f"exchange {exchange.exchange_id} has a body of over {BODY_LIMIT >> 20} MiB")
-            pieces.append(Piece(event.t_ns, event.raw, event.sequence_number))
-            rest = rest + 1 if event.kind == "body" else 0
-        elif event.kind == "request" and event.pos == 0:
-            request = msgspec.json.decode(event.raw, type=RequestRecord)
+            self._conclusion.follow(event)
+            self._pieces.append(Piece(event.t_ns, event.raw, event.sequence_number))
+            self._rest = self._rest + 1 if event.kind == "body" else 0
         elif event.kind == "request":
-            body.append(event.raw)
+            if event.pos:
+                self._body.append(event.raw)
+            else:
+                self._request = self._decoded(event, RequestRecord)
         elif event.kind == "response":
-            response, head_ns = msgspec.json.decode(event.raw, type=ResponseHead), event.t_ns
+            self._response, self._head_ns = self._decoded(event, ResponseHead), event.t_ns
+            if self._response is not None:
+                self._conclusion.head(self._response.headers)
         elif event.kind == "reads":
-            reads += msgspec.json.decode(event.raw, type=list[tuple[int, int]])
+            self._reads += self._decoded(event, Reads) or []
+        elif event.kind == "gap":
+            gap = self._decoded(event, GapRecord)
+            times = (gap.of, gap.from_ns, gap.to_ns) if gap else ("response", event.t_ns, event.t_ns)
+            self._gaps.append(Gap(event.pos, *times))
         elif event.kind == "end":
-            end = settled(msgspec.json.decode(event.raw, type=EndRecord), conclusion)
-    if request is None:
-        raise ValueError(f"exchange {exchange.exchange_id} has no request")
-    is_done = end is not None and end.outcome == "client_done"
-    # What was left over of a content coding whose end did not come is no part of the body.
-    pieces = pieces[: len(pieces) - rest] if is_done else pieces
-    return Recorded(exchange, request, b"".join(body), response, head_ns, tuple(pieces), tuple(reads), end, end_ns)
+            self._end = self._decoded(event, EndRecord)
+
+    def recording(self) -> Recording:
+        exchange, end = self._exchange, self._end and settled(self._end, self._conclusion)
+        request, damage = self._request, self._damage
+        if request is None:
+            damage = damage or f"exchange {exchange.exchange_id} has no request"
+            request = RequestRecord(exchange.method, exchange.target, exchange.provider, [], 0, "", 0, complete=False)
+        # What was left over of a content coding whose end did not come is no part of the body.
+        kept = len(self._pieces) - (self._rest if end is not None and end.outcome == "client_done" else 0)
+        return Recording(
+            *(exchange, request, b"".join(self._body), self._response, self._head_ns),
+            *(tuple(self._pieces[:kept]), tuple(self._reads), end, self._end_ns),
+            gaps=tuple(self._gaps),
+            damage=damage,
+        )
+
+    def _decoded(self, event: Event, type: Any) -> Any:
+        try:
+            return msgspec.json.decode(event.raw, type=type)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            exchange_id = self._exchange.exchange_id
+            self._damage = self._damage or f"event {event.pos} of exchange {exchange_id} cannot be read ({error})"
+            return None
+
+
+class Block(NamedTuple):
+    """A block of an event stream: an event as a client reads it, a comment, an unterminated end; or a gap in it."""
+
+    event: Event  # its row in the log; of several parts the last
+    kind: Literal["frame", "comment", "tail", "gap"]
+    raw: bytes | None  # with its terminator; None if it is over the limit
+
+
+def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[Block]:
+    """Yield the blocks of a stream in order, those that the log has in parts put together."""
+    parts: list[bytes] = []
+    for event in events:
+        kind = event.kind
+        if kind == "part":
+            parts.append(event.raw)
+            if is_last_part(event.raw):
+                yield Block(event, "frame", _joined(parts, limit_bytes))
+                parts.clear()
+        elif kind == "tail":
+            yield Block(event, "tail", _joined([*parts, event.raw], limit_bytes))
+            parts.clear()
+        elif kind == "frame" or kind == "comment":
+            yield Block(event, kind, event.raw)
+        elif kind == "gap":
+            parts.clear()
+            yield Block(event, "gap", None)
+
+
+def is_last_part(raw: bytes) -> bool:
+    """Return True for a part that is shorter than parts are, or that ends with a blank line."""
+    return len(raw) < FRAME_LIMIT or raw.endswith(_BLANK_LINES)
+
+
+def _joined(parts: Sequence[bytes], limit_bytes: int) -> bytes | None:
+    return b"".join(parts) if sum(map(len, parts)) <= limit_bytes else None

@@ -20,7 +20,6 @@ from recorder.cassettes import Cassette, Entry, Names
 from recorder.cassettes.content import Format, formats
 from recorder.cassettes.jsonl import Jsonl
 from recorder.cassettes.plain import STEP_NS, PlainRequest, PlainStream, read_request
-from recorder.commands.ui.files import cassette_in
 from recorder.errors import RecorderError
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.batch import Batch
@@ -28,6 +27,7 @@ from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line, read_event
 from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.recordings.files import cassette_in
 from recorder.wire.sse import FRAME_LIMIT
 from tests.log_rows import START_NS, make_events, make_exchange, make_id, make_session
 

@@ -18,7 +18,7 @@ from recorder.cassettes.har.writer import har_lines as har_of
 from recorder.errors import RecorderError
 from recorder.ingest.batch import Batch
 from recorder.model.events import BODY_KINDS, Outcome
-from recorder.wire.recording import recorded
+from recorder.wire.recording import recording_of
 from tests.cassettes.test_cassettes import OUTCOMES, body, imported, told
 from tests.cassettes.test_sse_jsonl import taped
 
@@ -173,7 +173,7 @@ def test_a_har_is_known_by_its_beginning() -> None:
 @given(st.lists(st.sampled_from(BLOCKS), max_size=6), st.sampled_from(OUTCOMES))
 def test_what_is_exported_comes_back_with_its_times(blocks: list[bytes], outcome: Outcome) -> None:
     batch = told(taped(*blocks, outcome=outcome))
-    document = b"".join(har_of([recorded(batch.exchanges[0], batch.events)]))
+    document = b"".join(har_of([recording_of(batch.exchanges[0], batch.events)]))
     again = imported(Har(io.BytesIO(document)))
     assert body(again.events) == body(batch.events)
     before, after = (
@@ -187,7 +187,7 @@ def test_what_is_exported_comes_back_with_its_times(blocks: list[bytes], outcome
 @pytest.mark.parametrize("host", ["127.0.0.1:8787", "localhost:9", "[::1]:1"])
 def test_an_export_names_the_upstream_and_not_the_recorder(host: str) -> None:
     batch = told(taped(b"data: 2\n\n"))
-    made = recorded(batch.exchanges[0], batch.events)
+    made = recording_of(batch.exchanges[0], batch.events)
     made = replace(made, request=replace(made.request, headers=[("host", host)]))
     [entry] = json.loads(b"".join(har_of([made])))["log"]["entries"]
     assert entry["request"]["url"] == "https://api.openai.com/v1/responses"
@@ -195,7 +195,7 @@ def test_an_export_names_the_upstream_and_not_the_recorder(host: str) -> None:
 
 def test_an_export_has_what_har_demands() -> None:
     batch = told(taped(b"event: a\nid: 1\ndata: 2\n\n", path="/v1/responses?beta=1"))
-    [entry] = json.loads(b"".join(har_of([recorded(batch.exchanges[0], batch.events)])))["log"]["entries"]
+    [entry] = json.loads(b"".join(har_of([recording_of(batch.exchanges[0], batch.events)])))["log"]["entries"]
     assert entry["request"]["url"] == "https://api.openai.com/v1/responses?beta=1"
     assert entry["request"]["queryString"] == [{"name": "beta", "value": "1"}]
     assert entry["request"]["postData"]["text"] == '{"model":"m"}'

@@ -30,7 +30,7 @@ from recorder.ingest.batch import Batch
 from recorder.journal.format import Mark
 from recorder.model.events import BODY_KINDS, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
-from recorder.wire.recording import recorded
+from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from tests.cassettes.test_cassettes import body, exchanges, imported, told
 from tests.corpus import ROOT, corpus_files, corpus_index, needs_corpus
@@ -304,7 +304,7 @@ def test_a_cassette_is_read_without_a_database(tmp_path: Path) -> None:
     path = tmp_path / "turn.sse.jsonl"
     path.write_bytes(write(batch))
     [read] = read_cassette(path)
-    live = recorded(batch.exchanges[0], batch.events)
+    live = recording_of(batch.exchanges[0], batch.events)
     assert [(piece.raw, piece.sequence_number) for piece in read.pieces] == [
         (piece.raw, piece.sequence_number) for piece in live.pieces
     ]

@@ -26,7 +26,8 @@ from recorder.errors import RecorderError
 from recorder.ingest.batch import Batch
 from recorder.model.events import BODY_KINDS
 from recorder.model.payloads import Header
-from recorder.wire.recording import Recorded, recorded
+from recorder.model.recording import Recording
+from recorder.wire.recording import recording_of
 from recorder.wire.redaction.headers import headers as redacted
 from tests.acceptance.logbook import entries
 from tests.cassettes.test_cassettes import ANTHROPIC, CHAT, GEMINI, RESPONSES, body, imported, told
@@ -122,9 +123,9 @@ def read(data: bytes) -> Batch:
     return imported(Vcr(io.BytesIO(data)))
 
 
-def recordings(batch: Batch) -> list[Recorded]:
+def recordings(batch: Batch) -> list[Recording]:
     return [
-        recorded(each, [event for event in batch.events if event.exchange_id == each.exchange_id])
+        recording_of(each, [event for event in batch.events if event.exchange_id == each.exchange_id])
         for each in batch.exchanges
     ]
 
@@ -133,7 +134,7 @@ def bodies(batch: Batch) -> list[bytes]:
     return [b"".join(piece.raw for piece in each.pieces) for each in recordings(batch)]
 
 
-def written(recordings: Sequence[Recorded]) -> bytes:
+def written(recordings: Sequence[Recording]) -> bytes:
     return OPENING + b"".join(map(interaction, recordings)) + CLOSING
 
 

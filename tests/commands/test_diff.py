@@ -15,8 +15,10 @@ from recorder.diff.report import KEPT_LIMIT
 from recorder.diff.words import changes
 from recorder.errors import UsageError
 from recorder.model.events import Session
-from recorder.testing.compared import assert_same_stream
-from recorder.testing.contents import Contents
+from recorder.recordings.session import RecordedSession
+from recorder.testing import assert_same_stream
+from recorder.testing.subject import RecordedTest
+from recorder.wire.recording import recording_of
 from tests.commands.test_terminal import on_terminal
 from tests.conversations import Conversations, asking, message, response
 from tests.diffed import MESSAGES, RESPONSES, replaced
@@ -185,15 +187,20 @@ def test_the_measures_that_differ_are_marked(diff: Diff, stored: Stored) -> None
 # -- in a test
 
 
-def contents(*replies: Reply) -> Contents:
-    return Contents(Session("s", 1, "made", "test", "{}", "live"), [recorded(reply) for reply in replies])
+def contents(*replies: Reply) -> RecordedSession:
+    recordings = [recording_of(*recorded(reply), number=number) for number, reply in enumerate(replies, 1)]
+    return RecordedSession(Session("s", 1, "made", "test", "{}", "live"), recordings)
 
 
-class Replay:
-    """What has a session, as the fixture `recorder_replay` does."""
+class Replay(RecordedTest):
+    """A test that has a session, as the fixture `recorder_replay` does."""
 
-    def __init__(self, session: Contents) -> None:
-        self.session = session
+    def __init__(self, session: RecordedSession) -> None:
+        self._session = session
+
+    @property
+    def session(self) -> RecordedSession:
+        return self._session
 
 
 def test_the_same_stream_passes_whatever_it_is_given_as(stored: Stored) -> None:

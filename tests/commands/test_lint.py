@@ -16,8 +16,10 @@ from recorder.commands.lint import command
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.lint import RULES, Finding, Hit
 from recorder.lint.report import Judged, judged, lines, summary
-from recorder.testing.contents import Contents, nothing
-from recorder.testing.linted import assert_lints
+from recorder.model.events import Session
+from recorder.recordings.session import RecordedSession
+from recorder.testing import assert_lints
+from recorder.wire.recording import recording_of
 from tests.conversations import Conversations
 from tests.lint.test_openai_responses import COMPLETED, DELTA, GOOD, but, less
 from tests.lint_docs import PAGE, page
@@ -169,9 +171,9 @@ def test_recorded_text_cannot_take_over_a_terminal(tmp_path: Path) -> None:
 
 
 def report(*places: Hit, count: int | None = None) -> list[str]:
-    exchange, events = recorded(GOOD)
+    recording = recording_of(*recorded(GOOD))
     finding = Finding("RS000", "error", "Wrong.", "Breaks.", "S", count or len(places), list(places))
-    found = judged("run", 1, exchange, events, None)._replace(findings=[finding])
+    found = judged("run", recording, None)._replace(findings=[finding])
     return [line.strip() for line in lines(found)][2:-2]
 
 
@@ -190,14 +192,13 @@ def test_a_place_may_be_the_whole_exchange() -> None:
 
 
 def test_lines_fit_the_width() -> None:
-    exchange, events = recorded(NO_ITEM_ID)
-    found = judged("run", 1, exchange, events, None)
+    found = judged("run", recording_of(*recorded(NO_ITEM_ID)), None)
     assert all(len(line) <= 60 for line in lines(found, 60) if line.startswith(" "))
 
 
 def test_the_summary_counts_findings_by_severity() -> None:
     exchange, events = recorded(NO_ITEM_ID.without(COMPLETED).put(5, {"type": "ping"}))
-    found = judged("run", 1, exchange, events, None)
+    found = judged("run", recording_of(exchange, events), None)
     assert summary([found, found]) == "4 errors, 2 notes in 2 exchanges"
     assert summary([Judged("run", 1, exchange, None, ())]) == "No finding in 0 exchanges"
 
@@ -216,11 +217,8 @@ def test_the_page_has_every_rule() -> None:
 # -- in tests
 
 
-def contents(reply: Reply) -> Contents:
-    exchange, events = recorded(reply)
-    held = nothing("run")
-    held.episodes = [(exchange, events)]
-    return held
+def contents(reply: Reply) -> RecordedSession:
+    return RecordedSession(Session("s", 1, "run", "test", "{}", "live"), [recording_of(*recorded(reply))])
 
 
 def test_a_good_recording_passes(file: Path) -> None:
@@ -253,8 +251,9 @@ def test_a_rule_that_there_is_not_cannot_be_left_out() -> None:
 def test_what_is_no_recording_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDER_DB", str(Conversations(tmp_path / "recorder.db").path))
     unknown: Any = "responses"
+    nothing: Any = 7
     with pytest.raises(UsageError, match="is no recording"):
-        assert_lints(7)
+        assert_lints(nothing)
     with pytest.raises(UsageError, match="nothing to judge"):
         assert_lints(file, profile="gemini")
     with pytest.raises(UsageError, match="no profile 'responses'"):

@@ -18,7 +18,7 @@ import httpx2
 import openai
 import pytest
 
-from recorder.commands.ui.recordings import recordings
+from recorder.commands.ui.recordings import loader
 from recorder.demo.server import start
 from recorder.errors import RecorderError
 from tests.commands.test_commands import FRAMES
@@ -341,10 +341,10 @@ def test_gaps_are_taken_only_if_allowed(tmp_path: Path) -> None:
 
 
 def test_recordings_that_take_too_much_memory_are_refused(taken: Taken) -> None:
-    held = asyncio.run(recordings(str(taken.db), ["one"], []))
+    held = asyncio.run(loader(str(taken.db)).answers(["one"], []))
     assert [each.exchange.target for each in held] == ["/v1/responses"]
     with pytest.raises(RecorderError, match="of memory: name fewer of them"):
-        asyncio.run(recordings(str(taken.db), ["one"], [], limit_bytes=len(taken.body)))
+        asyncio.run(loader(str(taken.db)).answers(["one"], [], limit_bytes=len(taken.body)))
 
 
 def test_wrong_use_is_refused(taken: Taken, tmp_path: Path) -> None:

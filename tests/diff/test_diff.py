@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.commands.diff import without_collecting
-from recorder.commands.ui.subjects import subject
 from recorder.diff import ALL, Level, diff
 from recorder.diff.alignment import stretches
+from recorder.recordings.files import load_file
+from recorder.wire.recording import recording_of
 from tests.corpus import corpus_files, needs_corpus
 from tests.diffed import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, demo_at, differing, replaced
 from tests.linted import Json, Reply, recorded
@@ -195,7 +196,7 @@ def test_the_demo_at_another_speed_differs_in_timing_alone() -> None:
 
 
 def _session(*replies: Reply) -> list[Any]:
-    return [(number, *recorded(reply)) for number, reply in enumerate(replies, 1)]
+    return [recording_of(*recorded(reply), number=number) for number, reply in enumerate(replies, 1)]
 
 
 def _asking(text: str, **more: Any) -> Reply:
@@ -224,7 +225,8 @@ def test_a_gateway_is_compared_with_what_it_stands_for() -> None:
     def through(upstream: str, number: int) -> Any:
         exchange, events = recorded(_asking("the same"))
         target = f"/{upstream}/v1/responses"
-        return number, msgspec.structs.replace(exchange, provider=upstream, target=target), events
+        row = msgspec.structs.replace(exchange, provider=upstream, target=target)
+        return recording_of(row, events, number=number)
 
     report = diff([through("openai", 1), through("openai", 2)], [through("gateway", 1), through("gateway", 2)])
     assert (report.is_equal, [pair.how for pair in report.pairs]) == (True, ["exact", "exact"])
@@ -242,9 +244,9 @@ def test_a_changed_request_is_found_in_the_request_alone() -> None:
 @needs_corpus
 def test_no_recording_differs_from_itself() -> None:
     for path in corpus_files(core=False):
-        episodes = asyncio.run(subject(None, str(path))).episodes
-        assert episodes, path
-        assert diff(episodes, episodes, ALL).is_equal, path
+        recordings = load_file(path).recordings
+        assert recordings, path
+        assert diff(recordings, recordings, ALL).is_equal, path
 
 
 _VALUES: Any = st.sampled_from(["sunny", "", "zzz", "msg_1", 5, 87, None, True, False, [], {}, {"text": "x"}])

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from recorder.cassettes.plain import STEP_NS, PlainStream
-from recorder.commands.ui.files import NAMES
 from recorder.diff import diff
 from recorder.diff.measures import MADE_UP_NS
 from recorder.diff.rendering import stat_lines
 from recorder.diff.report import Difference
+from recorder.recordings.files import NAMES
 from recorder.replay.matching.differences import differences
+from recorder.wire.recording import recording_of
 from tests.diffed import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing
 from tests.linted import Json, Reply, assembled, recorded
 
@@ -242,11 +243,11 @@ def _as_imported(reply: Reply) -> list[Any]:
     body = b"".join(reply.blocks())
     foreign = PlainStream(BytesIO(body), "sse", None, None)
     session = foreign.session("stored", NAMES)
-    return [(1, *assembled(foreign.entries(session, NAMES)))]
+    return [recording_of(*assembled(foreign.entries(session, NAMES)))]
 
 
 def test_times_that_were_made_up_are_not_compared() -> None:
-    report = diff(_as_imported(RESPONSES), [(1, *recorded(RESPONSES._replace(pauses={3: 2.0})))])
+    report = diff(_as_imported(RESPONSES), [recording_of(*recorded(RESPONSES._replace(pauses={3: 2.0})))])
     [timing] = [level for level in report.pairs[0].levels if level.level == "timing"]
     assert (timing.is_compared, timing.count, timing.note) == (False, 0, "not compared: the times of A are made up")
     assert MADE_UP_NS == STEP_NS
@@ -265,7 +266,8 @@ def test_what_was_compared_in_no_pair_is_not_called_equal() -> None:
     assert said["timing"] == "timing     not compared"
     assert said["request"] == "request    not compared"
     assert said["events"] == "events     equal"
-    alone = diff([(1, *recorded(RESPONSES)), (2, *recorded(RESPONSES))], [(1, *recorded(CHAT_REPLY))])
+    twice = [recording_of(*recorded(RESPONSES), number=number) for number in (1, 2)]
+    alone = diff(twice, [recording_of(*recorded(CHAT_REPLY))])
     first, *others = [line.plain for line in stat_lines(alone)]
     assert first == "exchanges  2 missing, 1 added"
     assert {line.split(None, 1)[1] for line in others} == {"not compared"}

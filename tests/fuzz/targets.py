@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from recorder.cassettes import Entry, Names
-from recorder.commands.ui.files import cassette_in
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.capture import Capture
@@ -22,6 +21,7 @@ from recorder.projections.fold import Folding
 from recorder.proxy import admission
 from recorder.proxy.http import framing
 from recorder.proxy.routing import Routes, parse_upstream
+from recorder.recordings.files import cassette_in
 from recorder.store.verify.chain import Verifier
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction import headers as redaction

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recorder.commands.ui.subjects import subject
 from recorder.lint import PROFILES, Finding, Profile, lint
+from recorder.recordings.files import load_file
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 
 VENDORS = ("openai", "azure", "chatgpt-backend")
@@ -44,14 +44,14 @@ def cases() -> list[Any]:
     return [pytest.param(file, id=file.rpartition("/")[2][-70:]) for file in files]
 
 
-async def errors(file: str) -> list[tuple[Profile, Finding]]:
-    found = await subject(None, str(CORPUS / file))
+def errors(file: str) -> list[tuple[Profile, Finding]]:
+    found = load_file(CORPUS / file)
     return [
         (profile, finding)
-        for _, exchange, events in found.episodes
+        for recording in found.recordings
         for profile, apis in PROFILES.items()
-        if exchange.api in apis
-        for finding in lint(exchange, events, profile)
+        if recording.exchange.api in apis
+        for finding in lint(recording, profile)
         if finding.severity == "error"
     ]
 
@@ -63,14 +63,14 @@ def explanation(file: str, rule: str) -> str | None:
 
 @needs_corpus
 @pytest.mark.parametrize("file", cases())
-async def test_what_a_vendor_sent_has_no_error(file: str) -> None:
-    left = [(profile, each) for profile, each in await errors(file) if not explanation(file, each.rule)]
+def test_what_a_vendor_sent_has_no_error(file: str) -> None:
+    left = [(profile, each) for profile, each in errors(file) if not explanation(file, each.rule)]
     assert not left, [(profile, each.rule, each.meaning, each.places[:3]) for profile, each in left]
 
 
 @needs_corpus
-async def test_nothing_is_explained_that_is_not_there() -> None:
+def test_nothing_is_explained_that_is_not_there() -> None:
     files = [entry["file"] for entry in corpus_index() if unedited(entry)]
     for (start, rule), _ in EXPLAINED.items():
         [file] = [each for each in files if each.rpartition("/")[2].startswith(start)]
-        assert rule in [finding.rule for _, finding in await errors(file)], (start, rule)
+        assert rule in [finding.rule for _, finding in errors(file)], (start, rule)

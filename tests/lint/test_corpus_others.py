@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from recorder.commands.ui.subjects import subject
 from recorder.lint import Finding, lint
+from recorder.recordings.files import load_file
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 
 JUDGED = ("anthropic", "gemini", "openai-chat")
@@ -40,40 +40,39 @@ def is_unedited(entry: dict[str, Any]) -> bool:
     return bool(entry["vendor"] in VENDORS and entry["provenance"] == "recorded")
 
 
-async def findings(entry: dict[str, Any]) -> list[Finding]:
-    said = await subject(None, str(CORPUS / entry["file"]))
-    return [finding for episode in said.episodes for finding in lint(episode.exchange, episode.events)]
+def findings(entry: dict[str, Any]) -> list[Finding]:
+    return [finding for each in load_file(CORPUS / entry["file"]).recordings for finding in lint(each)]
 
 
 def explained(file: str, rule: str) -> bool:
     return any(file.startswith(start) and rule == id for start, id in EXPLAINED)
 
 
-async def errors(entry: dict[str, Any]) -> list[str]:
-    return [finding.rule for finding in await findings(entry) if finding.severity == "error"]
+def errors(entry: dict[str, Any]) -> list[str]:
+    return [finding.rule for finding in findings(entry) if finding.severity == "error"]
 
 
 @needs_corpus
-async def test_what_vendors_sent_is_free_of_errors() -> None:
-    wrong = {entry["file"]: await errors(entry) for entry in entries(unedited=True)}
+def test_what_vendors_sent_is_free_of_errors() -> None:
+    wrong = {entry["file"]: errors(entry) for entry in entries(unedited=True)}
     left = {file: [rule for rule in rules if not explained(file, rule)] for file, rules in wrong.items()}
     assert {file: rules for file, rules in left.items() if rules} == {}
 
 
 @needs_corpus
-async def test_what_is_explained_is_still_found() -> None:
+def test_what_is_explained_is_still_found() -> None:
     named = [entry for entry in entries(unedited=True) if any(entry["file"].startswith(file) for file, _ in EXPLAINED)]
-    found = {(entry["file"], rule) for entry in named for rule in await errors(entry)}
+    found = {(entry["file"], rule) for entry in named for rule in errors(entry)}
     for start, rule in EXPLAINED:
         assert any(file.startswith(start) and rule == id for file, id in found), (start, rule)
 
 
 @needs_corpus
 @pytest.mark.slow
-async def test_every_file_is_judged() -> None:
+def test_every_file_is_judged() -> None:
     found: Counter[str] = Counter()
     for entry in entries(unedited=False):
-        found.update({finding.rule for finding in await findings(entry)})
+        found.update({finding.rule for finding in findings(entry)})
     assert found["CH027"] >= 20  # what most vendors do: the role in every delta
     assert found["CH004"] >= 2
 
@@ -89,6 +88,6 @@ FAULTY = {
 
 @needs_corpus
 @pytest.mark.parametrize("file", FAULTY)
-async def test_what_others_kept_as_a_broken_stream_is_broken_in_that_way(file: str) -> None:
+def test_what_others_kept_as_a_broken_stream_is_broken_in_that_way(file: str) -> None:
     [entry] = [entry for entry in corpus_index() if entry["file"] == file]
-    assert FAULTY[file] <= set(await errors(entry))
+    assert FAULTY[file] <= set(errors(entry))

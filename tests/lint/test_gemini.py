@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from recorder.lint import lint
 from recorder.lint.gemini import RULES
+from recorder.wire.recording import recording_of
 from tests.linted import Json, Mutation, Reply, assert_clean, assert_only, broken, crlf, each, recorded, unnamed
 
 THOUGHT, TEXT, CALL, LAST, END = range(5)
@@ -197,7 +198,7 @@ def test_what_the_recorder_lost_is_no_fault() -> None:
     exchange, events = recorded(GOOD)
     at = [number for number, event in enumerate(events) if event.kind == "frame"][LAST]
     events[at] = msgspec.structs.replace(events[at], kind="gap", raw=b'{"of": "response"}')
-    assert lint(exchange, events) == []
+    assert lint(recording_of(exchange, events)) == []
 
 
 json_values = st.recursive(
@@ -249,5 +250,5 @@ def test_no_count_of_another_type_raises(counts: Json) -> None:
 def test_a_long_stream_is_judged_in_seconds() -> None:
     exchange, events = recorded(GOOD.put(TEXT, *[chunk({"text": "x"})] * 100_000))
     began = time.process_time()
-    assert lint(exchange, events) == []
+    assert lint(recording_of(exchange, events)) == []
     assert time.process_time() - began < 5

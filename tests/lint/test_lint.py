@@ -16,9 +16,10 @@ from recorder.journal.format import Gap, Mark
 from recorder.lint import PLACES_LIMIT, PROFILES, RULES, Profile, Rule, lint, profile_of
 from recorder.lint.http import RULES as HTTP
 from recorder.lint.sse import RULES as SSE
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.wire.recording import recording_of
 from tests.lint.test_openai_responses import COMPLETED, CUT, GOOD
 from tests.linted import (
     SECOND,
@@ -190,7 +191,7 @@ def with_gap(at: int, seconds: float) -> tuple[Exchange, list[Event]]:
 def test_where_bytes_were_lost_nothing_is_said_to_be_wrong(profile: Profile, at: int) -> None:
     exchange, events = with_gap(at, 400.0)
     assert any(event.kind == "gap" for event in events)
-    assert [finding.rule for finding in lint(exchange, events, profile)] == []
+    assert [finding.rule for finding in lint(recording_of(exchange, events), profile)] == []
 
 
 def test_an_unterminated_last_event_is_no_missing_one() -> None:
@@ -205,7 +206,7 @@ def test_places_are_counted_to_the_last_and_kept_up_to_a_limit() -> None:
 
 def test_an_exchange_that_the_profile_is_not_about_has_no_findings() -> None:
     exchange, events = recorded(GOOD.without(COMPLETED))
-    assert lint(exchange, events, "gemini") == []
+    assert lint(recording_of(exchange, events), "gemini") == []
 
 
 def test_the_profile_of_an_api_is_its_own() -> None:
@@ -216,7 +217,7 @@ def test_what_stands_in_parts_is_one_event() -> None:
     long = "x" * 300_000
     exchange, events = recorded(Reply(({"type": "response.created", "response": {"id": long}},)))
     assert any(event.kind == "part" for event in events)
-    [told] = Stream(exchange, events).told
+    [told] = StreamView(recording_of(exchange, events)).blocks
     assert told.payload["response"]["id"] == long
 
 
@@ -242,4 +243,4 @@ def test_no_bytes_make_a_rule_raise(
     reply = Reply(tuple(blocks), target=target, status=status, outcome=outcome, asked={"stream": True})
     exchange, events = recorded(reply.headed("content-type", kind))
     for profile in PROFILES:
-        lint(exchange, events, profile)
+        lint(recording_of(exchange, events), profile)

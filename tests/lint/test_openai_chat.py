@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from recorder.lint import lint
 from recorder.lint.openai_chat import RULES
+from recorder.wire.recording import recording_of
 from tests.linted import Json, Mutation, Reply, assert_clean, assert_only, broken, each, recorded, the_rule, unnamed
 
 DONE = b"data: [DONE]\n\n"
@@ -218,7 +219,7 @@ def test_what_the_recorder_lost_is_no_fault() -> None:
     exchange, events = recorded(GOOD)
     at = [number for number, event in enumerate(events) if event.kind == "frame"][TEXT]
     events[at] = msgspec.structs.replace(events[at], kind="gap", raw=b'{"of": "response"}')
-    assert lint(exchange, events) == []
+    assert lint(recording_of(exchange, events)) == []
 
 
 json_values = st.recursive(
@@ -255,5 +256,5 @@ def test_no_field_of_another_type_raises(at: int, name: str, value: Any) -> None
 def test_a_long_stream_is_judged_in_seconds() -> None:
     exchange, events = recorded(GOOD.put(TEXT, *[chunk({"content": "x"})] * 100_000))
     began = time.process_time()
-    assert lint(exchange, events) == []
+    assert lint(recording_of(exchange, events)) == []
     assert time.process_time() - began < 5

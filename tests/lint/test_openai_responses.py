@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from recorder.lint import Profile, lint
 from recorder.lint.openai_responses import RULES
 from recorder.lint.openai_responses.catalog import FIELDS, OF_ITEMS
+from recorder.wire.recording import recording_of
 from tests.linted import Json, Mutation, Reply, assert_clean, assert_only, broken, each, linted, recorded, the_rule
 
 PARTS: Json = {"annotations": [], "logprobs": []}
@@ -430,7 +431,7 @@ def test_a_long_stream_is_judged_in_seconds() -> None:
     long = long.edited(COMPLETED, of_response(output=[THOUGHT, whole, CALL])).without(11, 12).put(11, *deltas)
     exchange, events = recorded(long.numbered())
     begun = time.process_time()
-    assert lint(exchange, events) == []
+    assert lint(recording_of(exchange, events)) == []
     assert time.process_time() - begun < 10
 
 

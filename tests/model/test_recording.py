@@ -9,16 +9,17 @@ import pytest
 
 from recorder.ingest.capture import Capture
 from recorder.model.payloads import ExchangeEnd, Header, RequestHead, ResponseHead
+from recorder.model.recording import Recording
 from recorder.replay.transport import answer
 from recorder.wire.dialects import by_name
-from recorder.wire.recording import Recorded, recorded
+from recorder.wire.recording import recording_of
 from tests.folds import EXCHANGE, MS
 
 BODY = b'data: {"type":"x"}\n\n' * 50
 KEPT: Header = ("Content-Type", "text/event-stream")
 
 
-def of_coding(coding: str, *chunks: bytes) -> Recorded:
+def of_coding(coding: str, *chunks: bytes) -> Recording:
     """What is recorded of a response in that content coding."""
     head = RequestHead("x", "s", 0, "POST", "/v1/responses", "openai", [])
     capture = Capture("s", "x", by_name("openai-responses"), 0)
@@ -28,10 +29,10 @@ def of_coding(coding: str, *chunks: bytes) -> Recorded:
     for number, chunk in enumerate(chunks, 2):
         events += capture.chunk(number * MS, chunk)
     events += capture.end(9 * MS, ExchangeEnd("eof"))
-    return recorded(EXCHANGE, events)
+    return recording_of(EXCHANGE, events)
 
 
-def body(made: Recorded) -> bytes:
+def body(made: Recording) -> bytes:
     return b"".join(piece.raw for piece in made.pieces)
 
 

@@ -14,6 +14,7 @@ import httpx2
 import msgspec
 import pytest
 
+from recorder.model.recording import Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.server import Server
 from recorder.proxy.routing import Routes
@@ -22,13 +23,12 @@ from recorder.replay.faults.transport import FaultTransport
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.testing import async_replay_transport
-from recorder.wire.recording import Recorded
 from tests.folds import MS
 from tests.loops import both_loops, eventually, on_uvloop
+from tests.made_recordings import ask as asks
+from tests.made_recordings import record
 from tests.played import APIS, asked, of, streamed_async
 from tests.proxied import get
-from tests.recordings import ask as asks
-from tests.recordings import record
 from tests.replay.matching.test_handles import END
 from tests.replay.test_transport import ENDS, EVENT
 from tests.sockets import RawClient, RawResponse
@@ -42,7 +42,7 @@ POST = get("/v1/responses", b"Content-Type: application/json", method="POST", bo
 
 @asynccontextmanager
 async def mocked(
-    *recordings: Recorded, faults: tuple[str, ...] = (), strict: bool = True, **how: Any
+    *recordings: Recording, faults: tuple[str, ...] = (), strict: bool = True, **how: Any
 ) -> AsyncIterator[tuple[int, Proxy]]:
     transport: Any = ReplayTransport(Matcher(recordings, strict=strict), **how)
     if faults:

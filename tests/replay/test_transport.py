@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from recorder.errors import NotFoundError, UpstreamError
 from recorder.model.events import Outcome
+from recorder.model.recording import Piece, Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss
 from recorder.replay.pace import THREAD
 from recorder.replay.transport import INLINE_BYTES, MISS_HEADER, ReplayTransport, answer
-from recorder.wire.recording import Piece, Recorded, recorded
+from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from tests.folds import MS, captured
 from tests.replay.test_pace import TestClock
@@ -34,9 +35,9 @@ BODY = b"".join(FRAMES)
 ENDS = list(itertools.accumulate(map(len, FRAMES)))
 
 
-def stream(body: bytes = BODY, **how: Any) -> Recorded:
+def stream(body: bytes = BODY, **how: Any) -> Recording:
     """A recorded stream: a millisecond for the head, then one for each frame, unless other `cuts` are given."""
-    return recorded(*captured(body, request=ASKED, **{"cuts": ENDS, **how}))
+    return recording_of(*captured(body, request=ASKED, **{"cuts": ENDS, **how}))
 
 
 def request(
@@ -62,7 +63,7 @@ async def replayed(
     return response, chunks, outcome
 
 
-def replaying(*recordings: Recorded, **how: Any) -> tuple[ReplayTransport, TestClock]:
+def replaying(*recordings: Recording, **how: Any) -> tuple[ReplayTransport, TestClock]:
     clock = TestClock()
     return ReplayTransport(Matcher(recordings), clock=clock, **how), clock
 
@@ -185,7 +186,7 @@ async def test_equal_requests_are_answered_in_recorded_order() -> None:
 LOCAL = "localhost:1234"
 
 
-def of_upstream(name: str, body: bytes = BODY, target: str = "/v1/responses") -> Recorded:
+def of_upstream(name: str, body: bytes = BODY, target: str = "/v1/responses") -> Recording:
     how = stream(body)
     return msgspec.structs.replace(how, request=msgspec.structs.replace(how.request, upstream=name, target=target))
 

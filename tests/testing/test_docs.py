@@ -18,7 +18,7 @@ from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.model.events import Session
 from recorder.replay.faults.forms import FORMS
 from recorder.replay.matching.noise import rules_from
-from recorder.testing import marked, pytesting, replay_transport
+from recorder.testing import fixture, replay_transport, settings
 from tests.corpus import ROOT
 from tests.folds import captured
 from tests.projects import Project, stream
@@ -153,11 +153,11 @@ def test_every_setting_is_documented() -> None:
     source = Path(pytest_plugin.__file__).read_text()
     assert table("The ini file") == set(re.findall(r'addini\(\s*"(\w+)"', source))
     assert table("Modes") == set(pytest_plugin.MODES)
-    assert table("The marker") == set(marked.KEYWORDS)
+    assert table("The marker") == set(settings.KEYWORDS)
     assert table("Transports without pytest") == set(signature(replay_transport).parameters) - {"recordings"}
     assert {re.split("[@:]", form)[0] for form in table("Faults") if not form.startswith(":")} == set(FORMS)
     members: set[str] = {re.split(r"[.(]", name)[1] for name in table("The fixture") if name.startswith(".")}
-    assert members - {"text", "tool_calls", "usage", "events"} <= set(vars(pytesting.Replay))
+    assert members - {"text", "tool_calls", "usage", "events"} <= set(vars(fixture.Replay))
 
 
 def test_every_key_of_a_match_is_documented_and_one() -> None:

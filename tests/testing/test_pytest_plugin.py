@@ -13,9 +13,9 @@ import openai
 import pytest
 
 from recorder.errors import RecorderError
-from recorder.model.events import Session
-from recorder.testing import pytesting
-from recorder.testing.contents import Contents
+from recorder.recordings.session import require_whole
+from recorder.testing import fixture
+from recorder.wire.recording import recording_of
 from tests.folds import captured, event
 from tests.projects import ONE_CASSETTE, ONE_TEST, Project, Upstream
 
@@ -515,11 +515,10 @@ def test_the_marker_and_the_options_are_told_of(project: Project) -> None:
 
 
 def test_the_fixture_has_what_its_documentation_names() -> None:
-    assert {"base_url", "transport", "async_transport", "requests", "session"} <= set(vars(pytesting.Replay))
+    assert {"base_url", "transport", "async_transport", "requests", "session"} <= set(vars(fixture.Replay))
 
 
 def test_a_recording_with_a_gap_is_no_answer() -> None:
     exchange, events = captured(b"data: 1\n\n")
-    contents = Contents(Session("s-1", 1, "demo", "path", "{}", "live"), [(exchange, [*events, event(9, kind="gap")])])
     with pytest.raises(RecorderError, match="Exchange 1 has a gap"):
-        contents.recordings()
+        require_whole([recording_of(exchange, [*events, event(9, kind="gap")])])

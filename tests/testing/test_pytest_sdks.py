@@ -14,11 +14,11 @@ import pytest
 from recorder.demo.server import start
 from recorder.proxy.routing import Routes, parse_upstream
 from recorder.proxy.upstream import UpstreamTransport
+from recorder.recordings.memory import MemoryJournal
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.testing.loopback import Loopback
-from recorder.testing.taping import Taping
-from recorder.wire.recording import recorded
+from recorder.testing.recording import MemoryRecording
 from tests.played import APIS, Streamed, streamed
 from tests.projects import Project
 from tests.sdks import ASKS
@@ -116,12 +116,11 @@ def test_every_sdk_gets_from_its_cassette_what_it_got_when_it_was_recorded(
 @pytest.mark.parametrize("failure", FAILURES)
 async def test_a_failure_over_a_socket_is_the_one_that_was_seen_when_it_was_recorded(failure: str, api: str) -> None:
     script, _ = FAILURES[failure]
-    taping = Taping()
+    journal = MemoryJournal()
     async with ScriptedUpstream(script(api)) as upstream:
         routes = Routes([parse_upstream(f"{name}={upstream.base}") for name in NAMES])
-        came = await asyncio.to_thread(over_a_socket, api, taping.through(UpstreamTransport()), routes)
-    [episode] = taping.episodes("s-1")
-    replay = ReplayTransport(Matcher([recorded(*episode)]), speed=None)
+        came = await asyncio.to_thread(over_a_socket, api, MemoryRecording(UpstreamTransport(), journal), routes)
+    replay = ReplayTransport(Matcher(journal.recordings("s-1")), speed=None)
     again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
     assert came.error is not None
     assert (again.events, again.failure) == (came.events, came.failure)

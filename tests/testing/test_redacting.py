@@ -22,13 +22,14 @@ from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
 from recorder.model.events import Session
 from recorder.model.payloads import Header, RequestHead, ResponseHead
+from recorder.model.recording import Recording
+from recorder.recordings.files import load_cassette
 from recorder.replay.matching import Match, Matcher, MatchRequest, request_of
 from recorder.replay.matching.noise import Rules
-from recorder.testing.clearing import cleared
-from recorder.testing.contents import Episode, in_cassette
+from recorder.testing.clearing import redacted_rows
 from recorder.testing.private import Private, replaced
-from recorder.testing.redacting import Redactions
-from recorder.wire.recording import Recorded, recorded
+from recorder.testing.redactions import Redactions
+from recorder.wire.recording import recording_of
 from tests.projects import stream
 
 JSON = st.recursive(
@@ -91,15 +92,15 @@ def test_parameters_and_headers_go_by_name() -> None:
     assert asked.headers == [("X-Team-Id", "REDACTED (4 bytes)"), *headers[1:]]
 
 
-def written(lines: list[str], *episodes: Episode, name: str = "test_one") -> bytes:
+def written(lines: list[str], *episodes: Recording, name: str = "test_one") -> bytes:
     """The cassette that is written of exchanges."""
     session = Session("s-1", 1_000, name, "test", "{}", "live")
-    return b"".join(cassette_lines(session, cleared(session, episodes, Redactions(lines))))
+    return b"".join(cassette_lines(session, redacted_rows(session, episodes, Redactions(lines))))
 
 
 def episode(
     body: bytes | str, *, type_: str = "application/json", coding: str = "", answer: bytes = b"data: {}\n\n", **how: Any
-) -> Episode:
+) -> Recording:
     """An exchange as it is recorded."""
     headers = [("content-type", type_), *([("content-encoding", coding)] if coding else [])]
     answer_headers = [("content-type", "text/event-stream"), *how.pop("answered", [])]
@@ -120,10 +121,10 @@ def episode(
     for t_ns, (mark, payload) in enumerate(told):
         assembler.tell(Record(1, mark, t_ns * 1_000_000, payload, START), START)
     [exchange] = assembler.batch.exchanges
-    return exchange, assembler.batch.events
+    return recording_of(exchange, assembler.batch.events)
 
 
-def read_back(path: Path, written: bytes) -> list[Recorded]:
+def read_back(path: Path, written: bytes) -> list[Recording]:
     path.write_bytes(written)
     return read_cassette(path)
 
@@ -142,7 +143,7 @@ def multipart(**fields: str) -> bytes:
     return "".join([*parts, "------limit--\r\n"]).encode()
 
 
-KEPT: dict[str, Episode] = {
+KEPT: dict[str, Recording] = {
     "JSON": episode(f'{{"user": "{WHO}", "n": 1.0}}'),
     "escaped JSON": episode(f'{{"user": "{ESCAPED}", "n": 1.0}}'),
     "gzip": episode(gzip.compress(f'{{"user": "{WHO}", "n": 1.0}}'.encode()), coding="gzip"),
@@ -183,18 +184,20 @@ def test_what_is_private_is_in_no_cassette_whatever_form_it_came_in(form: str, t
     asked = recording.request
     assert (asked.body_bytes, asked.wire_bytes) == (len(recording.request_body), len(recording.request_body))
     assert asked.wire_sha256 == sha256(recording.request_body).hexdigest()
-    assert written(LINES, *in_cassette(tmp_path / "run.sse.jsonl").episodes).split(b"\n")[1:] == made.split(b"\n")[1:]
+    assert (
+        written(LINES, *load_cassette(tmp_path / "run.sse.jsonl").recordings).split(b"\n")[1:] == made.split(b"\n")[1:]
+    )
 
 
 def test_what_is_written_is_matched_by_who_asks_it_with_something_else(tmp_path: Path) -> None:
     for form in KEPT:
         [recording] = read_back(tmp_path / "run.sse.jsonl", written(LINES, KEPT[form]))
         redactions = Redactions(LINES)
-        asked = redactions.request(request_of(recorded(*KEPT[form])))
-        assert isinstance(Matcher([redactions.recorded(recording)], Rules(until="exact")).match(asked), Match), form
+        asked = redactions.request(request_of(KEPT[form]))
+        assert isinstance(Matcher([redactions.recording(recording)], Rules(until="exact")).match(asked), Match), form
 
 
-REFUSED: dict[str, tuple[str, list[Episode]]] = {
+REFUSED: dict[str, tuple[str, list[Recording]]] = {
     "two codings": ("cannot be decoded", [episode(gzip.compress(gzip.compress(b"{}")), coding="gzip, rot13")]),
     "an unknown coding": ("cannot be decoded", [episode(b"{}", coding="rot13")]),
     "cut JSON": ("neither JSON nor a form", [episode(f'{{"user": "{WHO}", "n')]),
@@ -273,9 +276,10 @@ def test_bodies_do_not_matter_where_no_field_is_private() -> None:
 
 def test_what_the_row_of_an_exchange_has_of_something_private_is_left_out() -> None:
     user = "user_0123456789_account__session_01a1fa73-90bd-4000-8000-000000000001"
-    exchange, events = episode(json.dumps({"metadata": {"user_id": user}}))
-    exchange = msgspec.structs.replace(exchange, thread_id="01a1fa73-90bd-4000-8000-000000000001")
-    assert b"01a1fa73" not in written(["fields:metadata.user_id"], (exchange, events))
+    held = episode(json.dumps({"metadata": {"user_id": user}}))
+    row = msgspec.structs.replace(held.exchange, thread_id="01a1fa73-90bd-4000-8000-000000000001")
+    held = msgspec.structs.replace(held, exchange=row)
+    assert b"01a1fa73" not in written(["fields:metadata.user_id"], held)
 
 
 @pytest.mark.parametrize("cuts", [(), (1,), (8,), (14,), (8, 9, 10, 14), (3, 7, 20), tuple(range(1, 24))])
@@ -292,8 +296,9 @@ def test_a_piece_keeps_its_place_when_an_echo_is_shorter(cuts: tuple[int, ...]) 
 def test_without_private_things_exchanges_stay_as_they_are() -> None:
     session = Session("s-1", 1_000, "test_one", "test", "{}", "live")
     held = [episode(gzip.compress(b'{"a":1}'), coding="gzip")]
-    assert cleared(session, held, Redactions()) == held
-    assert cleared(session, held, Redactions(["fields:user"])) == held
+    rows = [(each.exchange, [*each.events]) for each in held]
+    for lines in ([], ["fields:user"]):
+        assert [(row, [*events]) for row, events in redacted_rows(session, held, Redactions(lines))] == rows
 
 
 @pytest.mark.parametrize("line", ["user", "field:user", "fields:", "fields:a.", "headers: ", ":x"])

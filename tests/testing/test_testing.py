@@ -20,6 +20,7 @@ from google.genai.errors import ClientError
 
 from recorder import testing
 from recorder.errors import NotFoundError, RecorderError
+from recorder.model.recording import Recording
 from recorder.replay.pace import Clock
 from recorder.testing import (
     UnusedRecordingsError,
@@ -29,23 +30,11 @@ from recorder.testing import (
     replay_transport,
 )
 from recorder.wire.dialects import by_name
-from recorder.wire.recording import Recorded
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 from tests.folds import MS, PATHS
 from tests.played import APIS, BASE, PAIRS, Streamed, asked, of, streamed, streamed_async
 from tests.replay.test_pace import TestClock
-from tests.sockets import (
-    LAST_CHUNK,
-    STREAM_HEAD,
-    Action,
-    Close,
-    Reset,
-    ScriptedUpstream,
-    Send,
-    Sleep,
-    answer,
-    chunked,
-)
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, Close, Reset, ScriptedUpstream, Send, Sleep, answer, chunked
 from tests.test_layers import loaded_by
 
 STREAMS: dict[str, list[bytes]] = {
@@ -84,7 +73,7 @@ both_libraries = pytest.mark.parametrize("library", [httpx2, httpx])
 each_client = pytest.mark.parametrize(("api", "library"), PAIRS)
 
 
-def whole(api: str, **how: Any) -> Recorded:
+def whole(api: str, **how: Any) -> Recording:
     return of(api, b"".join(STREAMS[api]), **how)
 
 
@@ -97,7 +86,7 @@ async def live(api: str, library: Any, script: list[Action], *, asynchronous: bo
             return await asyncio.to_thread(streamed, api, client, upstream.base)
 
 
-async def replayed(api: str, library: Any, recording: Recorded, *, asynchronous: bool, **how: Any) -> Streamed:
+async def replayed(api: str, library: Any, recording: Recording, *, asynchronous: bool, **how: Any) -> Streamed:
     if asynchronous:
         transport = async_replay_transport([recording], library=library, **how)
         async with library.AsyncClient(transport=transport) as client:
@@ -106,7 +95,7 @@ async def replayed(api: str, library: Any, recording: Recorded, *, asynchronous:
         return streamed(api, client)
 
 
-def cut_off(recording: Recorded, outcome: Any) -> Recorded:
+def cut_off(recording: Recording, outcome: Any) -> Recording:
     """The same without a response."""
     assert recording.end is not None
     end = msgspec.structs.replace(recording.end, outcome=outcome)
@@ -150,7 +139,7 @@ def test_a_stream_of_another_type_is_one_to_the_sdks_and_here(api: str, content_
     assert answered.content == b"".join(STREAMS[api])
 
 
-def sdk_events(recording: Recorded) -> list[Any]:
+def sdk_events(recording: Recording) -> list[Any]:
     """What the SDK that a recording is of yields when it is replayed."""
     with httpx2.Client(transport=replay_transport([recording], library=httpx2)) as client:
         return streamed(recording.exchange.api, client).events
@@ -166,14 +155,14 @@ def test_json_without_data_is_read_as_the_sdk_reads_it(api: str) -> None:
 
 FIRST = 1  # events that come before a stream fails
 
-Failing = tuple[Callable[[str], list[Action]], Callable[[str], Recorded]]
+Failing = tuple[Callable[[str], list[Action]], Callable[[str], Recording]]
 
 
 def _begun(api: str, *actions: Action) -> list[Action]:
     return [Send(STREAM_HEAD + chunked(*STREAMS[api][:FIRST])), *actions]
 
 
-def _cut(outcome: Any) -> Callable[[str], Recorded]:
+def _cut(outcome: Any) -> Callable[[str], Recording]:
     return lambda api: of(api, b"".join(STREAMS[api][:FIRST]), outcome=outcome)
 
 

@@ -17,12 +17,13 @@ from recorder.ingest.capture import Capture
 from recorder.lint import lint
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import EndRecord, ExchangeEnd, RequestHead, ResponseHead
+from recorder.model.recording import Recording
 from recorder.projections.fold import Rows
 from recorder.replay.transport import answer
 from recorder.store.verify.chain import Verifier
 from recorder.wire.conclusion import Conclusion, concluded
 from recorder.wire.dialects import by_name
-from recorder.wire.recording import Recorded, recorded
+from recorder.wire.recording import recording_of
 from recorder.wire.sse import BOM, FRAME_LIMIT, Splitter
 from tests.corpus import corpus_files, needs_corpus
 from tests.folds import captured, folded
@@ -136,14 +137,14 @@ def test_who_leaves_before_has_broken_off(case: str) -> None:
     api, frames = CUT[case]
     exchange, events = left(frames, api)
     assert end_of(events).outcome == "client_disconnect"
-    assert answer(recorded(exchange, events)).failure is not None
+    assert answer(recording_of(exchange, events)).failure is not None
 
 
 @pytest.mark.parametrize("outcome", ["truncated", "upstream_reset", "timeout", "recorder_shutdown", "recorder_crash"])
 def test_what_others_broke_off_is_broken_off(outcome: Outcome) -> None:
     exchange, events = left([STARTED, COMPLETED], "openai-responses", outcome)
     assert end_of(events).outcome == outcome
-    assert answer(recorded(exchange, events)).failure is not None
+    assert answer(recording_of(exchange, events)).failure is not None
 
 
 @pytest.mark.parametrize("case", DONE)
@@ -153,7 +154,7 @@ def test_a_recording_of_before_is_judged_alike(case: str) -> None:
     is_said = case not in ("usage alone", "finishReason", "function call", "blocked")
     old = before(events, status if is_said else "client_disconnect")
     for each in (events, old):
-        recording = recorded(exchange, each)
+        recording = recording_of(exchange, each)
         assert recording.end == concluded(exchange, each)
         assert recording.end is not None
         assert (recording.end.outcome, recording.end.status, recording.end.error) == ("client_done", status, None)
@@ -166,7 +167,9 @@ def test_a_recording_of_before_is_judged_alike(case: str) -> None:
 @pytest.mark.parametrize("case", ["completed", "[DONE]", "usage alone", "message_stop", "finishReason"])
 def test_lint_finds_nothing_missing_that_the_client_did_not_wait_for(case: str) -> None:
     api, frames, _ = DONE[case]
-    found, waited = ({finding.rule for finding in lint(*left(frames, api, outcome))} for outcome in LEFT_OR_WAITED)
+    found, waited = (
+        {finding.rule for finding in lint(recording_of(*left(frames, api, outcome)))} for outcome in LEFT_OR_WAITED
+    )
     assert found <= waited - {"CH001"}, "no `[DONE]`"
 
 
@@ -184,7 +187,7 @@ def test_a_last_event_in_parts_is_one() -> None:
 # what is not there of the body
 
 
-def told(chunks: Sequence[bytes], *headers: tuple[str, str]) -> Recorded:
+def told(chunks: Sequence[bytes], *headers: tuple[str, str]) -> Recording:
     """What is recorded of chunks behind which the client left."""
     exchange, _ = left([], "openai-responses")
     request = RequestHead(exchange.exchange_id, exchange.session_id, 1, "POST", exchange.target, "openai", [])
@@ -195,7 +198,7 @@ def told(chunks: Sequence[bytes], *headers: tuple[str, str]) -> Recorded:
         events += one.chunk(number, chunk)
     events += one.end(len(chunks) + 2, ExchangeEnd("client_disconnect"))
     assert verified(exchange, events) == []
-    return recorded(exchange, events)
+    return recording_of(exchange, events)
 
 
 @pytest.mark.parametrize(("more", "outcome"), [(0, "client_done"), (5, "client_disconnect")])

@@ -18,7 +18,7 @@ from recorder.cassettes.calls import url
 from recorder.cassettes.sse_jsonl.header import instant
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header
-from recorder.wire.recording import Recorded
+from recorder.model.recording import Recording
 from recorder.wire.sse import Fields, parse
 
 _ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
@@ -26,7 +26,7 @@ _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"
 _CLOSING = b"\n]}}\n"
 
 
-def har_lines(recordings: Iterable[Recorded], *, was_imported: bool = False) -> Iterator[bytes]:
+def har_lines(recordings: Iterable[Recording], *, was_imported: bool = False) -> Iterator[bytes]:
     """Yield the document, an entry at a time; `was_imported` says where the exchanges are from."""
     yield _OPENING
     for number, each in enumerate(recordings):
@@ -34,7 +34,7 @@ def har_lines(recordings: Iterable[Recorded], *, was_imported: bool = False) -> 
     yield _CLOSING
 
 
-def _entry(each: Recorded, was_imported: bool) -> dict[str, Any]:
+def _entry(each: Recording, was_imported: bool) -> dict[str, Any]:
     messages = [
         {
             "time": (each.exchange.started_ns + piece.t_ns) / 1e9,
@@ -55,7 +55,7 @@ def _entry(each: Recorded, was_imported: bool) -> dict[str, Any]:
     }
 
 
-def _events(each: Recorded) -> Iterator[tuple[Any, Fields]]:
+def _events(each: Recording) -> Iterator[tuple[Any, Fields]]:
     """Yield the pieces that are events, with their fields."""
     if _mime_type(each.headers).startswith("text/event-stream"):
         for piece in each.pieces:
@@ -64,7 +64,7 @@ def _events(each: Recorded) -> Iterator[tuple[Any, Fields]]:
                 yield piece, fields
 
 
-def _request(each: Recorded, was_imported: bool) -> dict[str, Any]:
+def _request(each: Recording, was_imported: bool) -> dict[str, Any]:
     request = each.request
     body = {"mimeType": _mime_type(request.headers), "text": each.request_body.decode("utf-8", "replace")}
     return {
@@ -80,7 +80,7 @@ def _request(each: Recorded, was_imported: bool) -> dict[str, Any]:
     }
 
 
-def _response(each: Recorded) -> dict[str, Any]:
+def _response(each: Recording) -> dict[str, Any]:
     head, outcome = each.response, each.end.outcome if each.end else "recorder_crash"
     error = {} if outcome in WHOLE else {"_error": _ERRORS.get(outcome, "net::ERR_CONNECTION_CLOSED")}
     return {

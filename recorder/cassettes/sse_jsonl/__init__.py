@@ -29,24 +29,39 @@ from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.jsonl import event_line
-from recorder.wire.recording import Recorded, recorded
+from recorder.model.recording import MemoryBudget, Recording
+from recorder.wire.recording import recording_of, require_answerable
 
 CASSETTE_LIMIT = 256 * 2**20  # of a file that a test holds in memory: more than any git host takes
 TOO_LARGE = RecorderError(f"it is over {CASSETTE_LIMIT >> 20} MiB, far more than a test needs: split it")
 
 
-def read_cassette(path: Path | str) -> list[Recorded]:
+def read_cassette(path: Path | str) -> list[Recording]:
     """Read the exchanges of a cassette, ready for replay. Raises `RecorderError` with file and line."""
+    recordings = read_session(path, keeps_events=False)[1]
+    try:
+        return [require_answerable(each) for each in recordings]
+    except ValueError as error:
+        raise RecorderError(f"The cassette {path} cannot be read: {error}.") from error
+
+
+def read_session(path: Path | str, *, keeps_events: bool = True) -> tuple[Session, list[Recording]]:
+    """Return the session of a cassette and its exchanges. Raises `RecorderError` with file and line."""
+    budget = MemoryBudget("it takes", "split it")
+    recordings: list[Recording] = []
     try:
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
                 raise TOO_LARGE
-            held = enumerate(CassetteReader(file).exchanges(), 1)
-            return [replace(recorded(*each), name=f"exchange {number} of {path}") for number, each in held]
+            reader = CassetteReader(file)
+            for number, (exchange, events) in enumerate(reader.exchanges(budget), 1):
+                name = f"exchange {number} of {path}"
+                recordings.append(recording_of(exchange, events, name=name, number=number, keeps_events=keeps_events))
+            return reader.session, recordings
     except OSError as error:
         raise refused(path, error) from error
-    except (ValueError, RecorderError) as error:
-        raise RecorderError(f"The cassette {path} cannot be read: {error}.") from error
+    except RecorderError as error:
+        raise RecorderError(f"The cassette {path} cannot be read: {str(error).rstrip('.')}.") from error
 
 
 def formatted(file: BinaryIO) -> list[bytes]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from recorder.cassettes.calls import url
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header
-from recorder.wire.recording import Recorded
+from recorder.model.recording import Recording
 
 OPENING = b"interactions:\n"
 CLOSING = b"version: 1\n"
@@ -34,7 +34,7 @@ _ESCAPED = re.compile(rf'[^{_SEEN}]|["\\]')
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 
 
-def interaction(each: Recorded, *, was_imported: bool = False) -> bytes:
+def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
     """Return the YAML of an exchange. Raises `ValueError` if it has no response, of which VCR knows nothing."""
     if each.response is None:
         raise ValueError(f"exchange {each.exchange.exchange_id} has no response")
@@ -50,7 +50,7 @@ def interaction(each: Recorded, *, was_imported: bool = False) -> bytes:
     return "".join(lines).encode()
 
 
-def unsaid(each: Recorded) -> str | None:
+def unsaid(each: Recording) -> str | None:
     """Return what a cassette of VCR cannot express of an exchange, as the rest of a sentence; `None` if nothing is
     lost."""
     if each.response is None:

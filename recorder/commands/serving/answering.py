@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from recorder.model.recording import Recording
 from recorder.model.text import safe_text
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.routing import Routes, Upstream, recorded_upstreams
@@ -17,7 +18,6 @@ from recorder.replay.matching import Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import MISS_STATUS, ReplayTransport, Transport
 from recorder.wire.grouping.probes import is_optional
-from recorder.wire.recording import Recorded
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Answering:
 
     def __init__(
         self,
-        held: Sequence[Recorded],
+        held: Sequence[Recording],
         rules: Rules,
         *,
         upstreams: Iterable[Upstream] = (),
@@ -65,7 +65,7 @@ class Answering:
             msgspec.structs.replace(each, how="forwarded") if each.how in ("miss", "probe") else each for each in seen
         ]
 
-    def unused(self) -> list[Recorded]:
+    def unused(self) -> list[Recording]:
         """What nobody has asked for, in recorded order."""
         return self._matcher.unused()
 
@@ -90,7 +90,7 @@ class Answering:
 class _LoggingMatcher(Matcher):
     """A matcher that says on stderr what it has no answer to, the same only once."""
 
-    def __init__(self, held: Sequence[Recorded], rules: Rules, *, strict: bool, forwards: bool) -> None:
+    def __init__(self, held: Sequence[Recording], rules: Rules, *, strict: bool, forwards: bool) -> None:
         super().__init__(held, rules, strict=strict)
         self._forwards = forwards
         self._said: Counter[str] = Counter()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from recorder.commands.ui.output import echo
-from recorder.errors import NotFoundError, UsageError
-from recorder.model.events import LATEST, Exchange, Session
+from recorder.errors import UsageError
+from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text
+from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.reader import Log
 from recorder.store.schema import STALE
 from recorder.wire.grouping.rules import cleaned
@@ -32,38 +33,18 @@ def new_name(said: str) -> str:
     return name
 
 
-async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:
-    """A session and its exchanges with their numbers, in order of their start; or the one that `exchange` names."""
-    found = await log.session(session)
-    await _say_if_namesakes(log, session, found)
-    numbered = list(enumerate(await log.exchanges(found.session_id), 1))
-    if exchange is None:
-        return found, numbered
-    matches = [(number, each) for number, each in numbered if exchange in (str(number), each.exchange_id)]
-    matches = matches or [(n, each) for n, each in numbered if len(exchange) >= 4 and _names(exchange, each)]
-    if not matches:
-        has = {0: "none", 1: "only 1"}.get(len(numbered), f"1 to {len(numbered)}")
-        raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
-    if len(matches) > 1:
-        raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
-    return found, matches
+async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
+    """Return a session and its exchanges like `select_exchanges`; say on stderr if others have its name, too."""
+    found, chosen = await select_exchanges(log, session, exchange)
+    if session == found.name and session not in (found.session_id, LATEST):
+        count = await log.count_named(session)
+        if count > 1:
+            named = f"{count} sessions are named {safe_text(found.name)}"
+            echo(f"{named}: this is the newest, {found.session_id}; `recorder sessions` lists them.")
+    return found, chosen
 
 
 async def say_if_stale(log: Log) -> None:
     """A word on stderr if what the projections say is not all that the log has."""
     if await log.rebuild_is_due():
         echo(STALE)
-
-
-async def _say_if_namesakes(log: Log, session: str, found: Session) -> None:
-    """A word on stderr if it was found by a name that others have too."""
-    if session != found.name or session in (found.session_id, LATEST):
-        return
-    count = await log.count_named(session)
-    if count > 1:
-        named = f"{count} sessions are named {safe_text(found.name)}"
-        echo(f"{named}: this is the newest, {found.session_id}; `recorder sessions` lists them.")
-
-
-def _names(prefix: str, exchange: Exchange) -> bool:
-    return exchange.exchange_id.startswith(prefix)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from recorder.lint.anthropic.shapes import SHAPES
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.telling import Object, array, decoded, object_, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
@@ -51,7 +51,7 @@ _JUDGED = re.compile(
 """The fields that have rules of their own."""
 
 
-def faults(stream: Stream) -> Iterable[Fault]:
+def faults(stream: StreamView) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     message = Message()
     for told in frames_before_gap(stream):
@@ -124,7 +124,7 @@ class Message:
         self._tokens: object = None  # of output, as `message_start` has them
         self._last: tuple[int, object] = (0, None)  # where `message_delta` stands, and its tokens of output
 
-    def feed(self, told: Told) -> Iterable[Fault]:
+    def feed(self, told: StreamBlock) -> Iterable[Fault]:
         is_error = told.type == "error" or told.name == "error"
         if told.data is not None and told.data.strip() == b"[DONE]":
             yield "AN027", Hit(told.pos)
@@ -156,7 +156,7 @@ class Message:
             for block in self._blocks:
                 yield from block.end()
 
-    def _named(self, told: Told, type: str) -> Iterable[Fault]:
+    def _named(self, told: StreamBlock, type: str) -> Iterable[Fault]:
         if told.name is None:
             yield "AN001", Hit(told.pos, shown(type))
         elif told.name != type:
@@ -164,7 +164,7 @@ class Message:
         if type != "ping":
             yield from self._in_order(told, type)
 
-    def _in_order(self, told: Told, type: str) -> Iterable[Fault]:
+    def _in_order(self, told: StreamBlock, type: str) -> Iterable[Fault]:
         if self._failed:
             yield "AN026", Hit(told.pos, shown(type))
         elif self._stopped:
@@ -272,13 +272,13 @@ class Message:
     }
 
 
-def _error(told: Told) -> Iterable[Fault]:
+def _error(told: StreamBlock) -> Iterable[Fault]:
     error = object_(object_(told.payload).get("error"))
     if not (text(error.get("type")) and text(error.get("message"))):
         yield "AN025", Hit(told.pos, shown(told.payload))
 
 
-def _misfits(told: Told) -> Iterable[Fault]:
+def _misfits(told: StreamBlock) -> Iterable[Fault]:
     for each in SHAPES.misfits(told.payload, "event"):
         if not _JUDGED.fullmatch(each.path):
             yield "AN029", Hit(told.pos, misfit(each))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.gemini.shapes import SHAPES
 from recorder.lint.rule import Hit
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.telling import Object, array, decoded, object_, objects, text
 from recorder.wire.sse import BOM
 
@@ -41,7 +41,7 @@ _RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
 """The rules of some fields; all others have one together."""
 
 
-def faults(stream: Stream) -> Iterable[Fault]:
+def faults(stream: StreamView) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     chunks = Chunks(is_cut=stream.was_cut_by_us)
     for told in frames_before_gap(stream):
@@ -100,7 +100,7 @@ class Chunks:
         self._has_usage = self._is_blocked = self._failed = self._has_lf = False
         self._before: Object = {}  # the last chunk
 
-    def feed(self, told: Told) -> Iterable[Fault]:
+    def feed(self, told: StreamBlock) -> Iterable[Fault]:
         if told.data is not None and told.data.strip() == b"[DONE]":
             yield "GE004", Hit(told.pos)
             return
@@ -134,7 +134,7 @@ class Chunks:
         if not self._has_usage and not missing:
             yield "GE009", Hit(None)
 
-    def _ending(self, told: Told) -> Iterable[Fault]:
+    def _ending(self, told: StreamBlock) -> Iterable[Fault]:
         """Yield the faults of a chunk's ending. LF is reported once, where it begins: it is as true of all others."""
         if told.kind == "tail" and not self._is_cut:
             yield "GE022", Hit(told.pos)
@@ -191,7 +191,7 @@ class Chunks:
             self._usage = (pos, usage)
 
 
-def _line_faults(told: Told) -> Iterable[Fault]:
+def _line_faults(told: StreamBlock) -> Iterable[Fault]:
     """Yield the faults of the lines of a block."""
     if _USUAL_BLOCK.fullmatch(told.raw):
         return
@@ -209,7 +209,7 @@ def _line_rule(line: bytes) -> str:
     return "GE003" if line.startswith(b"data:") else "GE001"
 
 
-def _bare(told: Told) -> object:
+def _bare(told: StreamBlock) -> object:
     """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is no JSON."""
     if not told.raw.lstrip().startswith(_BARE):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.openai_chat.shapes import SHAPES
 from recorder.lint.rule import Hit
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.telling import Object, array, decoded, object_, objects
 
 CHUNK = "chat.completion.chunk"
@@ -35,7 +35,7 @@ _JUDGED = re.compile(
 """The fields that have rules of their own."""
 
 
-def faults(stream: Stream) -> Iterable[Fault]:
+def faults(stream: StreamView) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     chunks = Chunks(stream)
     for told in frames_before_gap(stream):
@@ -152,7 +152,7 @@ class Choice:
 class Chunks:
     """Follows the chunks of one stream."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamView) -> None:
         self._stream = stream
         self._is_chat = "/chat/completions" in stream.exchange.target
         self._choices: dict[int, Choice] = {}
@@ -161,7 +161,7 @@ class Chunks:
         self._elsewhere = ""  # where usage stands that is not where clients look
         self._done = self._failed = False
 
-    def feed(self, told: Told) -> Iterable[Fault]:
+    def feed(self, told: StreamBlock) -> Iterable[Fault]:
         if told.raw.startswith(b"error:"):
             self._failed = True
             yield "CH025", Hit(told.pos)
@@ -195,7 +195,7 @@ class Chunks:
         if self._is_chat and (self._done or _outcome(self._stream) == "eof"):
             yield from self._usage()
 
-    def _payload(self, told: Told, payload: Object) -> Iterable[Fault]:
+    def _payload(self, told: StreamBlock, payload: Object) -> Iterable[Fault]:
         if self._failed:
             yield "CH024", Hit(told.pos)
         elif payload.get("error") or told.name == "error":
@@ -206,7 +206,7 @@ class Chunks:
                 yield "CH026", Hit(told.pos, f"event: {told.name[:60]}")
             yield from self._chunk(told, payload)
 
-    def _chunk(self, told: Told, chunk: Object) -> Iterable[Fault]:
+    def _chunk(self, told: StreamBlock, chunk: Object) -> Iterable[Fault]:
         if chunk.get("object") != CHUNK:
             yield "CH003", Hit(told.pos, f"object is {shown(chunk.get('object'))}")
         yield from self._head(told, chunk)
@@ -220,7 +220,7 @@ class Chunks:
                 yield "CH033", Hit(told.pos, misfit(each))
         self._note_usage(told, chunk)
 
-    def _head(self, told: Told, chunk: Object) -> Iterable[Fault]:
+    def _head(self, told: StreamBlock, chunk: Object) -> Iterable[Fault]:
         for name, kind in _REQUIRED.items():
             value = chunk.get(name)
             if not isinstance(value, kind) or value == "":
@@ -228,7 +228,7 @@ class Chunks:
             elif value != self._same.setdefault(name, value):
                 yield _SAME[name], Hit(told.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
 
-    def _choice(self, told: Told, choice: object) -> Iterable[Fault]:
+    def _choice(self, told: StreamBlock, choice: object) -> Iterable[Fault]:
         said = object_(choice)
         index, delta = said.get("index"), said.get("delta")
         if not is_whole_number(index) or not isinstance(delta, dict):
@@ -240,7 +240,7 @@ class Chunks:
             self._choices[index] = Choice(index)
         yield from self._choices[index].feed(told.pos, said, delta)
 
-    def _note_usage(self, told: Told, chunk: Object) -> None:
+    def _note_usage(self, told: StreamBlock, chunk: Object) -> None:
         usage, choices = object_(chunk.get("usage")), chunk.get("choices")
         if usage:
             self._usages.append((told.pos, usage, choices == []))
@@ -250,7 +250,7 @@ class Chunks:
             self._elsewhere = "it stands in a choice"
 
     def _usage(self) -> Iterable[Fault]:
-        options = object_(object_(self._stream.asked).get("stream_options"))
+        options = object_(object_(self._stream.request_json).get("stream_options"))
         is_asked = options.get("include_usage") is True
         if not self._usages:
             if is_asked:
@@ -283,7 +283,7 @@ def _contradiction(usage: Object) -> str:
     return ""
 
 
-def _error(told: Told, payload: Object) -> Iterable[Fault]:
+def _error(told: StreamBlock, payload: Object) -> Iterable[Fault]:
     error = payload.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str) or not error["message"]:
         yield "CH023", Hit(told.pos, shown(payload))
@@ -294,7 +294,7 @@ def _is_filter_result(chunk: Object) -> bool:
     return chunk.get("object") == "" and not any(object_(each.get("delta")) for each in objects(chunk.get("choices")))
 
 
-def _outcome(stream: Stream) -> str | None:
+def _outcome(stream: StreamView) -> str | None:
     return stream.end.outcome if stream.end else None
 
 

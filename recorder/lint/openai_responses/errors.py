@@ -8,13 +8,13 @@ from typing import Any
 from recorder.lint.faults import shown
 from recorder.lint.openai_responses.events import stream_events
 from recorder.lint.rule import Hit, Rule
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
-def _mute_error(stream: Stream) -> Iterable[Hit]:
+def _mute_error(stream: StreamView) -> Iterable[Hit]:
     """Yield errors without a message, nested as the API sends it, or flat as the reference has it."""
     for each in stream_events(stream):
         nested = each.payload.get("error")
@@ -22,7 +22,7 @@ def _mute_error(stream: Stream) -> Iterable[Hit]:
             yield Hit(each.pos, "no text `error.message`")
 
 
-def _codeless_error(stream: Stream) -> Iterable[Hit]:
+def _codeless_error(stream: StreamView) -> Iterable[Hit]:
     """Yield errors without a code. The reference has a code that may be null."""
     for each in stream_events(stream):
         nested = each.payload.get("error")
@@ -31,7 +31,7 @@ def _codeless_error(stream: Stream) -> Iterable[Hit]:
             yield Hit(each.pos, f"code is {shown(error.get('code'))}" if "code" in error else "no `code`")
 
 
-def _mute_failure(stream: Stream) -> Iterable[Hit]:
+def _mute_failure(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
         if each.type != "response.failed" or not each.response:
             continue
@@ -41,13 +41,13 @@ def _mute_failure(stream: Stream) -> Iterable[Hit]:
             yield Hit(each.pos, f"no text {' and '.join(f'`response.error.{name}`' for name in lacking)}")
 
 
-def _lonely_error(stream: Stream) -> Iterable[Hit]:
+def _lonely_error(stream: StreamView) -> Iterable[Hit]:
     told = stream_events(stream)
     if not any(each.type == "response.failed" for each in told):
         yield from (Hit(each.pos) for each in told if each.type == "error")
 
 
-def _no_reason(stream: Stream) -> Iterable[Hit]:
+def _no_reason(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
         details = each.response.get("incomplete_details")
         if each.type == "response.incomplete" and not (isinstance(details, dict) and _text(details.get("reason"))):

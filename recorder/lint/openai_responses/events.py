@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from recorder.lint.sse import is_done_mark
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 
 Json = dict[str, Any]
 
@@ -30,15 +30,15 @@ class StreamEvent(NamedTuple):
         return response if isinstance(response, dict) else {}
 
 
-def stream_events(stream: Stream) -> Sequence[StreamEvent]:
+def stream_events(stream: StreamView) -> Sequence[StreamEvent]:
     """Return all events that can be read, the unterminated last one included."""
     found: Sequence[StreamEvent] | None = stream.memo.get("events")
     if found is None:
-        found = stream.memo["events"] = [each for told in stream.told if (each := _stream_event(told)) is not None]
+        found = stream.memo["events"] = [each for told in stream.blocks if (each := _stream_event(told)) is not None]
     return found
 
 
-def is_readable(stream: Stream) -> bool:
+def is_readable(stream: StreamView) -> bool:
     """Return whether all events are there and can be told apart: if not, what seems missing was perhaps not missing.
 
     A stream that is resumed has only a part of what its items are.
@@ -51,12 +51,12 @@ def is_readable(stream: Stream) -> bool:
     return found
 
 
-def is_complete(stream: Stream) -> bool:
+def is_complete(stream: StreamView) -> bool:
     """Return whether a stream can be read and says that the model is done: then all that began must be closed."""
     return is_readable(stream) and any(each.type == "response.completed" for each in stream_events(stream))
 
 
-def _stream_event(told: Told) -> StreamEvent | None:
+def _stream_event(told: StreamBlock) -> StreamEvent | None:
     if not isinstance(told.payload, dict):
         return None
     type = told.type or told.name or ("error" if told.payload.get("error") else None)

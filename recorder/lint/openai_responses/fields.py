@@ -12,7 +12,7 @@ from recorder.lint.openai_responses.events import Json, StreamEvent, stream_even
 from recorder.lint.openai_responses.shapes import SHAPES
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.shape import Misfit
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})
@@ -35,7 +35,7 @@ _JUDGED = {"response": {"id", "error", "incomplete_details"}}
 """The fields that have rules of their own."""
 
 
-def lacks_fields(stream: Stream) -> list[Hit]:
+def lacks_fields(stream: StreamView) -> list[Hit]:
     """Yield events that lack something: what they would have said is missing elsewhere too."""
     found: list[Hit] | None = stream.memo.get("fields")
     if found is None:
@@ -54,7 +54,7 @@ def _lack(of: str, field: str, kind: type, json: Json) -> str:
     return f"{of} without {field}" if json.get(field) is None else f"{field} of {of} is not {_KIND_NAMES[kind]}"
 
 
-def _no_item_id(stream: Stream) -> Iterable[Hit]:
+def _no_item_id(stream: StreamView) -> Iterable[Hit]:
     return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type in OF_ITEMS and not _item_id(each))
 
 
@@ -63,13 +63,13 @@ def _item_id(each: StreamEvent) -> Any:
     return item_id if isinstance(item_id, str) else None
 
 
-def _no_logprobs(stream: Stream) -> Iterable[Hit]:
+def _no_logprobs(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
         if each.type in LOGPROBS and not isinstance(each.payload.get("logprobs"), list):
             yield Hit(each.pos, each.type)
 
 
-def unfit_items(stream: Stream) -> list[Hit]:
+def unfit_items(stream: StreamView) -> list[Hit]:
     """Yield items that lack something."""
     found: list[Hit] | None = stream.memo.get("items of types")
     if found is None:
@@ -88,7 +88,7 @@ def _unfit_items(told: Iterable[StreamEvent]) -> Iterable[Hit]:
                 yield Hit(each.pos, _lack(f"{item.get('type') or 'item'} in {each.type}", field, kind, item))
 
 
-def _unfit_shapes(stream: Stream) -> Iterable[Hit]:
+def _unfit_shapes(stream: StreamView) -> Iterable[Hit]:
     """Yield misfits inside of responses, items and parts that no other rule covers."""
     for each in stream_events(stream):
         field, kind = _SHAPED.get(each.type, ("", ""))
@@ -109,7 +109,7 @@ def _beyond(each: StreamEvent, field: str, kind: str, value: Json) -> Iterable[M
             yield found._replace(path=f"{field}.{found.path}")
 
 
-def _mute_parts(stream: Stream) -> Iterable[Hit]:
+def _mute_parts(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
         part = each.payload.get("part")
         if isinstance(part, dict) and _is_mute(each):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from recorder.lint.openai_responses.events import is_complete
 from recorder.lint.openai_responses.walk import walk
 from recorder.lint.rule import Hit, Profile, Rule, Severity
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"
@@ -19,25 +19,25 @@ _OPENAI = frozenset[Profile]({"openai"})
 _SDKS = frozenset[Profile]({"openai", "sdk"})
 
 
-def _walked(rule: str) -> Callable[[Stream], Iterable[Hit]]:
+def _walked(rule: str) -> Callable[[StreamView], Iterable[Hit]]:
     return lambda stream: walk(stream).found(rule)
 
 
-def _open_items(stream: Stream) -> Iterable[Hit]:
+def _open_items(stream: StreamView) -> Iterable[Hit]:
     if is_complete(stream):
         for item in walk(stream).items.values():
             if item.done is None:
                 yield Hit(item.pos, f"{item.type}, output_index {item.index}")
 
 
-def _open_parts(stream: Stream) -> Iterable[Hit]:
+def _open_parts(stream: StreamView) -> Iterable[Hit]:
     for item in walk(stream).items.values():
         for (of, number), part in item.parts.items() if item.done is not None else ():
             if part.is_announced and not part.is_closed:
                 yield Hit(part.pos, f"{of} {number} of {item.type} {item.index}")
 
 
-def _open_texts(stream: Stream) -> Iterable[Hit]:
+def _open_texts(stream: StreamView) -> Iterable[Hit]:
     for item in walk(stream).items.values():
         for (name, _), text in item.texts.items() if item.done is not None else ():
             if text.done is None:

@@ -8,7 +8,7 @@ from typing import Any
 from recorder.lint.openai_responses.events import BEGINNING, EARLY, ENDINGS, StreamEvent, stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.sse import is_done_mark
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"
@@ -22,12 +22,12 @@ _STATUS = {
 }
 
 
-def _carriers(stream: Stream) -> Iterable[StreamEvent]:
+def _carriers(stream: StreamView) -> Iterable[StreamEvent]:
     """Yield the events that carry the response."""
     return (each for each in stream_events(stream) if each.type in _STATUS and each.response)
 
 
-def _begins_otherwise(stream: Stream) -> Iterable[Hit]:
+def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
     if stream.exchange.resumes_after is not None or stream.has_gap:
         return
     first = next(iter(stream_events(stream)), None)
@@ -36,7 +36,7 @@ def _begins_otherwise(stream: Stream) -> Iterable[Hit]:
         yield Hit(first.pos, first.type)
 
 
-def _no_end(stream: Stream) -> Iterable[Hit]:
+def _no_end(stream: StreamView) -> Iterable[Hit]:
     told = stream_events(stream)
     if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or (stream.response and _is_refused(stream)):
         return
@@ -46,11 +46,11 @@ def _no_end(stream: Stream) -> Iterable[Hit]:
         yield Hit(told[-1].pos if told else None, f"last is {told[-1].type if told else 'nothing'}{how}")
 
 
-def _is_refused(stream: Stream) -> bool:
+def _is_refused(stream: StreamView) -> bool:
     return stream.response is not None and stream.response.status >= 400
 
 
-def _ends_twice(stream: Stream) -> Iterable[Hit]:
+def _ends_twice(stream: StreamView) -> Iterable[Hit]:
     """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
     ended: str | None = None
     for each in stream_events(stream):
@@ -60,7 +60,7 @@ def _ends_twice(stream: Stream) -> Iterable[Hit]:
             ended = each.type
 
 
-def _goes_on(stream: Stream) -> Iterable[Hit]:
+def _goes_on(stream: StreamView) -> Iterable[Hit]:
     has_ended = False
     for each in stream_events(stream):
         if each.type in ENDINGS:
@@ -69,23 +69,23 @@ def _goes_on(stream: Stream) -> Iterable[Hit]:
             yield Hit(each.pos, each.type)
 
 
-def _done_mark(stream: Stream) -> Iterable[Hit]:
-    return (Hit(each.pos) for each in stream.told if is_done_mark(each))
+def _done_mark(stream: StreamView) -> Iterable[Hit]:
+    return (Hit(each.pos) for each in stream.blocks if is_done_mark(each))
 
 
-def _no_id(stream: Stream) -> Iterable[Hit]:
+def _no_id(stream: StreamView) -> Iterable[Hit]:
     return (Hit(each.pos, each.type) for each in _carriers(stream) if not _text(each.response.get("id")))
 
 
-def _other_id(stream: Stream) -> Iterable[Hit]:
+def _other_id(stream: StreamView) -> Iterable[Hit]:
     return _changes(stream, "id")
 
 
-def _other_model(stream: Stream) -> Iterable[Hit]:
+def _other_model(stream: StreamView) -> Iterable[Hit]:
     return _changes(stream, "model")
 
 
-def _changes(stream: Stream, field: str) -> Iterable[Hit]:
+def _changes(stream: StreamView, field: str) -> Iterable[Hit]:
     first: str | None = None
     for each in _carriers(stream):
         value = _text(each.response.get(field))
@@ -94,7 +94,7 @@ def _changes(stream: Stream, field: str) -> Iterable[Hit]:
             yield Hit(each.pos, f"{value}, first {first}")
 
 
-def _other_status(stream: Stream) -> Iterable[Hit]:
+def _other_status(stream: StreamView) -> Iterable[Hit]:
     for each in _carriers(stream):
         status = each.response.get("status")
         if isinstance(status, str) and status not in _STATUS[each.type]:

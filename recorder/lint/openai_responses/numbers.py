@@ -8,23 +8,23 @@ from recorder.lint.openai_responses.catalog import FIELDS
 from recorder.lint.openai_responses.events import stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.sse import is_done_mark
-from recorder.lint.stream import Stream, Told
+from recorder.lint.stream import StreamBlock, StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 
 
-def _number(told: Told) -> int | None:
+def _number(told: StreamBlock) -> int | None:
     number = told.payload.get("sequence_number") if isinstance(told.payload, dict) else None
     return number if type(number) is int else None
 
 
-def _no_number(stream: Stream) -> Iterable[Hit]:
+def _no_number(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
         if each.type in FIELDS and type(each.payload.get("sequence_number")) is not int:
             yield Hit(each.pos, each.type)
 
 
-def _first_number(stream: Stream) -> Iterable[Hit]:
+def _first_number(stream: StreamView) -> Iterable[Hit]:
     after = stream.exchange.resumes_after
     first = stream.frames[0] if stream.frames else None
     number = None if first is None else _number(first)
@@ -35,7 +35,7 @@ def _first_number(stream: Stream) -> Iterable[Hit]:
         yield Hit(first.pos, f"{number} instead of {wanted}")
 
 
-def _next_numbers(stream: Stream) -> Iterable[Hit]:
+def _next_numbers(stream: StreamView) -> Iterable[Hit]:
     """Yield numbers out of sequence. Events without a number, pings for example, may or may not have been counted."""
     last, uncounted = None, 0
     for each in () if stream.has_gap else stream.frames:
@@ -48,19 +48,19 @@ def _next_numbers(stream: Stream) -> Iterable[Hit]:
         last, uncounted = number, 0
 
 
-def _no_type(stream: Stream) -> Iterable[Hit]:
+def _no_type(stream: StreamView) -> Iterable[Hit]:
     for each in stream.frames:
         if each.type is None and each.payload is not None and each.payload != {}:
             yield Hit(each.pos, "" if isinstance(each.payload, dict) else "its data is no JSON object")
 
 
-def _other_name(stream: Stream) -> Iterable[Hit]:
+def _other_name(stream: StreamView) -> Iterable[Hit]:
     for each in stream.frames:
         if each.type is not None and each.name != each.type:
             yield Hit(each.pos, f"no `event:` line, type {each.type}" if not each.name else f"{each.name}, {each.type}")
 
 
-def _unknown(stream: Stream) -> Iterable[Hit]:
+def _unknown(stream: StreamView) -> Iterable[Hit]:
     return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type not in FIELDS)
 
 

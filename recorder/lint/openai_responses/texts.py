@@ -9,14 +9,14 @@ from recorder.lint.openai_responses.events import Json, StreamEvent, is_complete
 from recorder.lint.openai_responses.fields import lacks_fields
 from recorder.lint.openai_responses.walk import ItemText, OutputItem, changes, walk
 from recorder.lint.rule import Hit, Rule
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
-def _texts(stream: Stream) -> Iterable[tuple[OutputItem, str, ItemText]]:
+def _texts(stream: StreamView) -> Iterable[tuple[OutputItem, str, ItemText]]:
     """Yield each text with its item and name; none where a field is missing: another rule reports that."""
     if not lacks_fields(stream):
         for item in walk(stream).items.values():
@@ -24,14 +24,14 @@ def _texts(stream: Stream) -> Iterable[tuple[OutputItem, str, ItemText]]:
                 yield item, name.removeprefix("response."), text
 
 
-def _sums(stream: Stream) -> Iterable[Hit]:
+def _sums(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
         total, done = text.sum, text.done
         if total is not None and done is not None and total != done:
             yield Hit(text.done_pos, f"{name}, output_index {item.index}: {_differ(total, done)}")
 
 
-def _items(stream: Stream) -> Iterable[Hit]:
+def _items(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
         later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
         for pos, now in later:
@@ -39,7 +39,7 @@ def _items(stream: Stream) -> Iterable[Hit]:
                 yield Hit(pos, f"{name}, output_index {item.index}: {_differ(max(text.told, default=''), now)}")
 
 
-def _kept(stream: Stream) -> Iterable[Hit]:
+def _kept(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
         total, kept = text.sum, text.of(item.done) if item.done is not None else None
         if total is not None and kept is not None and total != kept:
@@ -54,7 +54,7 @@ def _differ(before: str, after: str) -> str:
     return f"{counted(len(before), 'character')} before, {len(after)} here, the first {same} alike"
 
 
-def _final(stream: Stream) -> tuple[StreamEvent, list[Json]] | None:
+def _final(stream: StreamView) -> tuple[StreamEvent, list[Json]] | None:
     """Return the event that ends a complete response, and the items in it."""
     last = next((each for each in stream_events(stream) if each.type == "response.completed"), None)
     if last is None or not is_complete(stream):
@@ -63,7 +63,7 @@ def _final(stream: Stream) -> tuple[StreamEvent, list[Json]] | None:
     return (last, [each for each in output if isinstance(each, dict)]) if isinstance(output, list) else None
 
 
-def _output(stream: Stream) -> Iterable[Hit]:
+def _output(stream: StreamView) -> Iterable[Hit]:
     final = _final(stream)
     for item in _done_items(stream) if final and final[1] else ():
         assert final is not None
@@ -83,7 +83,7 @@ def _other_texts(pos: int, item: OutputItem, final: Json) -> Iterable[Hit]:
             yield Hit(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}: {_differ(max(known), now)}")
 
 
-def _done_items(stream: Stream) -> list[OutputItem]:
+def _done_items(stream: StreamView) -> list[OutputItem]:
     items = [] if lacks_fields(stream) else walk(stream).items.values()
     return [item for item in items if item.done is not None and item.has_places]
 
@@ -97,7 +97,7 @@ def _same(item: OutputItem, output: list[Json]) -> Json | None:
     return at_place if at_place.get("type") == item.type else None
 
 
-def _output_ids(stream: Stream) -> Iterable[Hit]:
+def _output_ids(stream: StreamView) -> Iterable[Hit]:
     final = _final(stream)
     items = () if lacks_fields(stream) else walk(stream).items.values()
     for item in items if final and final[1] else ():
@@ -107,7 +107,7 @@ def _output_ids(stream: Stream) -> Iterable[Hit]:
             yield Hit(final[0].pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
 
 
-def _calls(stream: Stream) -> Iterable[Hit]:
+def _calls(stream: StreamView) -> Iterable[Hit]:
     final = _final(stream)
     for item in _done_items(stream) if final and final[1] else ():
         assert final is not None
@@ -116,7 +116,7 @@ def _calls(stream: Stream) -> Iterable[Hit]:
                 yield Hit(final[0].pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
 
-def _other_items(stream: Stream) -> Iterable[Hit]:
+def _other_items(stream: StreamView) -> Iterable[Hit]:
     """Yield items of the final response that were not streamed, or in another order. It may list tools alone."""
     final = _final(stream)
     if not final or lacks_fields(stream):
@@ -133,7 +133,7 @@ def _other_items(stream: Stream) -> Iterable[Hit]:
         before = max(before, -1 if index is None else index)
 
 
-def _empty_output(stream: Stream) -> Iterable[Hit]:
+def _empty_output(stream: StreamView) -> Iterable[Hit]:
     final = _final(stream)
     streamed = len(walk(stream).items)
     if final and not final[1] and streamed:

@@ -8,7 +8,7 @@ from typing import Any
 from recorder.lint.faults import shown
 from recorder.lint.openai_responses.events import EARLY, Json, StreamEvent, stream_events
 from recorder.lint.rule import Hit, Rule
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: ResponseUsage"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs: ResponseCompletedUsage"
@@ -22,20 +22,20 @@ _DETAILS = (
 """An object, the count in it, and the count that this is a part of."""
 
 
-def _reports(stream: Stream) -> Iterable[tuple[StreamEvent, Json]]:
+def _reports(stream: StreamView) -> Iterable[tuple[StreamEvent, Json]]:
     for each in stream_events(stream):
         usage = each.response.get("usage")
         if each.type in _COUNTED and isinstance(usage, dict):
             yield each, usage
 
 
-def _no_usage(stream: Stream) -> Iterable[Hit]:
+def _no_usage(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
         if each.type == "response.completed" and each.response and not isinstance(each.response.get("usage"), dict):
             yield Hit(each.pos)
 
 
-def _lacking(stream: Stream) -> Iterable[Hit]:
+def _lacking(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
         usage = each.response.get("usage")
         if each.type == "response.incomplete" and usage is not None and not isinstance(usage, dict):
@@ -57,14 +57,14 @@ def _wrong(usage: Json) -> list[str]:
     return wrong
 
 
-def _no_details(stream: Stream) -> Iterable[Hit]:
+def _no_details(stream: StreamView) -> Iterable[Hit]:
     for each, usage in _reports(stream):
         missing = [details for details, _, _ in _DETAILS if usage.get(details) is None]
         if missing:
             yield Hit(each.pos, f"no {' and no '.join(missing)}")
 
 
-def _inconsistent(stream: Stream) -> Iterable[Hit]:
+def _inconsistent(stream: StreamView) -> Iterable[Hit]:
     for each, usage in _reports(stream):
         if not _wrong(usage):
             yield from (Hit(each.pos, contradiction) for contradiction in _contradictions(usage))
@@ -80,7 +80,7 @@ def _contradictions(usage: Json) -> Iterable[str]:
             yield f"{name} {part} of {usage[whole]} {whole}"
 
 
-def _early(stream: Stream) -> Iterable[Hit]:
+def _early(stream: StreamView) -> Iterable[Hit]:
     return (
         Hit(each.pos, each.type) for each in stream_events(stream) if each.type in EARLY and each.response.get("usage")
     )

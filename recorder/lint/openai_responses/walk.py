@@ -13,7 +13,7 @@ from typing import Any
 from recorder.lint.openai_responses.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
 from recorder.lint.openai_responses.events import Json, StreamEvent, is_readable, stream_events
 from recorder.lint.rule import Hit
-from recorder.lint.stream import Stream
+from recorder.lint.stream import StreamView
 
 Place = tuple[str, int]
 """The name of a list in an item (content, summary) or of a text in it, and the number in that list."""
@@ -93,7 +93,7 @@ class OutputItem:
 class ItemWalk:
     """The items of one response, and what is wrong with them by rule."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamView) -> None:
         self.items: dict[int, OutputItem] = {}
         self.hits: dict[str, list[Hit]] = {}
         self._open = 0
@@ -251,7 +251,7 @@ _STEPS: Mapping[str, Step] = {
 }
 
 
-def walk(stream: Stream) -> ItemWalk:
+def walk(stream: StreamView) -> ItemWalk:
     found: ItemWalk | None = stream.memo.get("responses walk")
     if found is None:
         found = stream.memo["responses walk"] = ItemWalk(stream)

@@ -25,6 +25,7 @@ from typing import Literal
 
 import msgspec
 
+from recorder.model.recording import Recording
 from recorder.replay.matching.by_id import Responses, Retrieval
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference
@@ -35,7 +36,6 @@ from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.grouping.probes import is_optional
-from recorder.wire.recording import Recorded
 from recorder.wire.redaction import headers as redaction
 
 __all__ = ["Elsewhere", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
@@ -50,7 +50,7 @@ SEEN_LIMIT = 10_000
 class Match(msgspec.Struct, frozen=True):
     """The answer."""
 
-    recorded: Recorded
+    recorded: Recording
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
     handles: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
@@ -75,7 +75,7 @@ class Matcher:
     then the second, as to a client that runs again.
     """
 
-    def __init__(self, recordings: Sequence[Recorded], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
+    def __init__(self, recordings: Sequence[Recording], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
         self._rules = rules
         self._strict = strict
         self._all = [Candidate(number, recorded, rules) for number, recorded in enumerate(recordings)]
@@ -98,7 +98,7 @@ class Matcher:
         """Record that a request was answered by something else."""
         self._seen.append(Seen(*_fields(request), how, message=message))
 
-    def unused(self) -> list[Recorded]:
+    def unused(self) -> list[Recording]:
         """Return the exchanges that nobody has asked for, in recorded order. Whether a client probes is a matter of
         chance."""
         waiting = (candidate.recorded for candidate in self._all if candidate.number in self._unused)

@@ -19,10 +19,10 @@ import msgspec
 
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
+from recorder.model.recording import Piece, Recording
 from recorder.replay.matching.fingerprint import Place
 from recorder.wire.dialects import framing
 from recorder.wire.dialects.telling import decoded, object_, text, whole
-from recorder.wire.recording import Piece, Recorded
 from recorder.wire.sse import BOM, begins_stream, parse
 
 FIRST_EVENTS = 8
@@ -38,15 +38,15 @@ _BLANK_LINE_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n")
 class Retrieval(NamedTuple):
     """An answer found by the id of a response; `after`, of its stream, the number from which on it is wanted."""
 
-    recorded: Recorded
+    recorded: Recording
     after: int | None
 
 
 class Responses:
     """The responses that exchanges made, by upstream and id. Exchanges are looked into once, when first asked for."""
 
-    def __init__(self, recordings: Iterable[tuple[Place, Recorded]]) -> None:
-        self._parts: dict[tuple[str, str], list[Recorded]] = {}
+    def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
+        self._parts: dict[tuple[str, str], list[Recording]] = {}
         for place, recorded in recordings:
             if _MAKES.fullmatch(f"{place.method} {place.path}") and (id := response_id(recorded)) is not None:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
@@ -66,7 +66,7 @@ class Responses:
             return None
         return _stream(parts, None if after is None else int(after))
 
-    def _made(self, upstream: str, id: str, anywhere: bool) -> list[Recorded]:
+    def _made(self, upstream: str, id: str, anywhere: bool) -> list[Recording]:
         parts = self._parts.get((upstream, id), [])
         if parts or not anywhere:
             return parts
@@ -74,7 +74,7 @@ class Responses:
         return found[0] if len(found) == 1 else []
 
 
-def _stream(parts: Iterable[Recorded], after: int | None) -> Retrieval | None:
+def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
     """Return the exchange that has the next event and goes on for longest: each resumed one has a part of it."""
     spans = [(*span, part) for part in parts if _is_stream(part) and (span := _span(part)) is not None]
     if not spans:
@@ -87,7 +87,7 @@ def _stream(parts: Iterable[Recorded], after: int | None) -> Retrieval | None:
     return Retrieval(part, after)
 
 
-def _document(parts: Iterable[Recorded]) -> Retrieval | None:
+def _document(parts: Iterable[Recording]) -> Retrieval | None:
     """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
         if not _is_stream(part):
@@ -99,7 +99,7 @@ def _document(parts: Iterable[Recorded]) -> Retrieval | None:
     return None
 
 
-def _is_over(recorded: Recorded) -> bool:
+def _is_over(recorded: Recording) -> bool:
     """Return whether nothing follows an exchange: its last event says so, or the provider ended it there."""
     return (recorded.end is not None and recorded.end.outcome in WHOLE) or _finished(recorded) is not None
 
@@ -109,7 +109,7 @@ class _TerminalEvent(msgspec.Struct):
     response: msgspec.Raw = msgspec.Raw()
 
 
-def _finished(recorded: Recorded) -> bytes | None:
+def _finished(recorded: Recording) -> bytes | None:
     """Return the response as the last event of its stream states it."""
     for block in _blocks(reversed(list(_joined(recorded.pieces)))):
         try:
@@ -121,7 +121,7 @@ def _finished(recorded: Recorded) -> bytes | None:
     return None
 
 
-def _as_document(recorded: Recorded, body: bytes) -> Recorded:
+def _as_document(recorded: Recording, body: bytes) -> Recording:
     kept: list[Header] = [(n, v) for n, v in recorded.headers if n.lower() != "content-type"]
     head = ResponseHead(200, "OK", [*kept, ("content-type", "application/json")])
     return msgspec.structs.replace(
@@ -133,7 +133,7 @@ def _as_document(recorded: Recorded, body: bytes) -> Recorded:
     )
 
 
-def response_id(recorded: Recorded) -> str | None:
+def response_id(recorded: Recording) -> str | None:
     """Return the id of the response that an exchange received, in a stream or as a document."""
     if not _is_stream(recorded):
         return text(object_(_json(_body(recorded))).get("id"))
@@ -144,12 +144,12 @@ def response_id(recorded: Recorded) -> str | None:
     return None
 
 
-def _is_stream(recorded: Recorded) -> bool:
+def _is_stream(recorded: Recording) -> bool:
     types = [value for name, value in recorded.headers if name.lower() == "content-type"]
     return framing(types[0] if types else None) == "sse" or begins_stream(_body(recorded)) is True
 
 
-def _body(recorded: Recorded) -> bytes:
+def _body(recorded: Recording) -> bytes:
     return b"".join(piece.raw for piece in recorded.pieces)
 
 
@@ -180,7 +180,7 @@ def _blocks(raws: Iterable[bytes]) -> Iterator[bytes]:
             yield data
 
 
-def _span(recorded: Recorded) -> tuple[int, int] | None:
+def _span(recorded: Recording) -> tuple[int, int] | None:
     """Return the first and the last number of the events that an exchange has."""
     numbers = [number for piece in recorded.pieces if (number := whole(piece.sequence_number)) is not None]
     return (min(numbers), max(numbers)) if numbers else None

@@ -9,17 +9,17 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 
+from recorder.model.recording import Recording
 from recorder.replay.matching.fingerprint import Fingerprint, MatchRequest, Place, place, request_of, without_secrets
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
-from recorder.wire.recording import Recorded
 
 
 class Candidate:
     """A recorded exchange with its place and fingerprint."""
 
-    def __init__(self, number: int, recorded: Recorded, rules: Rules) -> None:
+    def __init__(self, number: int, recorded: Recording, rules: Rules) -> None:
         self.number = number
         self.recorded = recorded
         self.fingerprint = Fingerprint(without_secrets(request_of(recorded), rules), rules)

@@ -20,12 +20,12 @@ from zlib import crc32
 import msgspec
 
 from recorder.model.payloads import Header
+from recorder.model.recording import Recording
 from recorder.replay.matching.noise import QuietBody, Rules
 from recorder.replay.matching.once import Once
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.payload import too_deep
 from recorder.wire.dialects.telling import Object, array, decoded, object_
-from recorder.wire.recording import Recorded
 from recorder.wire.redaction.headers import REDACTED
 
 OUTLINE_LIMIT = 4096
@@ -43,7 +43,7 @@ class MatchRequest(msgspec.Struct, frozen=True):
     upstream_is_known: bool = True  # else its path and headers alone say which it may be
 
 
-def request_of(recorded: Recorded) -> MatchRequest:
+def request_of(recorded: Recording) -> MatchRequest:
     """Return the request of a recorded exchange."""
     head = recorded.request
     return MatchRequest(head.method, head.target, head.upstream, head.headers, recorded.request_body)

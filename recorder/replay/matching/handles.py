@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from recorder.model.recording import Piece, Recording
 from recorder.wire.dialects.telling import decoded
-from recorder.wire.recording import Piece, Recorded
 
 HANDLE_BYTES = range(4, 513)
 """The length of a handle. Fewer characters stand anywhere by chance; the path of a file is the longest."""
@@ -65,7 +65,7 @@ def pairs(recorded: Mapping[str, int], asked: Mapping[str, int]) -> Mapping[str,
     return dict(zip(recorded, asked, strict=True))
 
 
-def handed_back(recorded: Recorded, handles: Mapping[str, str]) -> Recorded:
+def handed_back(recorded: Recording, handles: Mapping[str, str]) -> Recording:
     """Return a recorded exchange whose answer names the handles of the client that gets it."""
     body = b"".join(piece.raw for piece in recorded.pieces)
     pattern = finding(handles)
@@ -229,7 +229,7 @@ def _moved(ends: Iterable[int], edits: Sequence[_Edit]) -> list[int]:
     return moved
 
 
-def _reads(recorded: Recorded, body_bytes: int, edits: Sequence[_Edit]) -> tuple[tuple[int, int], ...]:
+def _reads(recorded: Recording, body_bytes: int, edits: Sequence[_Edit]) -> tuple[tuple[int, int], ...]:
     """Return the reads of the edited body; none, if they are not those of this body."""
     ends = list(accumulate(size for _, size in recorded.reads))
     if not ends or ends[-1] != body_bytes:

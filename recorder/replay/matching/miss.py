@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from recorder.model.recording import Recording
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference, differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, canonical, json_value
-from recorder.wire.recording import Recorded
 
 NEAREST_LIMIT = 8
 """Recorded requests that are compared in full to find the nearest: the best by the checksums of their parts."""
@@ -35,7 +35,7 @@ class Miss(msgspec.Struct, frozen=True):
     """Nothing answers it, and why."""
 
     request: MatchRequest
-    nearest: Recorded | None
+    nearest: Recording | None
     differences: list[RequestDifference]
     message: str  # for a person; it quotes both requests
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.model.payloads import EndRecord
+from recorder.model.recording import Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest
 from recorder.replay.matching.handles import ANSWER_BYTES, handed_back, is_handle
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import DEFAULT
-from recorder.wire.recording import Recorded
-from tests.recordings import ask, event, record
+from tests.made_recordings import ask, event, record
 
 AGENT, OTHER = "01a20550-36d9-7951-b01a-a59f4c60b60a", "01a20550-59f6-7491-b3cf-ad21b33fcf0c"
 LONGER = "/tmp/claude-0/-home-me-a-project/5a280d05-f767-40f6-aea6-5da1ab4a387b/tasks/a0facf202446e758e.output"
@@ -45,11 +45,11 @@ def waits(id: str, *, split: int = 7, number: int = 0) -> list[bytes]:
     ]
 
 
-def body(recorded: Recorded) -> bytes:
+def body(recorded: Recording) -> bytes:
     return b"".join(piece.raw for piece in recorded.pieces)
 
 
-def given_for(asked: MatchRequest, recorded: Recorded, rules: Rules | None = None) -> Recorded:
+def given_for(asked: MatchRequest, recorded: Recording, rules: Rules | None = None) -> Recording:
     found = Matcher([recorded], rules or Rules()).match(asked)
     assert isinstance(found, Match), found.message
     return handed_back(found.recorded, found.handles)

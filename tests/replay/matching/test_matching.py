@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recorder.model.recording import Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss
 from recorder.replay.matching.fingerprint import place
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
-from recorder.wire.recording import Recorded
 from tests.corpus import CORPUS, needs_corpus
-from tests.recordings import ask, event, get, record, stream
+from tests.made_recordings import ask, event, get, record, stream
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 VALUES = st.recursive(
@@ -405,7 +405,7 @@ class TestRetrieved:
         )
         matcher = Matcher([cut, rest])
 
-        def part(after: int) -> Recorded:
+        def part(after: int) -> Recording:
             return matched(matcher, get(f"/v1/responses/resp_1?stream=true&starting_after={after}")).recorded
 
         assert [part(after) for after in (1, 2, 4, 9)] == [cut, cut, rest, rest]
@@ -421,7 +421,7 @@ class TestRetrieved:
         assert found.headers == [("content-type", "application/json")]
 
     def test_a_response_that_came_as_a_document_is_given_once_it_is_finished(self) -> None:
-        def document(status: str) -> Recorded:
+        def document(status: str) -> Recording:
             body = json.dumps({"id": status, "status": status}).encode()
             return record(ask(says(status)), body, content_type="application/json")
 

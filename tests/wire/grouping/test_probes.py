@@ -6,7 +6,7 @@ import pytest
 
 from recorder.replay.matching import Matcher, MatchRequest, Miss
 from recorder.wire.grouping.probes import is_optional
-from tests.recordings import record
+from tests.made_recordings import record
 
 
 @pytest.mark.parametrize(

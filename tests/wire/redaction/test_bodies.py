@@ -41,7 +41,7 @@ from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, Redactor, reda
 from tests.acceptance.logbook import entries
 from tests.corpus import CORPUS, needs_corpus
 from tests.loops import eventually
-from tests.recordings import ask, record
+from tests.made_recordings import ask, record
 from tests.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
 from tests.serving import everywhere, run_here, serving
 from tests.sockets import ScriptedUpstream, answer

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from recorder.model.recording import Recording
+from recorder.recordings.session import require_whole
 from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.replay.matching import Matcher, Seen
@@ -12,8 +14,6 @@ from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
-from recorder.testing.stored import all_whole
-from recorder.wire.recording import Recorded
 
 NAMED = 10  # of the unused recordings, in the message that says so
 
@@ -22,28 +22,28 @@ class UnusedRecordingsError(AssertionError):
     """Some recordings were not asked for."""
 
 
-class _Replaying:
-    """What a test asks of a replay afterwards."""
+class _Replay:
+    """The requests and recordings of a replay, as a test looks at them."""
 
     _matcher: Matcher
 
     @property
     def requests(self) -> list[Seen]:
-        """What was asked, in order, and how it was answered."""
+        """Return the requests in order, each with how it was answered."""
         return self._matcher.seen()
 
-    def unused(self) -> list[Recorded]:
-        """The recordings that have answered nothing."""
+    def unused(self) -> list[Recording]:
+        """Return the recordings that have answered nothing."""
         return self._matcher.unused()
 
     def assert_all_used(self) -> None:
-        """Raises `UnusedRecordingsError`, which lists them, if recordings have answered nothing."""
+        """Raise `UnusedRecordingsError`, which lists them, if recordings have answered nothing."""
         __tracebackhide__ = True
         if unused := self.unused():
             raise UnusedRecordingsError(_listed(unused))
 
 
-class SyncReplay(_Replaying, SyncFace):
+class SyncReplay(_Replay, SyncFace):
     """A replay for the library's Client."""
 
     def __init__(self, core: Any, library: Library, matcher: Matcher) -> None:
@@ -51,7 +51,7 @@ class SyncReplay(_Replaying, SyncFace):
         self._matcher = matcher
 
 
-class AsyncReplay(_Replaying, AsyncFace):
+class AsyncReplay(_Replay, AsyncFace):
     """A replay for the library's AsyncClient."""
 
     def __init__(self, core: Any, library: Library, matcher: Matcher) -> None:
@@ -60,7 +60,7 @@ class AsyncReplay(_Replaying, AsyncFace):
 
 
 def replay_transport(
-    recordings: Sequence[Recorded],
+    recordings: Sequence[Recording],
     *,
     speed: float | None = None,
     reads: bool = True,
@@ -72,7 +72,7 @@ def replay_transport(
     clock: Clock = THREAD,
     library: Library | None = None,
 ) -> Any:
-    """A transport for a Client that answers from recordings: a `SyncReplay`.
+    """Return a transport for a Client that answers from recordings: a `SyncReplay`.
 
     `speed` is a factor on the recorded times, or `None` for no pauses; with `reads` a body comes in the pieces that
     were read, else event by event. `strict` gives each recording once, else equal ones again in the same order.
@@ -80,7 +80,7 @@ def replay_transport(
     `faults` are forms of `recorder.replay.faults.forms`. A `clock` of your own must not suspend in `sleep_until`.
     Raises `RecorderError` if bytes are missing in a recording.
     """
-    library, matcher = library_for(library), Matcher(all_whole(recordings), rules, strict=strict)
+    library, matcher = library_for(library), Matcher(require_whole(recordings), rules, strict=strict)
     if not isinstance(otherwise, int | None):
         otherwise = SyncBack(otherwise, library)
     core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)
@@ -88,7 +88,7 @@ def replay_transport(
 
 
 def async_replay_transport(
-    recordings: Sequence[Recorded],
+    recordings: Sequence[Recording],
     *,
     speed: float | None = None,
     reads: bool = True,
@@ -100,8 +100,8 @@ def async_replay_transport(
     clock: Clock = LOOP,
     library: Library | None = None,
 ) -> Any:
-    """As `replay_transport`, for an AsyncClient: an `AsyncReplay`."""
-    library, matcher = library_for(library), Matcher(all_whole(recordings), rules, strict=strict)
+    """Return the same as `replay_transport`, for an AsyncClient: an `AsyncReplay`."""
+    library, matcher = library_for(library), Matcher(require_whole(recordings), rules, strict=strict)
     if not isinstance(otherwise, int | None):
         otherwise = AsyncBack(otherwise, library)
     core = ReplayTransport(matcher, speed=speed, reads=reads, otherwise=otherwise, clock=clock)
@@ -111,7 +111,7 @@ def async_replay_transport(
 def fault_transport(
     inner: Any, *faults: str, seed: int = 0, clock: Clock = THREAD, library: Library | None = None
 ) -> Any:
-    """A transport for a Client that does the faults to what passes through another one of the library."""
+    """Return a transport for a Client that does the faults to what passes through another one of the library."""
     library = library_for(library)
     return SyncFace(_faulty(SyncBack(inner, library), faults, seed, clock), library)
 
@@ -119,7 +119,7 @@ def fault_transport(
 def async_fault_transport(
     inner: Any, *faults: str, seed: int = 0, clock: Clock = LOOP, library: Library | None = None
 ) -> Any:
-    """As `fault_transport`, for an AsyncClient."""
+    """Return the same as `fault_transport`, for an AsyncClient."""
     library = library_for(library)
     return AsyncFace(_faulty(AsyncBack(inner, library), faults, seed, clock), library)
 
@@ -129,7 +129,7 @@ def _faulty(core: Any, faults: Sequence[str], seed: int, clock: Clock) -> Any:
     return FaultTransport(core, parsed, seed=seed, clock=clock) if parsed else core
 
 
-def _listed(unused: Sequence[Recorded]) -> str:
+def _listed(unused: Sequence[Recording]) -> str:
     requests = [f"  {each.request.method} {each.request.target} ({each.request.upstream})" for each in unused]
     more = [f"  and {len(unused) - NAMED} more"] if len(unused) > NAMED else []
     count = "1 recording was" if len(unused) == 1 else f"{len(unused)} recordings were"

@@ -1,12 +1,13 @@
-"""What the fixture `recorder_replay` is: the recordings of one test, as a server and as transports that share them.
+"""The fixture `recorder_replay`: the recordings of one test, as a server and as transports that share them.
 
-A test fails at its end if it asked for what was not recorded, or did not ask for what was. Only a test that passed
-leaves a cassette.
+A test fails at its end if it sent a request that was not recorded, or did not use a recording. Only a test that passed
+writes a cassette.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,23 +18,27 @@ import msgspec
 import pytest
 
 from recorder.errors import NotFoundError, RecorderError, UsageError
+from recorder.model.events import Session
+from recorder.model.recording import Recording
+from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Routes, recorded_upstreams
 from recorder.proxy.upstream import UpstreamTransport
+from recorder.recordings.files import load_cassette
+from recorder.recordings.memory import MemoryJournal
+from recorder.recordings.session import RecordedSession, require_whole
 from recorder.replay.faults.transport import Fault, FaultTransport
 from recorder.replay.matching import Elsewhere, Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
 from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
-from recorder.testing.contents import Contents, in_cassette, in_database, nothing
-from recorder.testing.guarding import guard
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
-from recorder.testing.loopback import Loopback
-from recorder.testing.marked import Settings, settings
-from recorder.testing.playing import AsyncReplay, SyncReplay
-from recorder.testing.redacting import Redactions
-from recorder.testing.saving import is_of_this_run, is_only_of, is_shared, keep
-from recorder.testing.taping import Taping
-from recorder.wire.recording import Recorded
+from recorder.testing.loopback import Loopback, guard
+from recorder.testing.recording import MemoryRecording
+from recorder.testing.redactions import Redactions
+from recorder.testing.replaying import AsyncReplay, SyncReplay
+from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_shared, save_recorded
+from recorder.testing.settings import Settings, settings
+from recorder.testing.subject import RecordedTest, session_in_user_database
 from recorder.wire.upstreams import HOSTS
 
 LISTED = 10  # of what was asked, or was there, in a message
@@ -44,7 +49,7 @@ _VERSIONED = frozenset({"openai"})  # the SDKs that want the version in their ba
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """What is wrong with recordings or settings fails the test in a sentence, said once."""
+    """Fail the test with the one sentence of an error of ours, without a traceback."""
     try:
         yield
     except RecorderError as error:
@@ -52,31 +57,31 @@ def _failing() -> Iterator[None]:
 
 
 def opened(item: pytest.Item, mode: str, began_ns: int) -> Replay:
-    """The recordings of a test. Fails it if there are none, or its marker makes no sense."""
+    """Return the recordings of a test. Fails it if there are none, or its marker makes no sense."""
     with _failing():
         chosen = settings(item, mode, began_ns)
-        contents = _contents(chosen, item.name)
-        if chosen.mode == "once" and chosen.is_there and is_of_this_run(contents.session.created_ns, chosen):
+        loaded = _load(chosen, item.name)
+        if chosen.mode == "once" and chosen.is_there and is_of_this_run(loaded.session.created_ns, chosen):
             chosen = chosen._replace(mode="new_episodes")  # a test of this run that shares the cassette has begun it
-        return Replay(chosen, contents)
+        return Replay(chosen, loaded)
 
 
-def _contents(chosen: Settings, name: str) -> Contents:
+def _load(chosen: Settings, name: str) -> RecordedSession:
     if chosen.session is not None:
-        return in_database(chosen.session)
+        return session_in_user_database(chosen.session)
     if chosen.replays and chosen.is_there:
-        return in_cassette(chosen.cassette)
+        return load_cassette(chosen.cassette)
     if chosen.records:
-        return nothing(name)
+        return RecordedSession(Session(new_id(), time.time_ns(), name, SOURCE, "{}", "live"))
     without = ", without the fault in its marker" if chosen.faults else ""
     how = f"Record it from the real upstream{without}:\n  {chosen.how_to('once')}"
     raise NotFoundError(f"There is no cassette {chosen.shown}. {how}")
 
 
-class _Matcher(Matcher):
-    """Compares what is asked as it would have been recorded."""
+class _RedactingMatcher(Matcher):
+    """A matcher that redacts requests as they would have been recorded."""
 
-    def __init__(self, recordings: Sequence[Recorded], rules: Rules, redactions: Redactions) -> None:
+    def __init__(self, recordings: Sequence[Recording], rules: Rules, redactions: Redactions) -> None:
         super().__init__(recordings, rules)
         self._redactions = redactions
 
@@ -87,28 +92,29 @@ class _Matcher(Matcher):
         super().note(self._redactions.request(request), how, message)
 
 
-class Replay:
+class Replay(RecordedTest):
     """The fixture."""
 
-    def __init__(self, chosen: Settings, contents: Contents) -> None:
-        self._settings, self._contents = chosen, contents
-        self._recordings = [
-            msgspec.structs.replace(chosen.redactions.recorded(each), name=f"exchange {number} of {chosen.source}")
-            for number, each in enumerate(contents.recordings(), 1)
+    def __init__(self, chosen: Settings, loaded: RecordedSession) -> None:
+        self._settings, self._loaded = chosen, loaded
+        named = [
+            msgspec.structs.replace(each, name=f"exchange {each.number} of {chosen.source}")
+            for each in loaded.recordings
         ]
-        self._matcher = _Matcher(self._recordings, chosen.rules, chosen.redactions)
-        self._taping = Taping() if chosen.records else None
+        self._recordings = [chosen.redactions.recording(each) for each in require_whole(named)]
+        self._matcher = _RedactingMatcher(self._recordings, chosen.rules, chosen.redactions)
+        self._journal = MemoryJournal() if chosen.records else None
         self._faulty: list[FaultTransport] = []
         self._loopback: Loopback | None = None
         self._starting = Lock()  # threads of a test share its server
-        self._guard = None if self._taping or chosen.allows_network else guard()
+        self._guard = None if self._journal or chosen.allows_network else guard()
 
     def variables(self) -> dict[str, str]:
-        """What a replay sets in the environment, so that a client that does not come here is noticed."""
+        """Return what a replay sets in the environment, so that a client that does not come here is noticed."""
         return self._guard.variables(os.environ) if self._guard is not None else {}
 
     def base_url(self, upstream: str = "openai") -> str:
-        """Where a server on this machine stands for an upstream, as its SDK takes a base URL."""
+        """Return the URL of a server on this machine in place of an upstream, as its SDK takes a base URL."""
         with _failing():
             routes = Routes(
                 [*recorded_upstreams(each.request.upstream for each in self._recordings), *self._settings.upstreams]
@@ -121,64 +127,68 @@ class Replay:
         return f"{self._loopback.url}/{upstream}{'/v1' if upstream in _VERSIONED else ''}"
 
     def transport(self, library: Library | None = None) -> SyncReplay:
-        """A transport for a Client of httpx2 or httpx, the module given as `library`."""
+        """Return a transport for a Client of httpx2 or httpx, the module given as `library`."""
         module = library_for(library)
         core = self._core(THREAD, lambda: SyncBack(module.HTTPTransport(), module))
         return SyncReplay(core, module, self._matcher)
 
     def async_transport(self, library: Library | None = None) -> AsyncReplay:
-        """As `transport`, for an AsyncClient."""
+        """Return the same as `transport`, for an AsyncClient."""
         module = library_for(library)
         core = self._core(LOOP, lambda: AsyncBack(module.AsyncHTTPTransport(), module))
         return AsyncReplay(core, module, self._matcher)
 
     @property
     def requests(self) -> list[Seen]:
-        """What was asked, in order, and how it was answered; while recording, a `miss` went to the upstream."""
+        """Return the requests in order, each with how it was answered; while recording, a `miss` went to the
+        upstream.
+        """
         return self._matcher.seen()
 
     @property
-    def session(self) -> Contents:
-        """What was recorded: its `text`, `tool_calls`, `usage` and `events`. While recording, what the test has got so
-        far, from the cassette or from the upstream, in order.
+    def session(self) -> RecordedSession:
+        """Return what was recorded: its `text`, `tool_calls`, `usage` and `events`. While recording, what the test has
+        got so far, from the cassette or from the upstream, in order.
         """
-        if self._taping is None:
-            return self._contents
-        session = self._contents.session
-        held = {exchange.exchange_id: (exchange, events) for exchange, events in self._contents.episodes}
-        taped = iter(self._taping.episodes(session.session_id))
+        if self._journal is None:
+            return self._loaded
+        session = self._loaded.session
+        loaded = {each.exchange.exchange_id: each for each in self._loaded.recordings}
+        recorded = iter(self._journal.recordings(session.session_id))
         got = [
-            held.pop(str(each.exchange_id), None) if each.exchange_id else next(taped, None) for each in self.requests
+            loaded.pop(str(each.exchange_id), None) if each.exchange_id else next(recorded, None)
+            for each in self.requests
         ]
-        return Contents(session, [*filter(None, got), *taped])
+        in_order = enumerate([*filter(None, got), *recorded], 1)
+        return RecordedSession(session, [msgspec.structs.replace(each, number=number) for number, each in in_order])
 
     def close(self, *, passed: bool) -> str | None:
-        """The test is over. Save what was recorded, or fail it, if it has passed so far. What else there is to say."""
+        """End the test: if it has passed so far, save what was recorded, or fail it. Return a remark, if any."""
         __tracebackhide__ = True
         if self._loopback is not None:
-            self._loopback.close(GRACE_S if self._taping else 0.0)
+            self._loopback.close(GRACE_S if self._journal else 0.0)
         if self._guard is not None:
             self._guard.close()
         if not passed:
             return None
         with _failing():
-            told = self._save()
-        said = [*self._unmatched(), *self._past(), *self._unused(), *self._idle()]
-        if said:
+            remark = self._save()
+        wrong = [*self._unmatched(), *self._past(), *self._unused(), *self._idle()]
+        if wrong:
             asked = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
-            pytest.fail("\n".join([*said, *self._advice(), "", "Asked was:", *_short(asked)]), pytrace=False)
-        return told
+            pytest.fail("\n".join([*wrong, *self._advice(), "", "Asked was:", *_short(asked)]), pytrace=False)
+        return remark
 
     def explanation(self) -> str:
-        """What a person should know of a test that failed by itself."""
-        lost = self._taping is not None and bool(self.requests)
+        """Return what a person should know of a test that failed by itself."""
+        lost = self._journal is not None and bool(self.requests)
         missed = [*self._unmatched(), *self._idle()]
         advice = self._advice() if missed else []
         return "\n".join([*missed, *advice, *self._past(), *(["Nothing was saved: the test failed."] if lost else [])])
 
     def _core(self, clock: Clock, upstream: Callable[[], Any]) -> Any:
         chosen = self._settings
-        otherwise = MISS_STATUS if self._taping is None else self._taping.through(upstream())
+        otherwise = MISS_STATUS if self._journal is None else MemoryRecording(upstream(), self._journal)
         core = ReplayTransport(self._matcher, speed=chosen.speed, otherwise=otherwise, clock=clock)
         if not chosen.faults:
             return core
@@ -186,15 +196,15 @@ class Replay:
         return self._faulty[-1]
 
     def _save(self) -> str | None:
-        if self._taping is None:
+        if self._journal is None:
             return None
         used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
-        taped = self._taping.episodes(self._contents.session.session_id)
-        return keep(self._settings, self._contents, taped, used)
+        recorded = self._journal.recordings(self._loaded.session.session_id)
+        return save_recorded(self._settings, self._loaded, recorded, used)
 
     def _unmatched(self) -> list[str]:
-        """Requests that nothing answered, and why."""
-        missed = [each for each in self.requests if each.how == "miss"] if self._taping is None else []
+        """Return a message on requests that nothing answered, and why."""
+        missed = [each for each in self.requests if each.how == "miss"] if self._journal is None else []
         if not missed:
             return []
         count = "1 request was" if len(missed) == 1 else f"{len(missed)} requests were"
@@ -204,7 +214,7 @@ class Replay:
         ]
 
     def _past(self) -> list[str]:
-        """APIs that a client was about to ask in place of the recordings."""
+        """Return a message on each API that a client was about to ask in place of the recordings."""
         if self._guard is None:
             return []
         return [
@@ -215,9 +225,9 @@ class Replay:
         ]
 
     def _unused(self) -> list[str]:
-        """Recordings that nobody asked for; after a fault, a client may not come as far."""
+        """Return a message on unused recordings. None after a fault: a client may not come as far."""
         unused = {id(each) for each in self._matcher.unused()}
-        if not unused or self._settings.faults or is_shared(self._contents, self._settings):
+        if not unused or self._settings.faults or is_shared(self._loaded, self._settings):
             return []
         numbered = [(number, each) for number, each in enumerate(self._recordings, 1) if id(each) in unused]
         count = f"{len(unused)} of {len(self._recordings)} recording{'' if len(self._recordings) == 1 else 's'}"
@@ -226,14 +236,14 @@ class Replay:
         return [f"recorder: {count} in {self._settings.source} {verb} not asked for:", *_short(lines)]
 
     def _idle(self) -> list[str]:
-        """Faults that no request of the test has met."""
+        """Return a message on each fault that no request of the test has met."""
         idle = [fault for fault in self._settings.faults if all(fault.form in each.unused for each in self._faulty)]
         return [f"recorder: the fault {fault.form} did nothing: {self._unmet(fault)}." for fault in idle]
 
     def _unmet(self, fault: Fault) -> str:
-        """What was there in place of what it needs."""
+        """Return why a fault had no effect."""
         asked = {each.exchange_id for each in self.requests}
-        streams = [events for exchange, events in self._contents.episodes if exchange.exchange_id in asked]
+        streams = [each.events for each in self._loaded.recordings if each.exchange.exchange_id in asked]
         counts = [sum(event.kind == "frame" for event in events) for events in streams]
         if not fault.needs_events or not counts:
             return fault.unmet
@@ -241,11 +251,11 @@ class Replay:
         return f"{which} had {max(counts)} event{'' if max(counts) == 1 else 's'}"
 
     def _advice(self) -> list[str]:
-        """How to record what is wanted without a loss for other tests, if that can be done from here."""
+        """Return how to record what is wanted without a loss for other tests, if that can be done from here."""
         chosen = self._settings
         if chosen.session is not None or chosen.faults:
             return []
-        if is_only_of(self._contents, chosen):
+        if is_only_of(self._loaded, chosen):
             return ["To record all of it anew:", f"  {chosen.how_to('rewrite')}"]
         if self._unmatched():
             return ["To add what it asks for, and leave the rest to other tests:", f"  {chosen.how_to('new_episodes')}"]
@@ -257,7 +267,7 @@ def _place(request: Any) -> str:
 
 
 def _once(messages: Iterable[str]) -> list[str]:
-    """Each message once, with how often it was said."""
+    """Return each message once, with its count."""
     return [text if count == 1 else f"{count} times: {text}" for text, count in Counter(messages).items()]
 
 

@@ -1,4 +1,4 @@
-"""What a project keeps out of its cassettes besides what no recorder keeps: `recorder_redact` of the ini file.
+"""The rules of a project for its cassettes, besides those of every recording: `recorder_redact` of the ini file.
 
     recorder_redact =
         fields:metadata.email
@@ -7,9 +7,9 @@
 
 Rules of this file:
 
-* The same is done to what is recorded (`recorder.testing.clearing`), to what was recorded and to what is asked: what is
-  redacted tells no two requests apart, and stands in no message.
-* What is asked is never refused, whatever a client sent; what cannot be redacted is not written.
+* The same is done to what is being recorded (`recorder.testing.clearing`), to recordings and to requests: a redacted
+  value tells no two requests apart, and is in no message.
+* No request is refused, whatever a client sent; what cannot be redacted is not written.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import msgspec
 
 from recorder.errors import UsageError
 from recorder.model.payloads import Header
+from recorder.model.recording import Recording
 from recorder.replay.matching import MatchRequest, request_of
 from recorder.testing.bodies import UnreadableError, seems_json, without
-from recorder.wire.recording import Recorded
 from recorder.wire.redaction.headers import REDACTED
 
 KINDS = ("fields", "headers", "parameters")  # as in the `[match]` table
@@ -35,7 +35,7 @@ Found = list[tuple[str, Any]]  # a line, and a value that it has taken out
 
 
 class Redactions:
-    """Lines of `KIND:WHAT`. Raises `UsageError` for one that is none."""
+    """The lines of `recorder_redact`, each `KIND:WHAT`. Raises `UsageError` for a line that is no such."""
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         rules = [_rule(line) for line in lines]
@@ -47,25 +47,25 @@ class Redactions:
 
     @property
     def are_of_bodies(self) -> bool:
-        """Whether there are fields among them."""
+        """Return True if there are fields among them."""
         return bool(self._fields)
 
     def request(self, request: MatchRequest) -> MatchRequest:
-        """A request as it is matched. Nothing is kept of JSON that cannot be read: it could hold fields anywhere."""
+        """Return a request as it is matched. JSON that cannot be read is dropped: it could hold fields anywhere."""
         try:
             return self.cleared(request)[0]
         except UnreadableError:
             body = REDACTED.encode() if seems_json(request.body) else request.body
             return msgspec.structs.replace(self._cleared_head(request)[0], body=body)
 
-    def recorded(self, recorded: Recorded) -> Recorded:
-        """A recording as it is matched."""
-        asked = self.request(request_of(recorded))
-        head = msgspec.structs.replace(recorded.request, target=asked.target, headers=asked.headers)
-        return msgspec.structs.replace(recorded, request=head, request_body=asked.body)
+    def recording(self, recording: Recording) -> Recording:
+        """Return a recording as it is matched."""
+        request = self.request(request_of(recording))
+        head = msgspec.structs.replace(recording.request, target=request.target, headers=request.headers)
+        return msgspec.structs.replace(recording, request=head, request_body=request.body)
 
     def cleared(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
-        """A request as it is kept, and what was taken out of it. Raises `UnreadableError`."""
+        """Return a request as it is written, and what was taken out of it. Raises `UnreadableError`."""
         kept, found = self._cleared_head(request)
         type_ = next((value for name, value in request.headers if name.lower() == "content-type"), "")
         body, taken = without(request.body, type_, self._paths)
@@ -73,7 +73,7 @@ class Redactions:
         return msgspec.structs.replace(kept, body=body), found
 
     def values(self, headers: list[Header]) -> tuple[list[Header], Found]:
-        """Headers as they are kept, and what was taken out of them."""
+        """Return headers as they are written, and what was taken out of them."""
         kept: list[Header] = []
         found: Found = []
         for name, value in headers:

@@ -8,8 +8,8 @@ from typing import Any
 
 from recorder.model.events import Exchange
 from recorder.model.payloads import Header, RequestRecord, ResponseHead
+from recorder.model.recording import Piece, Recording
 from recorder.replay.matching import MatchRequest
-from recorder.wire.recording import Piece, Recorded
 
 SSE = "text/event-stream"
 
@@ -36,7 +36,7 @@ def get(target: str) -> MatchRequest:
 
 def record(
     request: MatchRequest, *raws: bytes, name: str = "e", content_type: str = SSE, first_number: int = 0
-) -> Recorded:
+) -> Recording:
     """`request` as it was answered with frames, numbered from `first_number` on."""
     exchange = Exchange(
         *("s", name, 1, "r", request.upstream, "other", request.method, request.target),
@@ -47,7 +47,7 @@ def record(
     )
     pieces = tuple(Piece(number, raw, first_number + number) for number, raw in enumerate(raws))
     response = ResponseHead(200, "OK", [("content-type", content_type)])
-    return Recorded(exchange, head, request.body, response, 0, pieces, (), None, len(raws))
+    return Recording(exchange, head, request.body, response, 0, pieces, (), None, len(raws))
 
 
 def event(type: str, number: int, **fields: Any) -> bytes:

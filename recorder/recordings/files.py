@@ -1,0 +1,136 @@
+"""Files that hold streams, of any format: opened whatever they come through, told apart by their content."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from msgspec.structs import replace
+
+from recorder.cassettes import SIZE_LIMIT, Cassette, Names, refused
+from recorder.cassettes.content import HEAD_BYTES, Format, formats
+from recorder.cassettes.har.reader import Har
+from recorder.cassettes.jsonl import Jsonl
+from recorder.cassettes.plain import PlainRequest, PlainStream
+from recorder.cassettes.sse_jsonl import SseJsonl, read_session
+from recorder.cassettes.vcr.reader import Vcr
+from recorder.errors import RecorderError
+from recorder.proxy.recording import new_id
+from recorder.recordings.memory import assembled
+from recorder.recordings.session import RecordedSession, budget_of
+from recorder.wire.grouping.rules import cleaned
+
+STDIN = Path("-")
+BLOCK_BYTES = 2**20  # of a pipe, read at a time
+NAMES = Names(new_id, time.time_ns)
+
+_ENDING = re.compile(r"(?<=.)(?:\.chunks|\.sse(?=\.jsonl$))?\.[^.]*$")
+_SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
+    "jsonl": Jsonl,
+    "cassette": SseJsonl,
+    "har": Har,
+    "vcr": Vcr,
+}
+
+
+def cassette_in(
+    file: BinaryIO, format: str = "auto", dialect: str | None = None, request: PlainRequest | None = None
+) -> Cassette:
+    """Return the cassette in a file. Raises `RecorderError` with the reason if it holds none."""
+    size = file.seek(0, os.SEEK_END)
+    if size == 0:
+        raise RecorderError("it is empty")
+    if size > SIZE_LIMIT:
+        raise RecorderError(f"it is over {SIZE_LIMIT // 2**30} GiB, far more than any stream: split it")
+    file.seek(0)
+    likely = formats(file.read(HEAD_BYTES)) if format == "auto" else (cast(Format, format),)
+    likeliest: RecorderError | None = None  # of the likeliest format: what a person can mend
+    for each in likely:
+        try:
+            return _read_as(each, file, dialect, request)
+        except RecorderError as error:
+            likeliest = likeliest or error
+    raise likeliest or RecorderError("it is no stream of server-sent events, no JSON, and no export of recorder")
+
+
+def _read_as(format: Format, file: BinaryIO, dialect: str | None, request: PlainRequest | None) -> Cassette:
+    if format in _SELF_CONTAINED:
+        return _SELF_CONTAINED[format](file)
+    return PlainStream(file, format, dialect, request)
+
+
+def opening(path: Path) -> BinaryIO:
+    """Open a file for reading. Raises `RecorderError`, in the same words for every command."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise refused(path, error) from error
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that can be read twice; a pipe is copied to a temporary file. Raises like `opening`."""
+    with contextlib.ExitStack() as stack:
+        file: BinaryIO = sys.stdin.buffer if path == STDIN else stack.enter_context(opening(path))
+        if not file.seekable():
+            pipe, file = file, cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile()))
+            left = SIZE_LIMIT + 1
+            while left > 0 and (block := pipe.read(min(left, BLOCK_BYTES))):
+                file.write(block)
+                left -= len(block)
+        yield file
+
+
+def own_name(cassette: Cassette, path: Path) -> str:
+    """Return the name of a file without its ending; for a pipe the name of the session in it, or "stdin"."""
+    if path != STDIN:
+        name = _ENDING.sub("", path.name)
+    else:
+        name = cassette.name if isinstance(cassette, Jsonl | SseJsonl) else "stdin"
+    return cleaned(name or "stdin") or "import"
+
+
+def shown(path: Path) -> str:
+    """Return a path as a person calls it."""
+    return "stdin" if path == STDIN else str(path)
+
+
+def reason(error: Exception) -> str:
+    """Return the reason of an error, to be read after a colon."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.rstrip(".")
+
+
+def load_file(path: Path) -> RecordedSession:
+    """Return the session in a file of any format. Raises `RecorderError`."""
+    with opened(path) as file:
+        try:
+            cassette = cassette_in(file)
+            session = cassette.session(own_name(cassette, path), NAMES)
+            recordings = assembled(cassette.entries(session, NAMES), session.session_id, budget_of(shown(path)))
+        except (OSError, RecorderError) as error:
+            raise RecorderError(f"{shown(path)} cannot be read: {reason(error)}.") from error
+    named = [replace(each, name=f"exchange {each.number} of {shown(path)}") for each in recordings]
+    return RecordedSession(session, named, name=shown(path))
+
+
+def load_cassette(path: Path) -> RecordedSession:
+    """Return the session in a cassette, its ids as they are there. Raises `RecorderError` with file and line."""
+    return RecordedSession(*read_session(path))
+
+
+def is_file(name: str) -> bool:
+    """Return True for a file. One in this directory that has the name of a session, and no ending, is called ./NAME."""
+    return name == str(STDIN) or (looks_like_file(name) and Path(name).is_file())
+
+
+def looks_like_file(name: str) -> bool:
+    """Return True for a name that a file in this directory has only if it is given as a path, or with its ending."""
+    return "/" in name or "." in name

@@ -1,0 +1,144 @@
+"""The loader of recordings: a session of a log, or a file of any format, each exchange with all its events.
+
+A file becomes what a session is, without a database: it passes through the assembler of imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+
+from recorder.cassettes import refused
+from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.errors import NotFoundError, StoreError
+from recorder.model.events import LATEST, Event, Session
+from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
+from recorder.model.text import safe_text
+from recorder.recordings.files import is_file, load_file, looks_like_file
+from recorder.recordings.selection import Numbered, Select, select_exchanges
+from recorder.recordings.session import RecordedSession, budget_of, require_whole
+from recorder.store.reader import Log
+from recorder.wire.recording import recording_of
+
+OpenLog = Callable[[], Awaitable[Log]]
+
+
+class Loader:
+    """The one way to recordings: files, and a log that is opened when a session is asked for."""
+
+    def __init__(self, open_log: OpenLog, select: Select = select_exchanges) -> None:
+        self._open_log, self._select = open_log, select
+
+    async def find(self, ref: str) -> RecordedSession:
+        """Return the session or the file of that name; with `:N` at its end, only the exchange of that number or id.
+
+        Raises `NotFoundError` if there is neither, `RecorderError` if a file cannot be read or is too large.
+        """
+        for name, part in _readings(ref):
+            if is_file(name):
+                return _only(load_file(Path(name)), part)
+        try:
+            async with await self._open_log() as log:
+                return await self._find_session(log, ref)
+        except (NotFoundError, StoreError) as error:
+            if looks_like_file(ref):
+                if Path(ref).is_dir():
+                    raise refused(ref, IsADirectoryError()) from None
+                if isinstance(error, NotFoundError):
+                    raise NotFoundError(f"There is no file {ref}, and no session of that name.") from None
+                raise NotFoundError(f"There is no file {ref}, and as a session: {error}") from error
+            raise
+
+    async def answers(
+        self,
+        sessions: Sequence[str],
+        cassettes: Sequence[Path],
+        *,
+        allow_gaps: bool = False,
+        limit_bytes: int | None = None,
+    ) -> list[Recording]:
+        """Return the recordings to answer with: of the sessions and cassettes in order, of `latest` if none is named.
+
+        They hold no events. Raises `RecorderError` if bytes are missing in one, or if all together are too large,
+        `NotFoundError` if there is none.
+        """
+        remedy = (
+            "name fewer of them, or make a cassette of what is needed with `recorder export SESSION --exchange N "
+            "--format cassette`"
+        )
+        budget = MemoryBudget("These recordings take", remedy, limit_bytes)
+        found: list[Recording] = []
+        if sessions or not cassettes:
+            async with await self._open_log() as log:
+                loaded: set[str] = set()
+                for ref in sessions or [LATEST]:
+                    session, chosen = await self._select(log, ref, None)
+                    if session.session_id not in loaded:
+                        loaded.add(session.session_id)
+                        found += await load_exchanges(log, session, chosen, budget, keeps_events=False)
+        for path in dict.fromkeys(cassettes):
+            for each in read_cassette(path):
+                for piece in (each.request_body, *(piece.raw for piece in each.pieces)):
+                    budget.add(len(piece), PIECE_BYTES)
+                found.append(each)
+        if not found:
+            raise NotFoundError("There is nothing to answer with: no exchange was recorded there.")
+        return found if allow_gaps else require_whole(found, "--allow-gaps takes the rest")
+
+    async def _find_session(self, log: Log, ref: str) -> RecordedSession:
+        missing: NotFoundError | None = None
+        for name, part in _readings(ref):
+            try:
+                session, chosen = await self._select(log, name, part)
+            except NotFoundError as error:
+                missing = error if part is not None or missing is None else missing
+                continue
+            return RecordedSession(session, await load_exchanges(log, session, chosen))
+        raise missing or NotFoundError(f"There is no session {ref!r}.")
+
+
+async def load_session(log: Log, ref: str, *, keeps_events: bool = True) -> RecordedSession:
+    """Return a session of a log: by its id, the beginning of one, its name, or `latest`. Raises like `Loader.find`."""
+    session, chosen = await select_exchanges(log, ref, None)
+    return RecordedSession(session, await load_exchanges(log, session, chosen, keeps_events=keeps_events))
+
+
+async def load_exchanges(
+    log: Log,
+    session: Session,
+    exchanges: Iterable[Numbered],
+    budget: MemoryBudget | None = None,
+    *,
+    keeps_events: bool = True,
+) -> list[Recording]:
+    """Return the recordings of some exchanges of a session. Raises `RecorderError` if they are too large together."""
+    budget = budget or budget_of(safe_text(session.name))
+    overhead_bytes = EVENT_BYTES if keeps_events else PIECE_BYTES
+    recordings: list[Recording] = []
+    for number, exchange in exchanges:
+        events: list[Event] = []
+        async for event in log.events(exchange.session_id, exchange.exchange_id):
+            budget.add(len(event.raw), overhead_bytes)
+            events.append(event)
+        name = f"exchange {number} of session {safe_text(session.name)}"
+        recordings.append(recording_of(exchange, events, name=name, number=number, keeps_events=keeps_events))
+    return recordings
+
+
+def _readings(ref: str) -> list[tuple[str, str | None]]:
+    """Return a name whole, and without the part behind its last colon: a name may have a colon in it."""
+    name, colon, part = ref.rpartition(":")
+    return [(ref, None), (name, part)] if colon and name and part else [(ref, None)]
+
+
+def _only(found: RecordedSession, part: str | None) -> RecordedSession:
+    """Return the session with the one exchange that `part` names; with all of them if it is None."""
+    if part is None:
+        return found
+    chosen = [each for each in found.recordings if part in (str(each.number), each.exchange.exchange_id)]
+    if not chosen:
+        count = len(found.recordings)
+        raise NotFoundError(
+            f"{found.name} has no exchange {part}: it has {'only 1' if count == 1 else f'1 to {count}'}."
+        )
+    return RecordedSession(found.session, chosen, name=found.name)

@@ -1,0 +1,88 @@
+"""Recordings of what is in no log: the records of a file, or of a journal in memory, assembled as the ingester does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from recorder.ingest.assembler import Assembler
+from recorder.journal.format import START, Mark, Record
+from recorder.model.events import Event
+from recorder.model.payloads import ExchangeEnd
+from recorder.model.recording import MemoryBudget, Recording
+from recorder.proxy.recording import new_id
+from recorder.wire.recording import recording_of
+
+JournalRecord = tuple[Mark, int, bytes]  # of an exchange: its meaning, its time, its payload
+
+_LEFT = msgspec.json.encode(ExchangeEnd("client_disconnect", "the test ended before the response did"))
+
+
+def assembled(
+    records: Iterable[JournalRecord], session_id: str, budget: MemoryBudget, recorder_id: str | None = None
+) -> list[Recording]:
+    """Return the recordings that records make; a request begins an exchange, whose records follow it.
+
+    Raises `RecorderError` if they are too large.
+    """
+    assembler = Assembler(recorder_id or session_id, lambda head, grouping: session_id)
+    number = 0
+    for mark, t_ns, payload in records:
+        number += mark is Mark.REQUEST
+        assembler.tell(Record(number, mark, t_ns, payload, START), START)
+        budget.add(len(payload))
+    events: dict[str, list[Event]] = {}
+    for event in assembler.batch.events:
+        events.setdefault(event.exchange_id, []).append(event)
+    exchanges = enumerate(assembler.batch.exchanges, 1)
+    return [recording_of(each, events.get(each.exchange_id, []), number=number) for number, each in exchanges]
+
+
+class MemoryJournal:
+    """A journal that is not on disk, for the exchanges of one test. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._recorder_id = new_id()
+        self._exchanges: list[MemoryExchange] = []
+        self._budget = _budget()
+
+    def exchange(self) -> MemoryExchange:
+        exchange = MemoryExchange(self._budget)
+        self._exchanges.append(exchange)
+        return exchange
+
+    def recordings(self, session_id: str) -> list[Recording]:
+        """Return what was recorded so far, as parts of a session. An exchange that has not ended ends here.
+
+        Raises `RecorderError` if it was too large.
+        """
+        self._budget.add(0, 0)  # raises again what a write has met: the transport only counts what is refused
+        records = [record for each in list(self._exchanges) for record in each.records()]
+        return assembled(records, session_id, _budget(), self._recorder_id)
+
+
+class MemoryExchange:
+    """The records of one exchange."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._records: list[JournalRecord] = []
+        self._budget = budget
+
+    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
+        self._budget.add(len(payload))
+        self._records.append((mark, t_ns, payload))
+
+    def end(self, t_ns: int, payload: bytes) -> None:
+        self._records.append((Mark.END, t_ns, payload))
+
+    def records(self) -> list[JournalRecord]:
+        """Return the records, with an end."""
+        records = list(self._records)
+        if records and records[-1][0] is not Mark.END:
+            records.append((Mark.END, records[-1][1], _LEFT))
+        return records
+
+
+def _budget() -> MemoryBudget:
+    return MemoryBudget("The recording of this test takes", "let the test ask for less")

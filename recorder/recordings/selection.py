@@ -1,0 +1,34 @@
+"""The exchanges of a session that a person names: all, or one by its number or id."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from recorder.errors import NotFoundError, UsageError
+from recorder.model.events import Exchange, Session
+from recorder.store.reader import Log
+
+ID_LEAST = 4  # characters of the beginning of an id: fewer are the number of an exchange
+
+Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the first
+Select = Callable[[Log, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
+
+
+async def select_exchanges(log: Log, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
+    """Return a session and its exchanges, in order of their start; or the one whose number or id is `exchange`.
+
+    Raises `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids.
+    """
+    found = await log.session(session)
+    numbered = list(enumerate(await log.exchanges(found.session_id), 1))
+    if exchange is None:
+        return found, numbered
+    matches = [(number, each) for number, each in numbered if exchange in (str(number), each.exchange_id)]
+    if not matches and len(exchange) >= ID_LEAST:
+        matches = [(number, each) for number, each in numbered if each.exchange_id.startswith(exchange)]
+    if not matches:
+        has = {0: "none", 1: "only 1"}.get(len(numbered), f"1 to {len(numbered)}")
+        raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
+    if len(matches) > 1:
+        raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
+    return found, matches

@@ -1,0 +1,98 @@
+"""A session held in memory, with the recordings of its exchanges and what their projections say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from recorder.errors import RecorderError
+from recorder.model.events import Event, Exchange, Session
+from recorder.model.facts import Usage
+from recorder.model.recording import MemoryBudget, Recording
+from recorder.projections.fold import Folding, Rows
+from recorder.projections.item import ItemRow
+from recorder.wire.recording import require_answerable
+
+TEXT_SHOWN = 60  # characters of the text, where a session is shown
+
+
+class RecordedSession:
+    """A session, or what a file holds. Texts and counts are those of the projections."""
+
+    def __init__(self, session: Session, recordings: Sequence[Recording] = (), *, name: str | None = None) -> None:
+        """`name` is the path of a file, if the session has none of its own."""
+        self.session = session
+        self.recordings = list(recordings)
+        self.name = session.name if name is None else name
+
+    def __repr__(self) -> str:
+        counts = f"{_counted(len(self.recordings), 'exchange')}, {_counted(len(self.events), 'event')}"
+        return f"<session {self.session.name!r}: {counts}, text {shortened(self.text, TEXT_SHOWN)!r}>"
+
+    @property
+    def events(self) -> list[Event]:
+        """Return the rows of the log, exchange by exchange."""
+        return [event for each in self.recordings for event in each.events]
+
+    @property
+    def text(self) -> str:
+        """Return what the model said, one message to a line."""
+        return "\n".join(item.text for item in self.items if item.kind == "message" and item.text)
+
+    @property
+    def tool_calls(self) -> list[ItemRow]:
+        """Return the calls of the model: `name`, `arguments`, `call_id` and the other columns of `items`."""
+        return [item for item in self.items if item.kind == "tool_call"]
+
+    @property
+    def usage(self) -> Usage:
+        """Return the tokens of all exchanges together; `None` is reported by none."""
+        rows = [row for each in self._rows for row in each["usage"]]
+        reported = {
+            name: [n for row in rows if (n := getattr(row, name)) is not None] for name in Usage.__struct_fields__
+        }
+        return Usage(**{name: sum(counts) if counts else None for name, counts in reported.items()})
+
+    @property
+    def items(self) -> list[ItemRow]:
+        """Return all that the model put out, as in the view `items`."""
+        return [item for rows in self._rows for item in rows["items"]]
+
+    @cached_property
+    def _rows(self) -> list[Rows]:
+        return [projected(each.exchange, each.events) for each in self.recordings]
+
+
+def require_whole(recordings: Sequence[Recording], remedy: str = "record it anew") -> list[Recording]:
+    """Return the recordings. Raises `RecorderError`, with `remedy`, if one cannot be an answer or has a gap."""
+    for number, each in enumerate(recordings, 1):
+        name = each.name or f"exchange {number}"
+        name = name[0].upper() + name[1:]
+        try:
+            require_answerable(each)
+        except ValueError as error:
+            raise RecorderError(f"{name} cannot be an answer: {error}.") from error
+        if each.has_gap:
+            raise RecorderError(f"{name} has a gap, bytes that were not kept: {remedy}.")
+    return list(recordings)
+
+
+def budget_of(name: str) -> MemoryBudget:
+    """Return the budget of one session or file."""
+    return MemoryBudget(f"{name} takes", f"name one exchange of it, as {name}:1")
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text, cut to `limit` characters with an ellipsis at its end."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def projected(exchange: Exchange, events: Iterable[Event]) -> Rows:
+    """Return the rows of all projections of one exchange."""
+    folding = Folding(exchange)
+    folding.tell_all(events)
+    return folding.rows()

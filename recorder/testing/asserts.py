@@ -1,0 +1,93 @@
+"""Assertions about recordings: one keeps to its protocol, two are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import chain
+from typing import Any
+
+from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
+from recorder.diff.rendering import Rendering, stat_lines
+from recorder.errors import UsageError
+from recorder.lint import PROFILES, RULES, Profile
+from recorder.lint.report import Judged, is_faulty, judged, lines, summary, unjudged
+from recorder.model.text import safe_text
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
+from recorder.testing.subject import Subject, name_of, session_of
+
+
+def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Collection[str] = ()) -> None:
+    """Raise `AssertionError` with what `recorder lint` says, if there is an error or a warning.
+
+    `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file or the name of a
+    session; without `profile` each exchange is judged by that of its API. Rules in `ignore` do not count. Raises
+    `UsageError` if there is no such rule or nothing to judge, `RecorderError` if something cannot be read.
+    """
+    __tracebackhide__ = True
+    if profile is not None and profile not in PROFILES:
+        raise UsageError(f"There is no profile {profile!r}: the profiles are {', '.join(PROFILES)}.")
+    _check_rules(ignore)
+    session = session_of(subject)
+    name = name_of(subject, session)
+    found = [judged(name, each, profile) for each in session.recordings]
+    with_profile = [_without(each, ignore) for each in found if each.profile is not None]
+    if not with_profile:
+        why = unjudged(found[0].exchange.api, profile) if found else "it has no exchange"
+        raise UsageError(f"There is nothing to judge in {name}: {why}.")
+    if is_faulty(with_profile):
+        shown = [safe_text(line) for each in with_profile if each.findings for line in lines(each)]
+        raise AssertionError("\n".join([f"{summary(with_profile)}:", *shown]).rstrip())
+
+
+def assert_same_stream(
+    a: Subject,
+    b: Subject,
+    only: Level | Sequence[Level] | None = None,
+    *,
+    exact: bool = False,
+    tolerance: float = TOLERANCE,
+    rules: Rules = DEFAULT_RULES,
+) -> None:
+    """Raise `AssertionError` with how B differs from A, as `recorder diff` shows it, if it does.
+
+    Each is what the fixture `recorder_replay` gives, what its `session` is, the path of a file, or a session's name.
+    `only` is a level or several of `recorder diff --only`; without it all are compared but `timing`, since no run is as
+    fast as another one, and `bytes`. Raises `UsageError` if there is no such level, `RecorderError` if something cannot
+    be read.
+    """
+    __tracebackhide__ = True
+    levels = _levels(only, exact)
+    one, other = session_of(a), session_of(b)
+    report = diff(one.recordings, other.recordings, levels, Terms(exact, tolerance, rules))
+    if not report.is_equal:
+        raise AssertionError(_difference(report, name_of(a, one), name_of(b, other)))
+
+
+def _difference(report: Report, a: str, b: str) -> str:
+    shown = [safe_text(line.plain) for line in chain(stat_lines(report), Rendering().lines(report))]
+    return "\n".join([safe_text(f"{b} (B) differs from {a} (A):"), *shown])
+
+
+def _levels(only: Level | Sequence[Level] | None, exact: bool) -> Sequence[Level]:
+    __tracebackhide__ = True
+    if only is None:
+        return [level for level in ALL if level != "timing" and (exact or level != "bytes")]
+    chosen: Sequence[Any] = [only] if isinstance(only, str) else list(only)
+    for level in chosen:
+        if level not in ALL:
+            raise UsageError(f"There is no level {level!r}: the levels are {', '.join(ALL)}.")
+    return chosen
+
+
+def _check_rules(ids: Collection[str]) -> None:
+    """Raise `UsageError` for a rule that does not exist: misspelt, it would be ignored in vain."""
+    __tracebackhide__ = True
+    if isinstance(ids, str):
+        raise UsageError(f'ignore={ids!r} is one text: give a list, ignore=["{ids}"].')
+    unknown = sorted(set(ids).difference(rule.id for rule in RULES))
+    if unknown:
+        raise UsageError(f"There is no rule {' nor '.join(unknown)} to be ignored: docs/lint.md names them.")
+
+
+def _without(found: Judged, ignore: Collection[str]) -> Judged:
+    return found._replace(findings=[each for each in found.findings if each.rule not in ignore])

@@ -1,0 +1,92 @@
+"""Recordings as a test names them: what the fixture gives, its session, a file by its path, a session by its name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from recorder.errors import RecorderError, UsageError
+from recorder.model.recording import Recording
+from recorder.recordings.session import RecordedSession, require_whole
+
+T = TypeVar("T")
+
+
+class RecordedTest:
+    """A test with its recordings: what the fixture `recorder_replay` gives."""
+
+    @property
+    def session(self) -> RecordedSession:
+        """Return what was recorded."""
+        raise NotImplementedError
+
+
+Subject = RecordedTest | RecordedSession | str | Path
+
+
+def recorded_in(database: str | Path, session: str = "latest") -> list[Recording]:
+    """Return the exchanges of a session: its id, the beginning of one, its name, or `latest`.
+
+    Raises `recorder.errors.NotFoundError` if there is no such session or database, and `RecorderError` if bytes are
+    missing in one of them, or too many.
+    """
+    __tracebackhide__ = True
+    return require_whole(_in_thread(lambda: _session_in(database, session, keeps_events=False)).recordings)
+
+
+def session_in_user_database(name: str) -> RecordedSession:
+    """Return a session of the database that `RECORDER_DB` names, else of the user's. Raises `RecorderError`."""
+    from recorder.store.location import chosen_url
+
+    return _in_thread(lambda: _session_in(chosen_url(os.environ.get("RECORDER_DB")), name))
+
+
+def session_of(subject: Subject) -> RecordedSession:
+    """Return the session that a test names: a path or a name is looked up as `recorder lint` does.
+
+    Raises `UsageError` if it is no subject, `RecorderError` if it cannot be read.
+    """
+    __tracebackhide__ = True
+    if isinstance(subject, RecordedTest):
+        return subject.session
+    if isinstance(subject, RecordedSession):
+        return subject
+    if not isinstance(subject, str | Path):
+        raise UsageError(f"{subject!r} is no recording: give a path, the name of a session, or what was recorded.")
+    return _in_thread(lambda: _find(str(subject)))
+
+
+def name_of(subject: Subject, session: RecordedSession) -> str:
+    """Return the path or name that was given, else the name of the session."""
+    return str(subject) if isinstance(subject, str | Path) else session.session.name
+
+
+def _in_thread(load: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return what a coroutine does, run in a thread of its own: the caller may run in an event loop."""
+    __tracebackhide__ = True
+    with ThreadPoolExecutor(1) as threads:
+        loading = threads.submit(lambda: asyncio.run(load()))
+    error = loading.exception()
+    if isinstance(error, RecorderError):
+        raise error.with_traceback(None) from None  # the caller sees nothing of the thread
+    return loading.result()
+
+
+async def _session_in(database: Any, name: str, *, keeps_events: bool = True) -> RecordedSession:
+    from recorder.recordings.loader import load_session
+    from recorder.store.reader import Log
+
+    async with await Log.open(database) as log:
+        return await load_session(log, name, keeps_events=keeps_events)
+
+
+async def _find(ref: str) -> RecordedSession:
+    from recorder.recordings.loader import Loader
+    from recorder.store.location import chosen_url
+    from recorder.store.reader import Log
+
+    return await Loader(lambda: Log.open(chosen_url(os.environ.get("RECORDER_DB")))).find(ref)
