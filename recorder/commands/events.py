@@ -88,7 +88,7 @@ async def _first(limit: int, events: AsyncIterator[Numbered]) -> AsyncIterator[N
 
 
 async def _events(log: Log, session: str, exchange: str | None, follow: bool) -> AsyncIterator[Numbered]:
-    """The events with their exchange; with `follow`, those that come later too."""
+    """Yield the events with their exchange; with `follow`, those that come later too."""
     seen: dict[str, int] = {}
     ended: set[str] = set()
     found, chosen = await select(log, session, exchange)
@@ -128,7 +128,7 @@ async def _write_json(events: AsyncIterator[Numbered], out: JsonRows) -> None:
 
 
 async def _table(events: AsyncIterator[Numbered]) -> None:
-    """As wide as its first rows need; the others are written as they are read."""
+    """Write a table as wide as its first rows need; the others are written as they are read."""
     previews, sample, table = Previews(), list[tuple[object, ...]](), None
     async for numbered in events:
         cells = _cells(previews, *numbered)
@@ -153,7 +153,7 @@ def _row(event: Event) -> dict[str, Any]:
 
 
 def _cells(previews: Previews, number: int, exchange: Exchange, event: Event) -> tuple[object, ...]:
-    """Of a frame its type is enough; what is no frame says its kind."""
+    """Return the cells of an event: for a frame its type is enough, others have their kind."""
     type = (event.type if event.kind == "frame" else " ".join(filter(None, (event.kind, event.type)))) or event.kind
     key = (type, event.sequence_number, event.item_id, event.output_index)
     return number, event.pos, f"{event.t_ns / 1e6:.1f}", *key, len(event.raw), previews.of(exchange.api, event)

@@ -12,7 +12,7 @@ import msgspec
 from recorder.model.events import ENDED_HERE, Event
 from recorder.model.recording import Gap, Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
-from recorder.wire.recording import Block, blocks
+from recorder.wire.recording import BodyBlock, blocks
 from recorder.wire.sse import BOM, parse
 
 
@@ -121,7 +121,7 @@ def _half(block: StreamBlock) -> StreamBlock:
     return StreamBlock(block.pos, block.t_ns, "tail", b"", None, None, None)
 
 
-def _stream_block(block: Block) -> StreamBlock:
+def _stream_block(block: BodyBlock) -> StreamBlock:
     raw, event = block.raw or b"", block.event
     fields = parse(raw.removeprefix(BOM))
     name = fields.event.decode("utf-8", "replace") if fields.event else None

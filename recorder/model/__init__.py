@@ -1,4 +1,4 @@
-"""The words of the program: sessions, exchanges, events and what is said of them. Pure.
+"""The terms of the program: sessions, exchanges, events, facts and recordings. Pure.
 
 Must not know: wire formats, files, databases, clocks.
 """

@@ -12,13 +12,13 @@ _header = msgspec.json.Encoder().encode
 
 
 def root(session_id: str, exchange_id: str) -> bytes:
-    """The hash that the first event of an exchange is chained to."""
+    """Return the hash that the first event of an exchange is chained to."""
     return sha256(f"{session_id}/{exchange_id}".encode()).digest()
 
 
 def row_root(exchange: Exchange) -> bytes:
-    """The same, of an exchange whose row is known: then the chain holds the row too. A column that is added to it later
-    is not to be part of this.
+    """Return a root that covers the row of the exchange, too, where that is known. A column that is added to the row
+    later must not be part of this.
     """
     return sha256(_header(msgspec.structs.astuple(exchange))).digest()
 
@@ -36,13 +36,13 @@ def link(
     data_start: int | None,
     data_length: int | None,
 ) -> bytes:
-    """The hash of an event: SHA-256 over the previous hash, the row's fields as a JSON array, and `raw`."""
+    """Return the hash of an event: SHA-256 over the previous hash, the row's fields as a JSON array, and `raw`."""
     fields = (pos, kind, t_ns, type, sequence_number, item_id, output_index, data_start, data_length)
     return sha256(previous + _header(fields) + raw).digest()
 
 
 def hash_after(previous: bytes, event: Event, pos: int) -> bytes:
-    """The hash that an event has at a position, after the event with that hash."""
+    """Return the hash of an event at a position, after the event whose hash is `previous`."""
     return link(
         *(previous, pos, event.kind, event.t_ns, event.type, event.sequence_number, event.item_id),
         *(event.output_index, event.raw, event.data_start, event.data_length),

@@ -1,4 +1,4 @@
-"""What the log is made of: sessions, exchanges, events. Frozen, no behaviour.
+"""The rows of the log: sessions, exchanges, events. Frozen, no behaviour.
 
 The fields of each struct are the columns of its table, in order (`recorder.store.schema`). Times are integers in
 nanoseconds: `*_ns` of a session or exchange is wall time since the epoch, `t_ns` of an event is monotonic time since
@@ -17,12 +17,12 @@ Kind = Literal[
     "frame",  # one SSE block with its terminator
     "comment",  # an SSE block that carries no field: comment lines, stray blank lines
     "part",  # a piece of an SSE block over `recorder.wire.sse.FRAME_LIMIT`
-    "tail",  # what stood unterminated when the stream ended
+    "tail",  # an unterminated block at the end of the stream
     "body",  # a piece of a body that is not SSE, or could not be decoded
     "reads",  # [[t_ns, wire bytes], …]: the reads from the upstream, as compact JSON
     "gap",  # what was received but not kept, counted, as JSON
     "end",  # how it ended, with counts and digests, as JSON
-    "note",  # anything said about the exchange later
+    "note",  # a remark on the exchange, added later
 ]
 
 BODY_KINDS: frozenset[Kind] = frozenset({"frame", "comment", "part", "tail", "body"})

@@ -1,8 +1,8 @@
-"""What events mean, whoever sent them: the words that dialects translate into and that projections fold.
+"""Facts: the meaning of events, whoever sent them. Dialects translate into them, projections fold them.
 
 Rules of this file:
 
-* A fact repeats what the wire said. What follows from several of them, a projection says.
+* A fact repeats what the wire has. A projection concludes what follows from several facts.
 * An item is named by a key that its dialect chooses: the same key means the same item within one response. It is not
   shown to anyone.
 * Text is as it was decoded: it may hold NUL and lone surrogates (a pair may be cut between two deltas).
@@ -34,22 +34,22 @@ Purpose = Literal[
     "probe",  # asks what there is, or how many tokens: generates nothing
     "helper",  # anything else that a client asks on its own
 ]
-"""What a client sends a request for."""
+"""The reason for which a client sends a request."""
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False):
-    """One of the classes below."""
+    """The base of the classes below."""
 
 
 class Started(Fact, frozen=True, gc=False):
-    """A response began; told again where an event says another id or model than the ones before."""
+    """The beginning of a response; repeated where an event has another id or model than those before."""
 
     response_id: str | None = None
     model: str | None = None
 
 
 class Stated(msgspec.Struct, frozen=True):
-    """An item as an event describes it as a whole; `None` and empty where it says nothing.
+    """An item as an event describes it as a whole; `None` and empty where it has nothing.
 
     `texts` are (field, part, text). What is JSON is kept as JSON text.
     """
@@ -72,7 +72,7 @@ class Stated(msgspec.Struct, frozen=True):
 
 
 class ItemStarted(Fact, frozen=True, gc=False):
-    """An item begins. `output_index` is what the wire says of its place: Chat choice, Gemini candidate."""
+    """The beginning of an item. `output_index` is its place on the wire: Chat choice, Gemini candidate."""
 
     item: ItemKey
     output_index: int | None
@@ -90,18 +90,18 @@ class TextAdded(Fact, frozen=True, gc=False, eq=False):
     part: int
     text: str
 
-    def _told(self) -> tuple[ItemKey, Field, int, str]:
+    def _key(self) -> tuple[ItemKey, Field, int, str]:
         return self.item, self.field, self.part, self.text
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TextAdded) and self._told() == other._told()
+        return isinstance(other, TextAdded) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._told())
+        return hash(self._key())
 
 
 class TextSettled(Fact, frozen=True, gc=False):
-    """What all deltas of one text come to, as the provider says at its end (`.done`)."""
+    """The whole of one text, as the provider repeats it at its end (`.done`)."""
 
     item: ItemKey
     field: Field
@@ -125,7 +125,7 @@ class LogprobsAdded(Fact, frozen=True, gc=False):
 
 
 class ItemFinished(Fact, frozen=True, gc=False):
-    """An item is complete; what it states now stands above what came before."""
+    """The end of an item; what it states now overrides what came before."""
 
     item: ItemKey
     output_index: int | None
@@ -133,7 +133,7 @@ class ItemFinished(Fact, frozen=True, gc=False):
 
 
 class Progressed(Fact, frozen=True, gc=False):
-    """A tool of the provider is at another step of its work: `searching`, `generating`, `completed`, …"""
+    """Another step in the work of a tool of the provider: `searching`, `generating`, `completed`, …"""
 
     type: str  # of the item
     phase: str  # as the provider calls it
@@ -173,20 +173,20 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class UsageReported(Fact, frozen=True, gc=False):
-    """The tokens used so far: the last report stands. `raw` is the provider's JSON object."""
+    """The tokens used so far: the last report counts. `raw` is the provider's JSON object."""
 
     usage: Usage
     raw: str
 
 
 class Finished(Fact, frozen=True, gc=False):
-    """The provider says why the response (or one choice of it) ended: its `finish_reason`, in its own word."""
+    """The reason of the provider for the end of a response (or of one choice): its `finish_reason`, in its own word."""
 
     reason: str | None
 
 
 class Failed(Fact, frozen=True, gc=False):
-    """The provider reports an error, in a stream or as a document."""
+    """An error that the provider reports, in a stream or as a document."""
 
     type: str | None = None
     code: str | None = None
@@ -207,7 +207,7 @@ class Malformed(Fact, frozen=True, gc=False):
 
 
 class Asked(Fact, frozen=True, gc=False):
-    """What a request asks for."""
+    """The contents of a request."""
 
     model: str | None = None
     stream: bool | None = None
@@ -218,7 +218,7 @@ class Asked(Fact, frozen=True, gc=False):
 
 
 class Placed(Fact, frozen=True, gc=False):
-    """What a request is for, as its client says or its words tell, and the thread that began its own."""
+    """The purpose of a request, by its headers or its text, and the thread that began its own."""
 
     purpose: Purpose | None = None  # `None`: nobody here knows
     parent_thread_id: str | None = None
@@ -232,36 +232,36 @@ class Requested(Fact, frozen=True, gc=False):
 
 
 class Responded(Fact, frozen=True, gc=False):
-    """The response head came."""
+    """The arrival of the response head."""
 
     http_status: int
 
 
 class FirstByte(Fact, frozen=True, gc=False):
-    """When the first read of the body came, since the exchange began: earlier than the first event was complete."""
+    """The time of the first read of the body, since the exchange began: earlier than the first event was complete."""
 
     t_ns: int
 
 
 class Lost(Fact, frozen=True, gc=False):
-    """Something was received here and not recorded."""
+    """Bytes that were received here and not recorded."""
 
     of: Literal["request", "response"]
     size_bytes: int
 
 
 class TooLarge(Fact, frozen=True, gc=False):
-    """A payload that is not read, because it is over the limit."""
+    """A payload that is not read: it is over the limit."""
 
     size_bytes: int
 
 
 class Unterminated(Fact, frozen=True, gc=False):
-    """The stream ended within an event."""
+    """The end of a stream within an event."""
 
 
 class Ended(Fact, frozen=True, gc=False):
-    """The exchange is over, as the recorder saw it."""
+    """The end of the exchange, as the recorder saw it."""
 
     status: str
     outcome: str

@@ -1,4 +1,4 @@
-"""Ids: UUIDv7 (RFC 9562), and the ids that begin as a person typed. Pure."""
+"""Ids: UUIDv7 (RFC 9562), and the ids that begin with what a person typed. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 def uuid7(now_ns: int, entropy: bytes) -> str:
-    """A UUIDv7 (RFC 9562 section 5.7) of a wall time and ten random bytes, both given by the caller."""
+    """Return a UUIDv7 (RFC 9562 section 5.7) of a wall time and ten random bytes, both given by the caller."""
     time, random = f"{now_ns // 1_000_000 & (1 << 48) - 1:012x}", entropy.hex()
     variant = "89ab"[entropy[2] >> 4 & 0x3]
     return f"{time[:8]}-{time[8:]}-7{random[1:4]}-{variant}{random[5:8]}-{random[8:20]}"
@@ -27,7 +27,7 @@ _LOWEST, _HIGHEST = ("-".join(digit * length for length in (8, 4, 4, 4, 12)) for
 
 
 def ids_beginning(prefix: str) -> Ids | None:
-    """The ids that begin so, `None` if none can."""
+    """Return the ids that begin so, `None` if none can."""
     if len(prefix) < PREFIX_LENGTH:
         return None
     found = Ids(prefix + _LOWEST[len(prefix) :], prefix + _HIGHEST[len(prefix) :])

@@ -97,12 +97,12 @@ def event_line(event: Event) -> bytes:
 
 
 def event_row(event: Event) -> Mapping[str, Any]:
-    """An event as JSON has it: the columns of the log."""
+    """Return an event as JSON has it: the columns of the log."""
     return {**msgspec.structs.asdict(event), "raw": _text(event.raw), "hash": event.hash.hex()}
 
 
 def read_opening(line: bytes) -> Session:
-    """The session that a first line names. Raises `ValueError` for any other line, or another version."""
+    """Return the session that a first line names. Raises `ValueError` for any other line, or another version."""
     opening = _decode_opening(line)
     if opening.recorder_export != VERSION:
         raise ValueError(f"version {opening.recorder_export} of the format is not known here")
@@ -110,7 +110,7 @@ def read_opening(line: bytes) -> Session:
 
 
 def read_line(line: bytes) -> Exchange | Event | Counts:
-    """What any other line holds. Raises `ValueError` for what no export has."""
+    """Return the row that any other line holds. Raises `ValueError` for a line that no export has."""
     if line.startswith(b'{"exported":'):
         return _decode_closing(line).exported
     if line.startswith(b'{"exchange":'):
@@ -137,7 +137,7 @@ def _text(raw: bytes) -> str | _Bytes:
 
 
 def _storable(row: Row) -> Row:
-    """A row, if every engine can hold it: numbers that are no bigint and texts with NUL are in no log."""
+    """Return a row that every engine can hold. Raises `ValueError` for a number over bigint, or a text with NUL."""
     for value in msgspec.structs.astuple(row):
         if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and "\0" in value):
             raise ValueError("it holds a value that no log can hold")

@@ -1,5 +1,5 @@
-"""What a recording says of a request, a response and an ending: the JSON of the journal's control records (heads and
-end) and of the log's events of those kinds (records).
+"""The JSON of requests, responses and endings: of the journal's control records (heads and end) and of the log's events
+of those kinds (records).
 
 Headers and URLs in here are already redacted (`recorder.wire.redaction.headers`): these structs reach the disk.
 """
@@ -16,7 +16,7 @@ Header = tuple[str, str]  # name as sent, value; latin-1 decoded, so that every 
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What an import knows of an exchange that a recorder finds out: the session it belongs to.
+    """The session of an imported exchange, which a recorder finds out for others.
 
     With `exchange`, its row in the log that it was exported from, what follows are no bytes of a response: each chunk
     is an event of the log, a line of the export (`recorder.model.jsonl`).
@@ -42,7 +42,7 @@ class RequestHead(msgspec.Struct, frozen=True):
 
 
 class RequestEnd(msgspec.Struct, frozen=True):
-    """Whether the whole request body was seen."""
+    """The end of a request body, and whether all of it was seen."""
 
     complete: bool
 
@@ -57,7 +57,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
 
 class ExchangeEnd(msgspec.Struct, frozen=True):
-    """How the transport of an exchange ended; `error` is one sentence, if there is something to say."""
+    """The end of the transport of an exchange; `error` is one sentence, if there is one."""
 
     outcome: Outcome
     error: str | None = None

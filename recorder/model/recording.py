@@ -94,7 +94,7 @@ class MemoryBudget:
     """The bytes of recordings that are held together, counted against one limit as they are read."""
 
     def __init__(self, holder: str, remedy: str, limit_bytes: int | None = None) -> None:
-        """`holder` and `remedy` begin and end the message: "These recordings take", "name fewer of them"."""
+        """Count from 0. `holder` and `remedy` begin and end the message: "These recordings take", "name fewer"."""
         self._limit_bytes = MEMORY_LIMIT if limit_bytes is None else limit_bytes
         self._message = f"{holder} over {self._limit_bytes >> 20} MiB of memory: {remedy}."
         self._size_bytes = 0

@@ -1,11 +1,11 @@
-"""What stands in the row of a request body that repeats earlier ones: where its bytes are, run by run.
+"""The recipe in the row of a request body that repeats earlier ones: where its bytes are, run by run.
 
-A client sends its whole history again with every turn. Of such a body the log keeps what is new, and where the rest
-stands: in rows of the same session that hold it in so many bytes. A run is taken from a literal only: from the `raw` of
-a whole body, or from the bytes that a recipe brings along. So whoever reads one looks up rows once, and never follows
-a recipe to another.
+A client sends its whole history again with every turn. Of such a body the log keeps what is new, and where the rest is:
+in rows of the same session that hold it byte for byte. A run is taken from a literal only: from the `raw` of a whole
+body, or from the bytes that a recipe brings along. So a reader looks up rows once, and never follows a recipe to
+another.
 
-The event is what it was, its hash included; only its row is written in another way: `type` is `shared` where the event
+The event is unchanged, its hash included; only its row is written in another way: `type` is `shared` where the event
 has `body`, and `raw` is the recipe.
 """
 
@@ -21,7 +21,7 @@ import msgspec
 SHARED = "shared"  # the type of such a row; no event has it
 VERSION = 1
 
-BODY_LIMIT = 2**20  # of what a recipe may come to: four times what the recorder cuts bodies into
+BODY_LIMIT = 2**20  # of the body of a recipe: four times what the recorder cuts bodies into
 RUNS = 512  # of a recipe, which has 4 KiB then
 SOURCES = 32  # rows that a recipe may need: a reader asks for them at once
 LEVEL = 1  # of zlib: half the room for a tenth of a millisecond; more takes longer than it saves
@@ -34,7 +34,7 @@ _Length = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Recipe(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """As MessagePack, compressed by zlib, it is the `raw` of a row."""
+    """A request body as runs of bytes. As MessagePack, compressed by zlib, it is the `raw` of a row."""
 
     version: _Version
     sources: Annotated[list[tuple[_Id, _Pos]], msgspec.Meta(max_length=SOURCES)]  # exchange and position
@@ -43,11 +43,11 @@ class Recipe(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
     literal: bytes
 
     def places(self) -> list[tuple[str, int]]:
-        """The rows that it needs: exchange and position."""
+        """Return the rows that it needs: exchange and position."""
         return [(str(UUID(bytes=exchange)), pos) for exchange, pos in self.sources]
 
     def body(self, literals: Sequence[bytes]) -> bytes:
-        """What it comes to. `literals` are those of its `places`, in order. Raises `ValueError` if they are not."""
+        """Return the body. `literals` are those of its `places`, in order. Raises `ValueError` if they do not fit."""
         held = [self.literal, *literals]
         size_bytes = sum(length for _, _, length in self.runs)
         if size_bytes > BODY_LIMIT:
@@ -69,7 +69,7 @@ def write_recipe(recipe: Recipe) -> bytes:
 
 
 def read_recipe(raw: bytes) -> Recipe:
-    """Raises `ValueError` if it is none."""
+    """Return a recipe. Raises `ValueError` if the bytes are none."""
     inflater = zlib.decompressobj()
     try:
         packed = inflater.decompress(raw, BODY_LIMIT)

@@ -18,7 +18,7 @@ def storable(text: str) -> str: ...
 @overload
 def storable(text: str | None) -> str | None: ...
 def storable(text: str | None) -> str | None:
-    """`text` cut to `STORABLE_LIMIT` characters, without what PostgreSQL's text refuses and SQLite's ends at.
+    """Return `text` cut to `STORABLE_LIMIT` characters, without what PostgreSQL refuses and what ends text in SQLite.
 
     NUL and lone surrogates become U+FFFD. Two halves of a character that came in two deltas become that character.
     """
@@ -34,10 +34,10 @@ def storable(text: str | None) -> str | None:
 
 
 def storable_json(text: str | None) -> str | None:
-    """JSON whole, or not at all: half of it would be no JSON."""
+    """Return JSON whole, or None if it is too long: half of it would be no JSON."""
     return None if text is None or len(text) > STORABLE_LIMIT else storable(text)
 
 
 def safe_text(text: str) -> str:
-    """Recorded text as a terminal may see it: control characters, bidi controls and surrogates made visible."""
+    """Return recorded text as a terminal may see it: control characters, bidi controls and surrogates made visible."""
     return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode()

@@ -20,7 +20,7 @@ class RecordedSession:
     """A session, or what a file holds. Texts and counts are those of the projections."""
 
     def __init__(self, session: Session, recordings: Sequence[Recording] = (), *, name: str | None = None) -> None:
-        """`name` is the path of a file, if the session has none of its own."""
+        """Hold a session; `name` is the path of its file, if it has one."""
         self.session = session
         self.recordings = list(recordings)
         self.name = session.name if name is None else name

@@ -17,7 +17,7 @@ from urllib.parse import quote_plus, unquote_plus
 from recorder.wire.redaction.headers import REDACTED
 
 Path = Sequence[str]  # names from the outside in, `*` for any
-Taken = list[tuple[int, Any]]  # which path led there, and what stood there
+Taken = list[tuple[int, Any]]  # which path led there, and the value
 
 _NAME = re.compile(rb"[;\s]name=(?:\"([^\"\r\n]*)\"|([^\s;\"]+))", re.IGNORECASE)
 _BOUNDARY = re.compile(r"boundary=(?:\"([^\"]{1,200})\"|([^\s;\"]{1,200}))", re.IGNORECASE)
@@ -30,7 +30,7 @@ class UnreadableError(Exception):
 
 
 def without(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[bytes, Taken]:
-    """A body without what stands at the paths, and what that was. Raises `UnreadableError`."""
+    """Return a body without the values at the paths, and these values. Raises `UnreadableError`."""
     if not paths or not body.strip():
         return body, []
     read = None if seems_json(body) else _FORMS.get(content_type.partition(";")[0].strip().lower())
@@ -41,7 +41,7 @@ def without(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[byte
 
 
 def seems_json(body: bytes) -> bool:
-    """Whether a body begins as an object or an array does, in any encoding of JSON."""
+    """Return True if a body begins as an object or an array does, in any encoding of JSON."""
     return body[:64].decode(json.detect_encoding(body), "ignore").lstrip("\ufeff \t\r\n")[:1] in ("{", "[")
 
 
@@ -52,7 +52,7 @@ def _json(body: bytes, paths: Sequence[Path]) -> tuple[bytes, Taken]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises `ValueError` where a name stands twice: one of the two would be out of sight."""
+    """Return an object. Raises `ValueError` for a name that is there twice: one of the two would be out of sight."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError
@@ -64,7 +64,7 @@ def _all_taken(value: Any, paths: Iterable[tuple[int, Path]]) -> Taken:
 
 
 def _taken(value: Any, path: Path) -> list[Any]:
-    """Replace what stands at `path` below `value`; what that was."""
+    """Replace the values at `path` below `value`; return them."""
     step, *rest = path
     taken: list[Any] = []
     for place in _places(value, step):
@@ -87,7 +87,7 @@ def _places(value: Any, step: str) -> Sequence[Any]:
 
 
 def _in_text(text: str, path: Path) -> tuple[str, list[Any]]:
-    """The same of JSON that is the text of a value. A text that is none has no fields."""
+    """Do the same as `_taken` in JSON that is the text of a value. A text that is none has no fields."""
     try:
         held = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_object)
     except (ValueError, RecursionError):
@@ -151,11 +151,11 @@ def _part(part: bytes, paths: Sequence[Path]) -> tuple[bytes, Taken]:
 
 
 def _field(name: str, value: str, paths: Sequence[Path]) -> tuple[str, Taken]:
-    """What stands in a form under a name, which may be JSON itself."""
+    """Replace the values at the paths in a field of a form, which may be JSON itself."""
     steps = [step for step in _STEPS.split(name.replace("[]", "[0]")) if step]
     taken: Taken = []
     for number, path in enumerate(paths):
-        if not all(said in ("*", step) for said, step in zip(path, steps, strict=False)):
+        if not all(name in ("*", step) for name, step in zip(path, steps, strict=False)):
             continue
         found: list[Any] = []
         if len(path) > len(steps):

@@ -25,7 +25,7 @@ from recorder.model.recording import Recording
 from recorder.recordings.session import projected
 from recorder.replay.matching import MatchRequest
 from recorder.testing.bodies import UnreadableError
-from recorder.testing.private import Private, Span, replaced
+from recorder.testing.private import PrivateValues, Span, replaced
 from recorder.testing.redactions import Redactions
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT
@@ -50,7 +50,7 @@ def redacted_rows(session: Session, recordings: Sequence[Recording], redactions:
     rows: list[Rows] = [(each.exchange, each.events) for each in recordings]
     if redactions.are_none:
         return rows
-    private = Private()
+    private = PrivateValues()
     with_request = [_redact_request(number, *each, redactions, private) for number, each in enumerate(rows, 1)]
     if line := private.line_of(header_line(session)):
         raise RecorderError(
@@ -63,7 +63,7 @@ def redacted_rows(session: Session, recordings: Sequence[Recording], redactions:
 
 
 def _redact_request(
-    number: int, exchange: Exchange, events: Sequence[Event], redactions: Redactions, private: Private
+    number: int, exchange: Exchange, events: Sequence[Event], redactions: Redactions, private: PrivateValues
 ) -> Rows:
     """Redact the heads and the request of an exchange; collect the private values."""
     of_request = [event for event in events if event.kind == "request"]
@@ -100,7 +100,7 @@ def _request_events(
     return [_with(events[0], msgspec.structs.replace(record, headers=headers, **sums)), *body]
 
 
-def _response_head(event: Event, redactions: Redactions, private: Private) -> Event:
+def _response_head(event: Event, redactions: Redactions, private: PrivateValues) -> Event:
     if event.kind != "response":
         return event
     head = msgspec.json.decode(event.raw, type=ResponseHead)
@@ -110,7 +110,7 @@ def _response_head(event: Event, redactions: Redactions, private: Private) -> Ev
     return _with(event, msgspec.structs.replace(head, headers=headers)) if found else event
 
 
-def _redact_response(exchange: Exchange, events: Sequence[Event], private: Private) -> Rows:
+def _redact_response(exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> Rows:
     """Replace the private values that a response repeats, and leave out the columns that have one."""
     columns = {name: text for name, text in msgspec.structs.asdict(exchange).items() if name in _COLUMNS}
     exchange = msgspec.structs.replace(
@@ -159,7 +159,7 @@ def _sizes(events: Sequence[Event], body: bytes, spans: list[Span]) -> list[int]
     return [len(piece) for piece in replaced([body[start:stop] for start, stop in pairwise(ends)], spans)]
 
 
-def _check(number: int, exchange: Exchange, events: Sequence[Event], private: Private) -> None:
+def _check(number: int, exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> None:
     """Raise `RecorderError` if a private value is left, or could be where it cannot be looked for."""
     if private.is_empty:
         return

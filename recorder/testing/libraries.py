@@ -44,7 +44,7 @@ _MEANT_ELSE = "upstream_reset"
 
 
 def library_for(library: Library | None) -> Library:
-    """The library asked for, or the first of `LIBRARIES` that is installed. Raises `ImportError` if none is."""
+    """Return the given library, or the first of `LIBRARIES` that is installed. Raises `ImportError` if none is."""
     if library is not None:
         return library
     for name in LIBRARIES:
@@ -54,7 +54,7 @@ def library_for(library: Library | None) -> Library:
 
 
 def run(awaitable: Awaitable[T]) -> T:
-    """The result of a coroutine that never waits for anything but its turn."""
+    """Return the result of a coroutine that never suspends."""
     __tracebackhide__ = True
     steps: Any = awaitable.__await__()
     try:
@@ -68,7 +68,7 @@ def run(awaitable: Awaitable[T]) -> T:
 
 @contextlib.contextmanager
 def _raising(library: Library, request: Any) -> Iterator[None]:
-    """Where the core raises `UpstreamError`, raise what the library raises when that happens."""
+    """Raise the exception of the library in place of an `UpstreamError` of the core."""
     __tracebackhide__ = True
     try:
         yield
@@ -80,8 +80,8 @@ def _raising(library: Library, request: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _meaning(library: Library) -> Iterator[None]:
-    """The reverse."""
+def _translated(library: Library) -> Iterator[None]:
+    """Raise an `UpstreamError` in place of an exception of the library."""
     try:
         yield
     except library.TransportError as error:
@@ -162,7 +162,7 @@ class _Unsync:
 
 @cache
 def _of(library: Library, kind: type, base: str) -> Any:
-    """`kind` as a class of the library's: its clients insist on theirs."""
+    """Return `kind` as a subclass of the library's class: its clients insist on theirs."""
     return type(kind.__name__, (kind, getattr(library, base)), {})
 
 
@@ -227,7 +227,7 @@ class AsyncBack:
         self._stream = _of(library, _AsyncStream, "AsyncByteStream")
 
     async def handle_async_request(self, request: Any) -> Any:
-        guard = partial(_meaning, self._library)
+        guard = partial(_translated, self._library)
         request.stream = self._stream(request.stream)
         with guard():
             response = await self._transport.handle_async_request(request)
@@ -246,7 +246,7 @@ class SyncBack:
         self._stream = _of(library, _SyncStream, "SyncByteStream")
 
     async def handle_async_request(self, request: Any) -> Any:
-        guard = partial(_meaning, self._library)
+        guard = partial(_translated, self._library)
         request.stream = self._stream(request.stream)
         with guard():
             response = self._transport.handle_request(request)
@@ -258,7 +258,7 @@ class SyncBack:
 
 
 def _copy(library: Library, request: Any, stream: Any) -> Any:
-    """The request, for a core to change: the client may send its own again."""
+    """Return a copy of the request, for a core to change: the client may send its own again."""
     return library.Request(
         request.method, request.url, headers=request.headers, stream=stream, extensions=request.extensions
     )

@@ -1,7 +1,7 @@
-"""Values that are to be nowhere in a cassette, and whether they are: however a text spells them.
+"""Private values, which must be nowhere in a cassette, and the search for them, however a text spells them.
 
-A value of fewer than four characters, and a number of fewer than six digits, stands anywhere by chance: it is replaced
-where it was named, and looked for nowhere else.
+A value of fewer than four characters, and a number of fewer than six digits, may be anywhere by chance: it is replaced
+where the settings name it, and looked for nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_PLACE = f'"{REDACTED}"'.encode()
 Span = tuple[int, int]
 
 
-class Private:
+class PrivateValues:
     """Values, each with the line of the settings that calls it private."""
 
     def __init__(self) -> None:
@@ -35,11 +35,11 @@ class Private:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be looked for."""
+        """Return True if there is no value to look for."""
         return not self._lines
 
     def add(self, line: str, value: Any) -> None:
-        """A value, or all that are in it."""
+        """Add a value, or all that are in it."""
         for text in _leaves(value):
             if text.isdecimal():
                 if len(text) >= DIGITS:
@@ -49,7 +49,7 @@ class Private:
                 self._lines[_paired(text)] = line
 
     def line_of(self, *texts: bytes) -> str | None:
-        """The line that calls something private which stands in one of these texts, if anything does."""
+        """Return the line of the settings whose private value is in one of these texts, or None."""
         for reading in _readings(texts) if self._lines else ():
             for value, line in self._lines.items():
                 pattern = self._numbers.get(value)
@@ -58,18 +58,18 @@ class Private:
         return None
 
     def is_part(self, text: str) -> bool:
-        """Whether a text has something private in it, or is a part of that."""
+        """Return True if a text has a private value in it, or is a part of one."""
         return len(text) >= LETTERS and any(text in value or value in text for value in self._lines)
 
     def echoes(self, body: bytes) -> list[Span]:
-        """Where a text of JSON is a private value."""
+        """Return where a text of JSON is a private value."""
         if not self._lines:
             return []
         return [text.span(1) for text in _TEXT.finditer(body) if not text[2] and _meant(text[1]) in self._lines]
 
 
 def replaced(pieces: list[bytes], spans: list[Span]) -> list[bytes]:
-    """Pieces of a body with `REDACTED` at these places of it, all of it in the piece in which the place ends."""
+    """Return the pieces of a body with `REDACTED` in place of the spans, each in the piece in which its span ends."""
     ends: list[int] = []
     for piece in pieces:
         ends.append((ends[-1] if ends else 0) + len(piece))
@@ -98,7 +98,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _readings(texts: Iterable[bytes]) -> Iterator[str]:
-    """As it stands, without escapes of JSON, of JSON in JSON, of a URL, and in longer characters."""
+    """Yield each text as it is, without the escapes of JSON, of JSON in JSON and of a URL, and as UTF-16 or UTF-32."""
     for text in texts:
         plain = text.decode("utf-8", "replace")
         yield plain
@@ -119,7 +119,7 @@ def _unescaped(text: str) -> str:
 
 
 def _paired(text: str) -> str:
-    """Surrogates as the characters that pairs of them are."""
+    """Return a text with pairs of surrogates as the characters that they are."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

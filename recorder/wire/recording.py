@@ -111,7 +111,7 @@ class _Builder:
             return None
 
 
-class Block(NamedTuple):
+class BodyBlock(NamedTuple):
     """A block of an event stream: an event as a client reads it, a comment, an unterminated end; or a gap in it."""
 
     event: Event  # its row in the log; of several parts the last
@@ -119,7 +119,7 @@ class Block(NamedTuple):
     raw: bytes | None  # with its terminator; None if it is over the limit
 
 
-def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[Block]:
+def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
     """Yield the blocks of a stream in order, those that the log has in parts put together."""
     parts: list[bytes] = []
     for event in events:
@@ -127,16 +127,16 @@ def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[Block]:
         if kind == "part":
             parts.append(event.raw)
             if is_last_part(event.raw):
-                yield Block(event, "frame", _joined(parts, limit_bytes))
+                yield BodyBlock(event, "frame", _joined(parts, limit_bytes))
                 parts.clear()
         elif kind == "tail":
-            yield Block(event, "tail", _joined([*parts, event.raw], limit_bytes))
+            yield BodyBlock(event, "tail", _joined([*parts, event.raw], limit_bytes))
             parts.clear()
         elif kind == "frame" or kind == "comment":
-            yield Block(event, kind, event.raw)
+            yield BodyBlock(event, kind, event.raw)
         elif kind == "gap":
             parts.clear()
-            yield Block(event, "gap", None)
+            yield BodyBlock(event, "gap", None)
 
 
 def is_last_part(raw: bytes) -> bool:

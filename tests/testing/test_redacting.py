@@ -27,7 +27,7 @@ from recorder.recordings.files import load_cassette
 from recorder.replay.matching import Match, Matcher, MatchRequest, request_of
 from recorder.replay.matching.noise import Rules
 from recorder.testing.clearing import redacted_rows
-from recorder.testing.private import Private, replaced
+from recorder.testing.private import PrivateValues, replaced
 from recorder.testing.redactions import Redactions
 from recorder.wire.recording import recording_of
 from tests.projects import stream
@@ -285,7 +285,7 @@ def test_what_the_row_of_an_exchange_has_of_something_private_is_left_out() -> N
 @pytest.mark.parametrize("cuts", [(), (1,), (8,), (14,), (8, 9, 10, 14), (3, 7, 20), tuple(range(1, 24))])
 def test_a_piece_keeps_its_place_when_an_echo_is_shorter(cuts: tuple[int, ...]) -> None:
     body = b'a: "lovelace", b: "lovelace" '
-    private = Private()
+    private = PrivateValues()
     private.add("fields:user", "lovelace")
     pieces = [body[start:stop] for start, stop in pairwise([0, *cuts, len(body)])]
     made = replaced(pieces, private.echoes(body))

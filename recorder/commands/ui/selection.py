@@ -20,7 +20,7 @@ EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first),
 
 
 def new_name(said: str) -> str:
-    """A name to record under, as `--session` gives it: one by which the session is found again.
+    """Return a name to record under, as `--session` gives it: one by which the session is found again.
 
     Raises `UsageError`.
     """
@@ -45,6 +45,6 @@ async def select(log: Log, session: str, exchange: str | None) -> tuple[Session,
 
 
 async def say_if_stale(log: Log) -> None:
-    """A word on stderr if what the projections say is not all that the log has."""
+    """Write a remark on stderr if the projections lack exchanges that the log has."""
     if await log.rebuild_is_due():
         echo(STALE)
