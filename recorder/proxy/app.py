@@ -14,14 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
 
 import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import Refusal, refusal, too_large
 from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
-from recorder.proxy.http.messages import Request
+from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.proxy.http.server_exchange import Headers, Incoming
 from recorder.proxy.routing import Route, Routes
 
@@ -31,12 +30,6 @@ BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, 
 
 HEALTH = "/_recorder/healthz"
 OWN_PREFIX = "/_recorder/"
-
-
-class Transport(Protocol):
-    """What requests are sent through: `httpx.AsyncBaseTransport` and its like."""
-
-    async def handle_async_request(self, request: Any) -> Any: ...
 
 
 class Proxy:
@@ -54,7 +47,7 @@ class Proxy:
         self._transport, self._routes = transport, routes
         self._hosts = frozenset(host.lower() for host in hosts)
         self._body_limit_bytes = body_limit_bytes
-        self._open: dict[asyncio.Task[Any], Request] = {}
+        self._open: dict[asyncio.Task[None], Request] = {}
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
 
@@ -183,26 +176,16 @@ class _Body:
         return await never
 
 
-async def _pass_on(upstream: Any, incoming: Incoming) -> None:
-    """The response on its way to the client: each chunk as it comes, in the moment of its arrival where the transport
-    can do that.
-    """
-    stream = upstream.stream
+async def _pass_on(upstream: Response, incoming: Incoming) -> None:
+    """Send the response to the client: the head with what came of the body, then each chunk as it comes."""
+    body = upstream.stream
     headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
     reason = upstream.extensions.get("reason_phrase", b"")
-    is_pumped = hasattr(stream, "pump")
     try:
-        first = stream.begun() if is_pumped else b""
-        incoming.start(upstream.status_code, headers, reason=reason, first=first)
+        incoming.start(upstream.status_code, headers, reason=reason, first=body.begun())
     except ValueError as error:
         raise UpstreamError(str(error), "upstream_reset") from None
-    if is_pumped:
-        incoming.finish(await stream.pump(incoming.write, incoming.flow))
-        return
-    async for chunk in stream:
-        incoming.write(chunk)
-        await incoming.flow.drain()
-    incoming.finish()
+    incoming.finish(await body.pump(incoming.write, incoming.flow))
 
 
 def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import httpx
 
-from recorder.proxy.http.messages import Request
+from recorder.proxy.http.messages import Request, RequestExtensions, Upload
 from recorder.proxy.http.server_exchange import Headers, Incoming
 from recorder.proxy.routing import SESSION_HEADER, Origin, Route
 
@@ -26,7 +25,7 @@ _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 _usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few, again and again
 
 
-def onward(incoming: Incoming, route: Route, body: Any) -> Request:
+def onward(incoming: Incoming, route: Route, body: Upload) -> Request:
     """The request as it goes to the upstream."""
     came = incoming.headers
     url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
@@ -34,7 +33,7 @@ def onward(incoming: Incoming, route: Route, body: Any) -> Request:
     if any(name == b"transfer-encoding" for name, _ in came):
         headers.append((b"transfer-encoding", b"chunked"))
     origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
-    extensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
+    extensions: RequestExtensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
     return Request(incoming.method, url, headers, body, extensions)
 
 

@@ -22,8 +22,8 @@ from aiohappyeyeballs import start_connection
 
 from recorder.errors import UpstreamError, UsageError
 from recorder.proxy.http.client_connection import Connection
-from recorder.proxy.http.client_response import Flow, Headers, Reply, Sink
-from recorder.proxy.http.messages import Response
+from recorder.proxy.http.client_response import Headers, Reply
+from recorder.proxy.http.messages import Flow, Request, Response, Sink
 from recorder.proxy.pool import Endpoint, Pool
 
 CONNECT_TIMEOUT_S = 30.0  # the only timeout: a model may think for an hour, a TCP handshake may not
@@ -38,15 +38,14 @@ _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
 class UpstreamTransport:
     """Sends requests to where their URL says. Raises `UpstreamError`; `UsageError` if a request cannot be sent at all.
 
-    A request has a body if it has a Content-Length or Transfer-Encoding header. `extensions["target"]`, if present, is
-    the request target as bytes; an `httpx.URL` may not keep it as it was.
+    `extensions["target"]`, if present, is sent as the request target in place of the URL's.
     """
 
     def __init__(self) -> None:
         self._pool = Pool()
         self._tls: ssl.SSLContext | None = None
 
-    async def handle_async_request(self, request: Any) -> Response:
+    async def handle_async_request(self, request: Request) -> Response:
         url = request.url
         endpoint = Endpoint(url.scheme, url.host, url.port or PORTS[url.scheme])
         chunked = "transfer-encoding" in request.headers
@@ -99,7 +98,7 @@ class UpstreamTransport:
 
 
 class _Body:
-    """A response body, read by read. Iterated once, by one task."""
+    """A response body, read by read."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -114,14 +113,9 @@ class _Body:
         return data
 
     def begun(self) -> bytes:
-        """What has come already, with the head."""
         return self._reply.begun()
 
     async def pump(self, sink: Sink, flow: Flow) -> bytes:
-        """Instead of iterating: each read is handed to `sink` at once, without a task in between.
-
-        Returns the last one, if it came with the end.
-        """
         return await self._reply.pump(sink, flow)
 
     async def aclose(self) -> None:
@@ -155,12 +149,11 @@ def _unreachable(error: Exception) -> UpstreamError:
     return UpstreamError(message, "upstream_unreachable")
 
 
-def _target(request: Any) -> bytes:
-    target: bytes = request.extensions.get("target", request.url.raw_path)
-    return target
+def _target(request: Request) -> bytes:
+    return request.extensions.get("target", request.url.raw_path)
 
 
-def _head(request: Any, *, chunked: bool) -> bytes:
+def _head(request: Request, *, chunked: bool) -> bytes:
     """The head of the request as it goes out. Raises `UsageError` if it would not be read as it is meant."""
     target = _target(request)
     headers: Headers = [header for header in request.headers.raw if header[0].lower() not in _NOT_SENT]
