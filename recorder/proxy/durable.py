@@ -1,8 +1,8 @@
-"""Durability `strict`: nothing reaches the client before it is on the disk, come a power cut.
+"""Durability `strict`: nothing reaches the client before it is on the disk, and safe from a power cut.
 
-A transport around the one that records: what that has written to the journal is synced before it is handed on. One
-sync serves all streams that wait when it begins, so a hundred of them cost little more than one. A sync that fails is
-said once, and the client gets its bytes all the same.
+A transport around the recording one: it syncs the journal before it hands a chunk on. One sync serves all streams that
+wait when it begins, so a hundred of them cost little more than one. A failing sync is logged once, and the client gets
+its bytes all the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heads on their way through the proxy: what goes further, and what concerns one connection only."""
+"""Forwarding of heads: end-to-end headers go further, those of one connection do not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few
 
 
 def onward(incoming: Incoming, route: Route, body: Upload) -> Request:
-    """The request as it goes to the upstream."""
+    """Return the request as it goes to the upstream."""
     came = incoming.headers
     url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
     headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
@@ -38,19 +38,19 @@ def onward(incoming: Incoming, route: Route, body: Upload) -> Request:
 
 
 def target_of(incoming: Incoming) -> str:
-    """Path and query as the client sent them."""
+    """Return path and query as the client sent them."""
     path, query = incoming.path, incoming.query
     return (path + b"?" + query if query else path).decode("latin-1")
 
 
 def path_of(incoming: Incoming) -> str:
-    """The path, as it is meant."""
+    """Return the path with its percent-encoding undone."""
     path = incoming.path
     return (unquote_to_bytes(path) if b"%" in path else path).decode("utf-8", "replace")
 
 
 def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
-    """Headers that go further than one connection, in their order."""
+    """Return the headers that go further than one connection, in their order (RFC 9110 section 7.6.1)."""
     lower = [(name.lower(), name, value) for name, value in headers]
     nominated = {
         token.strip().lower() for key, _, value in lower if key == b"connection" for token in value.split(b",")
