@@ -22,7 +22,7 @@ from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import Refusal, refusal, too_large
 from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
 from recorder.proxy.http.messages import Request
-from recorder.proxy.http.server_exchange import Headers, Incoming
+from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import Route, Routes
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Proxy:
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
 
-    async def __call__(self, incoming: Incoming) -> None:
+    async def __call__(self, incoming: ServerExchange) -> None:
         answer = self._own_answer(incoming)
         if answer is not None:
             _respond(incoming, *answer)
@@ -74,7 +74,7 @@ class Proxy:
         self.forwarded += 1
         await self._exchange(incoming, route)
 
-    async def _exchange(self, incoming: Incoming, route: Route) -> None:
+    async def _exchange(self, incoming: ServerExchange, route: Route) -> None:
         """Forward, unless the client leaves, sends too much, or the recorder is shut down."""
         task = asyncio.current_task()
         assert task is not None
@@ -104,7 +104,7 @@ class Proxy:
             request.extensions["outcome"] = "recorder_shutdown"
             task.cancel()
 
-    async def _forward(self, request: Request, route: Route, incoming: Incoming) -> None:
+    async def _forward(self, request: Request, route: Route, incoming: ServerExchange) -> None:
         """The way of a request up and of each chunk down.
 
         * client leaves: this is cancelled wherever it waits, and closes the upstream;
@@ -130,7 +130,7 @@ class Proxy:
         finally:
             await upstream.stream.aclose()
 
-    def _own_answer(self, incoming: Incoming) -> tuple[int, bytes, Headers] | None:
+    def _own_answer(self, incoming: ServerExchange) -> tuple[int, bytes, Headers] | None:
         """What we answer ourselves: refusals, and our own pages."""
         headers = dict(incoming.headers)
         hosts = [name for name, _ in incoming.headers].count(b"host")
@@ -156,7 +156,7 @@ class Proxy:
 class _Body:
     """The request body, taken from the client as fast as the upstream takes it. Iterated once."""
 
-    def __init__(self, incoming: Incoming, limit_bytes: int, refuse: Callable[[], None]) -> None:
+    def __init__(self, incoming: ServerExchange, limit_bytes: int, refuse: Callable[[], None]) -> None:
         """`refuse` ends the exchange."""
         self._incoming, self._limit_bytes, self._refuse = incoming, limit_bytes, refuse
         self._size_bytes = 0
@@ -183,7 +183,7 @@ class _Body:
         return await never
 
 
-async def _pass_on(upstream: Any, incoming: Incoming) -> None:
+async def _pass_on(upstream: Any, incoming: ServerExchange) -> None:
     """The response on its way to the client: each chunk as it comes, in the moment of its arrival where the transport
     can do that.
     """
@@ -216,7 +216,7 @@ def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
     return 200, text.encode(), [(b"content-type", b"text/plain; charset=utf-8")]
 
 
-def _respond(incoming: Incoming, status: int, body: bytes, headers: Headers) -> None:
+def _respond(incoming: ServerExchange, status: int, body: bytes, headers: Headers) -> None:
     """Send an answer of our own, whole: JSON, if `headers` do not say what else."""
     has_type = any(name == b"content-type" for name, _ in headers)
     incoming.respond(status, headers if has_type else [(b"content-type", b"application/json"), *headers], body)

@@ -20,7 +20,7 @@ from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.projections.fold import Folding
 from recorder.proxy import admission
-from recorder.proxy.http import framing
+from recorder.proxy.http import server_connection
 from recorder.proxy.routing import Routes, parse_upstream
 from recorder.store.verify.chain import Verifier
 from recorder.wire.dialects import DIALECTS
@@ -135,7 +135,7 @@ def heads(data: bytes) -> None:
     hosts = sum(name == b"host" for name, _ in headers)
     admission.refusal(method.decode("latin-1"), by_name, hosts, {"name.example"}, 2**20)
     admission.without_token(b"token", target, headers)
-    framing.is_framed(headers, "1.1")
+    server_connection.is_framed(headers, "1.1")
     redaction.target(target.decode("latin-1"))
     with suppress(UsageError, NotFoundError):
         route = Routes().route(target.decode("latin-1"), headers)
