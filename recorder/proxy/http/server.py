@@ -87,9 +87,13 @@ class Server:
         await self._finished(grace_s, now)
         self._on_drain()
         await self._finished(LAST_WORDS_S, None)
+        self.drop_clients()
+        await self._finished(LAST_WORDS_S, None)
+
+    def drop_clients(self) -> None:
+        """Close every connection at once, whatever is on the way."""
         for connection in list(self._connections.connections):
             connection.transport.abort()
-        await self._finished(LAST_WORDS_S, None)
 
     async def _finished(self, timeout_s: float, now: asyncio.Event | None) -> None:
         """Wait until every request is answered, but no longer than `timeout_s`."""
