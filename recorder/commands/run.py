@@ -36,7 +36,7 @@ from recorder.model.events import WHOLE, Exchange, Session
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
-from recorder.proxy.http.descriptors import raise_limit
+from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
 from recorder.replay.egress_guard import Refused, RefusingProxy

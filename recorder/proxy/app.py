@@ -20,7 +20,7 @@ from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import Refusal, refusal, too_large
 from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
 from recorder.proxy.http.messages import Request, Response, Transport
-from recorder.proxy.http.server_exchange import Headers, Incoming
+from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import Route, Routes
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Proxy:
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
 
-    async def __call__(self, incoming: Incoming) -> None:
+    async def __call__(self, incoming: ServerExchange) -> None:
         answer = self._own_answer(incoming)
         if answer is not None:
             _respond(incoming, *answer)
@@ -66,7 +66,7 @@ class Proxy:
         self.forwarded += 1
         await self._exchange(incoming, route)
 
-    async def _exchange(self, incoming: Incoming, route: Route) -> None:
+    async def _exchange(self, incoming: ServerExchange, route: Route) -> None:
         """Forward a request, unless the client leaves, sends too much, or the recorder is shut down."""
         task = asyncio.current_task()
         assert task is not None
@@ -90,7 +90,7 @@ class Proxy:
         finally:
             del self._open[task]
 
-    async def _forward(self, request: Request, route: Route, incoming: Incoming) -> None:
+    async def _forward(self, request: Request, route: Route, incoming: ServerExchange) -> None:
         """Send the request up, and the response down as it comes."""
         try:
             upstream = await self._transport.handle_async_request(request)
@@ -119,7 +119,7 @@ class Proxy:
             request.extensions["outcome"] = "recorder_shutdown"
             task.cancel()
 
-    def _own_answer(self, incoming: Incoming) -> tuple[int, bytes, Headers] | None:
+    def _own_answer(self, incoming: ServerExchange) -> tuple[int, bytes, Headers] | None:
         """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""
         headers = dict(incoming.headers)
         hosts = [name for name, _ in incoming.headers].count(b"host")
@@ -142,7 +142,7 @@ class Proxy:
         return _error(refused)
 
 
-async def _pass_on(upstream: Response, incoming: Incoming) -> None:
+async def _pass_on(upstream: Response, incoming: ServerExchange) -> None:
     """Send the response to the client: the head with what came of the body, then each chunk as it comes."""
     body = upstream.stream
     headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
@@ -157,7 +157,7 @@ async def _pass_on(upstream: Response, incoming: Incoming) -> None:
 class _BoundedUpload:
     """The request body, read from the client as fast as the upstream takes it, up to a limit."""
 
-    def __init__(self, incoming: Incoming, limit_bytes: int, refuse: Callable[[], None]) -> None:
+    def __init__(self, incoming: ServerExchange, limit_bytes: int, refuse: Callable[[], None]) -> None:
         """`refuse` is called over the limit, and ends the exchange."""
         self._incoming, self._limit_bytes, self._refuse = incoming, limit_bytes, refuse
         self._size_bytes = 0
@@ -194,7 +194,7 @@ def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
     return 200, text.encode(), [(b"content-type", b"text/plain; charset=utf-8")]
 
 
-def _respond(incoming: Incoming, status: int, body: bytes, headers: Headers) -> None:
+def _respond(incoming: ServerExchange, status: int, body: bytes, headers: Headers) -> None:
     """Send an answer of our own, whole: JSON, unless `headers` has another type."""
     has_type = any(name == b"content-type" for name, _ in headers)
     incoming.respond(status, headers if has_type else [(b"content-type", b"application/json"), *headers], body)

@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 import httpx
 
 from recorder.proxy.http.messages import Request, RequestExtensions, Upload
-from recorder.proxy.http.server_exchange import Headers, Incoming
+from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import SESSION_HEADER, Origin, Route
 
 URL_LENGTH = 300  # what is longer is parsed each time, and not kept
@@ -25,7 +25,7 @@ _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 _usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few, again and again
 
 
-def onward(incoming: Incoming, route: Route, body: Upload) -> Request:
+def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
     """Return the request as it goes to the upstream."""
     came = incoming.headers
     url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
@@ -37,13 +37,13 @@ def onward(incoming: Incoming, route: Route, body: Upload) -> Request:
     return Request(incoming.method, url, headers, body, extensions)
 
 
-def target_of(incoming: Incoming) -> str:
+def target_of(incoming: ServerExchange) -> str:
     """Return path and query as the client sent them."""
     path, query = incoming.path, incoming.query
     return (path + b"?" + query if query else path).decode("latin-1")
 
 
-def path_of(incoming: Incoming) -> str:
+def path_of(incoming: ServerExchange) -> str:
     """Return the path with its percent-encoding undone."""
     path = incoming.path
     return (unquote_to_bytes(path) if b"%" in path else path).decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from recorder.errors import RecorderError, UpstreamError
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
 from recorder.proxy.http.server import Server, run
-from recorder.proxy.http.server_exchange import Incoming
+from recorder.proxy.http.server_exchange import ServerExchange
 from recorder.proxy.routing import Routes
 
 HOST = "127.0.0.1"
@@ -55,7 +55,7 @@ class Loopback:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         proxy = Proxy(_Resetting(self._transport), self._routes)
 
-        async def app(incoming: Incoming) -> None:
+        async def app(incoming: ServerExchange) -> None:
             _reset.set(incoming.reset)
             await proxy(incoming)
 

@@ -25,7 +25,7 @@ from recorder.commands.ops.last_verify import verified_path
 from recorder.commands.serving.health_snapshot import LAG_S
 from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, kept
-from recorder.proxy.http.descriptors import room
+from recorder.proxy.http.server_capacity import capacity
 from recorder.store.location import lock_path
 
 State = Literal["ok", "warn", "bad"]
@@ -103,7 +103,7 @@ def has_wal_fix(version: tuple[int, ...]) -> bool:
 def descriptors() -> Iterator[Line]:
     """How many files may be open, and so how many streams a recorder that is started here takes at once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    served = room(hard).served
+    served = capacity(hard).served
     message = f"A recorder may open {hard} files (it raises its soft limit, {soft} here): {served} streams at once."
     if served < FEW_STREAMS:
         yield Line("warn", "files", f"{message} Raise the hard limit: `ulimit -Hn`, or LimitNOFILE= of systemd.")

@@ -34,7 +34,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 Headers = list[tuple[bytes, bytes]]
 
 
-class Carrier(Protocol):
+class Connection(Protocol):
     """`recorder.proxy.http.client_connection.Connection`."""
 
     closed: bool
@@ -45,13 +45,13 @@ class Carrier(Protocol):
 
     def resume(self) -> None: ...
 
-    def release(self, reply: Reply) -> None: ...
+    def release(self, response: ClientResponse) -> None: ...
 
 
-class Reply:
+class ClientResponse:
     """The response on its way: its head, then its body, piece by piece. Read by one task."""
 
-    def __init__(self, connection: Carrier, is_head: bool) -> None:
+    def __init__(self, connection: Connection, is_head: bool) -> None:
         self._connection, self._is_head = connection, is_head
         self._parser: Any = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENCIES)
@@ -135,7 +135,7 @@ class Reply:
         if self.upload is not None and not self.upload.done():
             self.upload.cancel()
         self._connection.release(self)
-        self._sink = self._flow = self._parser = None  # each of which knows this reply: no garbage for the collector
+        self._sink = self._flow = self._parser = None  # each of which knows this response: no garbage for the collector
 
     # -- from the connection
 

@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from recorder.errors import UpstreamError
-from recorder.proxy.http.client_connection import Connection
+from recorder.proxy.http.client_connection import ClientConnection
+from recorder.proxy.http.client_pool import Endpoint, Pool
 from recorder.proxy.http.messages import Request, WholeUpload
-from recorder.proxy.pool import Endpoint, Pool
-from recorder.proxy.upstream import UpstreamTransport
+from recorder.proxy.upstream import UpstreamTransport, is_credential
 from tests.loops import Clock, both_loops, eventually, on_uvloop
 from tests.messages import request_for
 from tests.proxied import Proxied, get, proxied
@@ -51,11 +51,11 @@ async def ask(client: UpstreamTransport, url: str, *headers: tuple[str, str], me
         pytest.fail("a request waits for ever")
 
 
-async def connect(port: int) -> Connection:
+async def connect(port: int) -> ClientConnection:
     connected = socket.create_connection(("127.0.0.1", port))
     connected.setblocking(False)
-    _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(connected), sock=connected)
-    return connection
+    made = await asyncio.get_running_loop().create_connection(lambda: ClientConnection(connected), sock=connected)
+    return made[1]
 
 
 # -- in which state
@@ -229,14 +229,14 @@ async def test_requests_without_credentials_share_connections_whatever_else_they
 def test_no_credential_is_kept_and_what_is_kept_tells_nothing_outside() -> None:
     endpoint = Endpoint("https", "api.test", 443)
     asked = (endpoint, [(b"Authorization", b"Bearer sk-secret")], b"/v1?key=AIza-secret")
-    pool = Pool()
+    pool = Pool(is_credential)
     assert pool.key(*asked) == pool.key(*asked)
-    assert pool.key(*asked) != Pool().key(*asked), "each process has its own digests"
+    assert pool.key(*asked) != Pool(is_credential).key(*asked), "each process has its own digests"
     assert "secret" not in repr(pool.key(*asked))
 
 
 def test_where_one_value_ends_and_the_next_begins_is_part_of_it() -> None:
-    pool, endpoint = Pool(), Endpoint("https", "api.test", 443)
+    pool, endpoint = Pool(is_credential), Endpoint("https", "api.test", 443)
     one = pool.key(endpoint, [(b"x-api-key", b"ab"), (b"cookie", b"c")], b"/")
     assert one != pool.key(endpoint, [(b"x-api-key", b"a"), (b"cookie", b"bc")], b"/")
     assert one != pool.key(endpoint, [(b"x-api-key", b"abcookie:c")], b"/")
@@ -277,7 +277,7 @@ async def test_what_nobody_asked_for_is_found_over_tls_too(certificate: Path, mo
 @both_loops
 async def test_a_server_that_speaks_first_is_asked_once() -> None:
     """Its answer was to nobody; one to the request may come yet."""
-    kept: list[Connection] = []
+    kept: list[ClientConnection] = []
     async with ScriptedUpstream([*answer(b"too early"), Stall()], read_request=False) as upstream:
         connection = await connect(upstream.port)
         connection.on_idle = kept.append
