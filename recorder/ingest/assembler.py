@@ -11,12 +11,20 @@ from itertools import islice
 
 import msgspec
 
-from recorder.ingest.batch import Batch, exchange_row, gap_record
 from recorder.ingest.capture import Capture
-from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, Unread
-from recorder.ingest.imported import Restored
-from recorder.ingest.late_records import Late
-from recorder.ingest.open_exchanges import NOBODY, Journaled, OpenExchange, Told, nothing_told
+from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, DamagedExchange
+from recorder.ingest.imported import ImportedExchange
+from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.pending import (
+    NOBODY,
+    AnyCapture,
+    Batch,
+    OpenExchange,
+    RecordSource,
+    exchange_row,
+    gap_record,
+    no_request,
+)
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import row_root
 from recorder.model.events import Event, Exchange, Session
@@ -41,15 +49,15 @@ class Assembler:
         late: Collection[str] = (),
         *,
         redactor: Redactor = BY_SHAPE,
-        told: Callable[[str], ToldRequest | None] = nothing_told,
-        journaled: Journaled | None = None,
+        told: Callable[[str], ToldRequest | None] = no_request,
+        journaled: RecordSource | None = None,
     ) -> None:
         """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
         exchanges whose session was purged since they were told first: they are passed over. `told` gives a request that
         was told before, as it was recorded then: that stands, whatever is a secret now and is left of it here.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
-        self._redactor, self._told, self._journaled = redactor, told, journaled or Journaled()
+        self._redactor, self._told, self._journaled = redactor, told, journaled or RecordSource()
         self._rejected: set[int] = set()
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
@@ -104,22 +112,23 @@ class Assembler:
         events: list[Event] = []
         if exchange is None:
             exchange = self.open[number] = OpenExchange(start, record.t_ns, NOBODY, records=1)
-            exchange.capture = Unread(None, record.t_ns, reason)
+            exchange.capture = DamagedExchange(None, record.t_ns, reason)
         elif exchange.capture is None:
             capture, events = self._begin_unread(exchange)
-            exchange.capture = Unread(capture, record.t_ns, UNREAD_REQUEST)  # told again, something else may raise
-        elif not isinstance(exchange.capture, Unread):
-            exchange.capture = Unread(self._as_before(number, exchange), record.t_ns, reason)
+            # One reason for all: read again, the record may raise something else.
+            exchange.capture = DamagedExchange(capture, record.t_ns, UNREAD_REQUEST)
+        elif not isinstance(exchange.capture, DamagedExchange):
+            exchange.capture = DamagedExchange(self._as_before(number, exchange), record.t_ns, reason)
         if record.mark == Mark.CHUNK:
             exchange.capture.chunk(record.t_ns, record.payload)
         if record.mark == Mark.END:
             events += self._end(number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason))
         return events
 
-    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | Restored | Late | None:
+    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | ImportedExchange | LateRecordCounter | None:
         """What was made of an exchange before the record that raised, made again from the journal."""
         if not isinstance(exchange.capture, Capture):
-            return None if isinstance(exchange.capture, Unread) else exchange.capture
+            return None if isinstance(exchange.capture, DamagedExchange) else exchange.capture
         exchange.capture = again = exchange.capture.asked()
         told = 0
         for gap in exchange.gaps:
@@ -156,7 +165,7 @@ class Assembler:
         """The end of an exchange that is open; one that could not all be read is put aside."""
         capture, events = self._begin(exchange)
         events += capture.end(t_ns, end)
-        if isinstance(capture, Unread):
+        if isinstance(capture, DamagedExchange):
             self._keep(number, exchange, capture)
             if exchange.begun is None:
                 self._rejected.add(number)  # its body is not in the log
@@ -165,7 +174,7 @@ class Assembler:
         del self.open[number]
         return events
 
-    def _keep(self, number: int, exchange: OpenExchange, unread: Unread) -> None:
+    def _keep(self, number: int, exchange: OpenExchange, unread: DamagedExchange) -> None:
         name = self._name(number, exchange)
         log.error("%s: %d chunks, %d bytes of it could not be read", name, unread.chunks, unread.size_bytes)
         is_in_log = exchange.begun is not None
@@ -241,7 +250,7 @@ class Assembler:
         end = msgspec.json.decode(record.payload, type=ExchangeEnd)
         return self._end(record.exchange, self.open[record.exchange], record.t_ns, end)
 
-    def _begin(self, exchange: OpenExchange) -> tuple[Told, list[Event]]:
+    def _begin(self, exchange: OpenExchange) -> tuple[AnyCapture, list[Event]]:
         """The request is known as far as it will be: find its session, and open its part of the log."""
         if exchange.capture is not None:
             return exchange.capture, []
@@ -284,11 +293,11 @@ class Assembler:
             self.batch.sessions.append(session)
         self.batch.exchanges.append(row)
 
-    def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
+    def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
         """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
         row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
         self._add(imported.session, row)
-        return Restored(row)
+        return ImportedExchange(row)
 
     def _session(self, head: RequestHead, grouping: Grouping) -> tuple[str, Session | None]:
         """The id of the session of a request, and its row if that may be new: the log takes the same row again."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from hashlib import sha256
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.imported import Restored
-from recorder.ingest.late_records import Late
+from recorder.ingest.imported import ImportedExchange
+from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import ExchangeEnd, GapRecord, ResponseHead
 
@@ -19,10 +19,10 @@ UNREAD = "a record of it makes no sense to this version of recorder"
 UNREAD_REQUEST = "the request cannot be read by this version of recorder"
 
 
-class Unread:
+class DamagedExchange:
     """Counts what an exchange still tells."""
 
-    def __init__(self, capture: Capture | Restored | Late | None, t_ns: int, reason: str) -> None:
+    def __init__(self, capture: Capture | ImportedExchange | LateRecordCounter | None, t_ns: int, reason: str) -> None:
         """`capture` is as it was before that record; `None` if nothing of the exchange can stand in the log."""
         self._capture, self._reason = capture, reason
         self._from_ns = self._to_ns = t_ns
@@ -30,7 +30,7 @@ class Unread:
         self._has_digest = True
         self.chunks = self.size_bytes = 0
 
-    def go_on(self, late: Late) -> None:
+    def go_on(self, late: LateRecordCounter) -> None:
         """The log has ended the exchange without its recorder."""
         self._capture = late
 

@@ -18,7 +18,7 @@ from recorder.model.payloads import ExchangeEnd, GapRecord, ResponseHead
 from recorder.wire.dialects import by_name
 
 
-class Restored:
+class ImportedExchange:
     """One exchange, from its first event to its last."""
 
     def __init__(self, exchange: Exchange) -> None:

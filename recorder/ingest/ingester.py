@@ -25,28 +25,31 @@ import msgspec
 
 from recorder.errors import StoreConflictError, StoreError
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.batch import Batch
-from recorder.ingest.damaged_exchange import Unread
-from recorder.ingest.heartbeat import Heartbeat
-from recorder.ingest.history_lookup import asked_before, session_of_open
-from recorder.ingest.open_exchanges import nothing_told
-from recorder.ingest.recovery import counted, end_forsaken, end_open, rest_of
-from recorder.ingest.rereading import Rereading
-from recorder.ingest.session_lookup import request_in_store, same_names, session_in_store
+from recorder.ingest.damaged_exchange import DamagedExchange
+from recorder.ingest.pending import Batch, no_request
+from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
+from recorder.ingest.rereading import JournalRecordSource
+from recorder.ingest.session_lookup import (
+    digests_before,
+    request_in_store,
+    same_names,
+    session_in_store,
+    session_of_open,
+)
 from recorder.journal.carry_over import drop_carried, is_worth_carrying, read_carried, write_carried
 from recorder.journal.format import HEADER, START, Mark, Position, Record, begin
-from recorder.journal.overwrite import Bodies, blank
 from recorder.journal.reader import (
     JournalReader,
     claimed,
     ingested,
     is_journal,
     remove,
-    say_ingested,
     segment_name,
     segment_numbers,
     try_lock,
+    write_ingested,
 )
+from recorder.journal.scrub import RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
 from recorder.store.purge.delete import is_purged, late_exchanges
@@ -73,22 +76,22 @@ class Ingester:
     def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
         self._store, self._directory, self._pause = store, directory, pause
         self._patience = Patience(store, pause)
-        self._recorder_id, self._again = directory.name, Rereading(directory)
+        self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
         late, offset = self._in_transaction(
             lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
         )
-        told = partial(request_in_store, store, self._in_transaction) if offset else nothing_told
+        told = partial(request_in_store, store, self._in_transaction) if offset else no_request
         self._assembler = Assembler(
-            self._recorder_id, self._find_session, late, redactor=redactor, told=told, journaled=self._again
+            self._recorder_id, self._find_session, late, redactor=redactor, told=told, journaled=self._records
         )
-        self._again.place = self._told = Position(*offset) if offset else START
+        self._records.place = self._told = Position(*offset) if offset else START
         self._said = ingested(directory)
-        self._reader = JournalReader(directory, self._again.place)
-        self._bodies = Bodies(directory, self._again.place)
-        for record in read_carried(directory, self._again.place):
-            self._bodies.note_carried(record, self._again.place)
-            self._assembler.tell(record, self._again.place)
+        self._reader = JournalReader(directory, self._records.place)
+        self._scrubber = RequestBodyScrubber(directory, self._records.place)
+        for record in read_carried(directory, self._records.place):
+            self._scrubber.note_carried(record, self._records.place)
+            self._assembler.tell(record, self._records.place)
             self._commit_if_large()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
@@ -99,14 +102,14 @@ class Ingester:
         size = 0
         for record in records:
             size += HEADER.size + len(record.payload)
-            self._bodies.note(record, self._told)
+            self._scrubber.note(record, self._told)
             self._assembler.tell(record, self._told)
             self._told = record.position
             self._commit_if_large()
         if records or self._reader.position.segment > self._told.segment:
             self._told = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
-        self._bodies.overwrite(self._again.place)
+        self._scrubber.scrub(self._records.place)
         return size
 
     def _report_damage(self) -> bool:
@@ -117,7 +120,7 @@ class Ingester:
             log.error("%s", sentence)
             self._assembler.lose(sentence)
         for stretch in self._reader.stretches:
-            self._again.keep_stretch(stretch)
+            self._records.keep_stretch(stretch)
         self._reader.torn.clear()
         self._reader.damaged.clear()
         self._reader.stretches.clear()
@@ -143,7 +146,7 @@ class Ingester:
 
         Raises `Stopped` like `run`.
         """
-        self._again.writer_is_dead = True
+        self._records.writer_is_dead = True
         while self.step(writer_is_dead=True):
             pass
         self._assembler.end_all()
@@ -160,7 +163,7 @@ class Ingester:
 
     def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
         """The session a request is in already, or the one its grouping names, or whose conversation it goes on with."""
-        before = asked_before(grouping)
+        before = digests_before(grouping)
         if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
             self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
@@ -182,7 +185,7 @@ class Ingester:
         """Commit in the middle of a record, what was told before it: what fails then is no fault of that record."""
         try:
             self._commit()
-        except self._again.refusals:
+        except self._records.refusals:
             raise
         except Exception as error:
             raise Uncommitted(f"{type(error).__name__}: {error}") from error
@@ -194,21 +197,21 @@ class Ingester:
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
-        is_far = not self._again.writer_is_dead and self._told.segment - place.segment > CARRY_SEGMENTS
-        if is_far and is_worth_carrying(self._directory, place, self._again.place) and self._carry():
+        is_far = not self._records.writer_is_dead and self._told.segment - place.segment > CARRY_SEGMENTS
+        if is_far and is_worth_carrying(self._directory, place, self._records.place) and self._carry():
             place = self._told
         try:
             self._write(batch, place)
-            self._bodies.committed(self._assembler.has_request)
+            self._scrubber.committed(self._assembler.has_request)
         except StoreConflictError:
             self._write_apart(batch)
             self._write(Batch(), place)
-            self._bodies.committed(lambda number: False if number in self._assembler.open else None)
-        self._again.place = place
+            self._scrubber.committed(lambda number: False if number in self._assembler.open else None)
+        self._records.place = place
         self._heartbeat.committed()
         if self._told > self._said:  # after a start it is told once more what the log had before
             self._said = self._told
-            say_ingested(self._directory, self._told)
+            write_ingested(self._directory, self._told)
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
@@ -242,7 +245,7 @@ class Ingester:
         """Whether the log has ended an exchange without this recorder: then what comes is counted, and noted there."""
         if any(event.kind == "note" for event in events):
             return False
-        rest = self._in_transaction(partial(counted, self._store, session_id, exchange_id))
+        rest = self._in_transaction(partial(late_counter, self._store, session_id, exchange_id))
         if rest is None:
             return False
         rest.tell(events)
@@ -250,7 +253,7 @@ class Ingester:
             self._write_apart(Batch(events=rest.note()))
         else:
             exchange = self._assembler.open[number]
-            if isinstance(exchange.capture, Unread):
+            if isinstance(exchange.capture, DamagedExchange):
                 exchange.capture.go_on(rest)
             else:
                 exchange.capture = rest.instead_of(exchange.capture)
@@ -286,7 +289,7 @@ class Ingester:
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False
-        self._bodies.carry()
+        self._scrubber.carry()
         for exchange in self._assembler.open.values():
             exchange.carry(self._told)
         return True
@@ -296,8 +299,8 @@ class Ingester:
         was damaged among them: nobody comes by there again.
         """
         told = Counter[int]()
-        for record in self._again.records_of_open(self._assembler.open, self._told):
-            yield blank(record) if self._assembler.has_request(record.exchange) else record
+        for record in self._records.records_of_open(self._assembler.open, self._told):
+            yield without_body(record) if self._assembler.has_request(record.exchange) else record
             told[record.exchange] += 1
             for gap in self._assembler.open[record.exchange].lost_after(told[record.exchange]):
                 yield record._replace(mark=Mark.GAP, t_ns=gap.to_ns, payload=msgspec.json.encode(gap))

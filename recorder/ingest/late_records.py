@@ -14,7 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.imported import Restored
+from recorder.ingest.imported import ImportedExchange
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, LateRecord, ResponseHead
 
@@ -23,20 +23,20 @@ log = logging.getLogger(__name__)
 REASON = "the recorder came back when the log had ended this exchange: what it told is counted here, and not kept"
 
 
-class Late:
+class LateRecordCounter:
     """The rest of one exchange."""
 
     def __init__(self, end: Event) -> None:
         """`end` is that of the log."""
         self._end = end
-        self._capture: Capture | Restored | None = None
+        self._capture: Capture | ImportedExchange | None = None
         self._events = self._body_bytes = 0
         self._body = sha256()
         self._ended: EndRecord | None = None
 
-    def instead_of(self, capture: Capture | Restored | Late | None) -> Late:
+    def instead_of(self, capture: Capture | ImportedExchange | LateRecordCounter | None) -> LateRecordCounter:
         """More is to come, which that one makes events of."""
-        self._capture = capture if isinstance(capture, Capture | Restored) else None
+        self._capture = capture if isinstance(capture, Capture | ImportedExchange) else None
         return self
 
     def tell(self, events: Iterable[Event]) -> list[Event]:
@@ -78,7 +78,7 @@ class Late:
         return [Capture.after(self._end).note(self._end.t_ns, msgspec.json.encode(record))]
 
     @property
-    def _told(self) -> Capture | Restored:
+    def _told(self) -> Capture | ImportedExchange:
         if self._capture is None:
             raise ValueError("records of an exchange that is over")
         return self._capture

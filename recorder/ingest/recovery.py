@@ -5,12 +5,13 @@ whose disk is gone takes the journal with it. Such an exchange ends where the lo
 that nobody knows what came after.
 
 Whose journal is on this machine is known by its locks. Of other machines a server knows when it last heard
-(`recorder.ingest.heartbeat`), by its own clock; the time in which it was away itself does not count.
+(`Heartbeat`), by its own clock; the time in which it was away itself does not count.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +20,10 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import bindparam, select
 
-from recorder.errors import StoreBusyError, StoreConflictError
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.ingest.capture import Capture
 from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
-from recorder.ingest.late_records import Late
+from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.location import is_file
@@ -33,6 +34,7 @@ from recorder.store.writer import Store
 
 log = logging.getLogger(__name__)
 
+HEARTBEAT_S = 30.0  # to a server, a small transaction: a recorder that idles takes two a minute
 LOST = "what the journal had of it after this point is lost"
 
 _OPEN = Statement(
@@ -138,14 +140,34 @@ def _end_if_silent(store: Store, recorder_id: str, after_ns: int) -> bool:
     return False
 
 
-def counted(store: Store, session_id: str, exchange_id: str) -> Late | None:
+def late_counter(store: Store, session_id: str, exchange_id: str) -> LateRecordCounter | None:
     """What counts the rest of an exchange that was ended here without its recorder. In a transaction.
 
-    There is none of one that could not be read: that was counted to its end, whatever can be read of it now.
+    There is none of one that could not be read: that was late_counter to its end, whatever can be read of it now.
     """
     for row in store.ask(_END, {"session_id": session_id, "exchange_id": exchange_id}):
         end = Event(*row)
         record = msgspec.json.decode(end.raw, type=EndRecord)
         if record.outcome == "recorder_crash" and not (record.error or "").startswith((UNREAD, UNREAD_REQUEST)):
-            return Late(end)
+            return LateRecordCounter(end)
     return None
+
+
+class Heartbeat:
+    """Of one recorder, beside its ingester."""
+
+    def __init__(self, store: Store, recorder_id: str) -> None:
+        self._store, self._recorder_id = store, recorder_id
+        self._due_s = float("inf") if is_file(store.url) else 0.0
+
+    def committed(self) -> None:
+        """A place was committed."""
+        self._due_s = max(self._due_s, time.monotonic() + HEARTBEAT_S)
+
+    def rest(self) -> None:
+        """There is nothing to ingest just now. A server that is away is told when it is time again."""
+        now_s = time.monotonic()
+        if now_s >= self._due_s:
+            self._due_s = now_s + HEARTBEAT_S
+            with suppress(StoreError), self._store.transaction():
+                self._store.renew(self._recorder_id)

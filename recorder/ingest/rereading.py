@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from recorder.errors import StoreError
-from recorder.ingest.open_exchanges import Journaled
+from recorder.ingest.pending import RecordSource
 from recorder.journal import unreadable
 from recorder.journal.carry_over import read_carried
 from recorder.journal.format import START, Position, Record
-from recorder.journal.reader import JournalReader, Stretch
+from recorder.journal.reader import DamagedStretch, JournalReader
 from recorder.store.retry import Stopped, Uncommitted
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 READ_BYTES = 4 * 2**20  # at a time
 
 
-class Rereading(Journaled):
+class JournalRecordSource(RecordSource):
     """The journal of an ingester, which says what its place is."""
 
     refusals = (StoreError, Stopped, Uncommitted, MemoryError)
@@ -59,7 +59,7 @@ class Rereading(Journaled):
         keep = partial(unreadable.keep_exchange, self._root, name, session_id, records)
         self._keep(f"what the journal has of exchange {name}", keep)
 
-    def keep_stretch(self, stretch: Stretch) -> None:
+    def keep_stretch(self, stretch: DamagedStretch) -> None:
         """Put aside a damaged stretch of a segment."""
         keep = partial(unreadable.keep_stretch, self._root, self._directory.name, stretch)
         self._keep(f"{stretch.path} from byte {stretch.offset} on", keep)

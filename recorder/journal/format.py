@@ -121,7 +121,7 @@ def segment_record(before_bytes: int) -> bytes:
     return b"".join(record_bytes(0, Mark.SEGMENT, 0, before_bytes.to_bytes(8, "little")))
 
 
-def told_before(data: bytes) -> int | None:
+def previous_segment_bytes(data: bytes) -> int | None:
     """What the beginning of a segment says of the one before, if it says so."""
     if data[: len(MAGIC)] == MAGIC:
         for record in parse(data[len(MAGIC) :], START):

@@ -26,8 +26,8 @@ from recorder.journal.format import (
     Position,
     Record,
     parse,
+    previous_segment_bytes,
     segment_record,
-    told_before,
 )
 
 SUFFIX = ".seg"
@@ -41,7 +41,7 @@ _FILE = re.compile(
 )
 
 
-class Stretch(NamedTuple):
+class DamagedStretch(NamedTuple):
     """A segment from an offset on."""
 
     path: Path
@@ -56,7 +56,7 @@ class JournalReader:
         self.position = position
         self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
         self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
-        self.stretches: list[Stretch] = []  # what there is of those
+        self.stretches: list[DamagedStretch] = []  # what there is of those
 
     def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
         """What stands in the journal from `position` on, up to about `limit_bytes`. Empty when there is no more now.
@@ -110,7 +110,7 @@ class JournalReader:
     def _leave(self, data: bytes, following: int) -> None:
         """Go on to the next segment, which says how long this one should be."""
         segment, offset = self.position
-        told = _told_before(self.directory / segment_name(following))
+        told = _previous_segment_bytes(self.directory / segment_name(following))
         if following > segment + 1:
             self.damaged.append(f"The segments between {segment} and {following} of {self.directory} are lost.")
         elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
@@ -119,7 +119,7 @@ class JournalReader:
             path = self.directory / segment_name(segment)
             self.damaged.append(f"The end of {path} is damaged or lost.")
             if size_bytes(path) > offset:
-                self.stretches.append(Stretch(path, offset))
+                self.stretches.append(DamagedStretch(path, offset))
         else:
             self._drop_tail(b"")
 
@@ -133,14 +133,14 @@ class JournalReader:
             self.torn.append(f"{left} bytes at the end of {path} were torn off in mid-write and are dropped.")
         else:
             self.damaged.append(f"{left} bytes at the end of {path} are damaged and cannot be read.")
-            self.stretches.append(Stretch(path, self.position.offset))
+            self.stretches.append(DamagedStretch(path, self.position.offset))
         self.position = self.position._replace(offset=self.position.offset + left)
 
 
-def _told_before(path: Path) -> int | None:
+def _previous_segment_bytes(path: Path) -> int | None:
     try:
         with open(path, "rb") as segment:
-            return told_before(segment.read(SEGMENT_BEGINNING))
+            return previous_segment_bytes(segment.read(SEGMENT_BEGINNING))
     except FileNotFoundError:
         return None
 
@@ -183,7 +183,7 @@ def to_disk(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def say_ingested(directory: Path, place: Position) -> None:
+def write_ingested(directory: Path, place: Position) -> None:
     """Leave word of how far a journal is in the log: what it has before `place` was read, and is committed."""
     with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
         fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -85,7 +85,7 @@ class Pieces:
         return whole
 
 
-class Reading:
+class FactReader:
     """The facts of one exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -201,18 +201,18 @@ class Reading:
         return [*self._asked(), *self._read_document(), end]
 
 
-Reader = Callable[[Reading, Event], Sequence[Fact]]
+KindReader = Callable[[FactReader, Event], Sequence[Fact]]
 
-_READERS: Mapping[str, Reader] = {
-    "request": Reading._on_request,
-    "response": Reading._on_response,
-    "frame": Reading._on_frame,
-    "part": Reading._on_part,
-    "tail": Reading._on_tail,
-    "body": Reading._on_body,
-    "reads": Reading._on_reads,
-    "gap": Reading._on_gap,
-    "end": Reading._on_end,
+_READERS: Mapping[str, KindReader] = {
+    "request": FactReader._on_request,
+    "response": FactReader._on_response,
+    "frame": FactReader._on_frame,
+    "part": FactReader._on_part,
+    "tail": FactReader._on_tail,
+    "body": FactReader._on_body,
+    "reads": FactReader._on_reads,
+    "gap": FactReader._on_gap,
+    "end": FactReader._on_end,
 }
 """By the kind of event; comments and notes mean nothing."""
 

@@ -11,7 +11,7 @@ from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.facts import Fact
 from recorder.projections import PROJECTIONS, history
 from recorder.projections.anomalies import Anomalies
-from recorder.projections.fact_reader import Reading
+from recorder.projections.fact_reader import FactReader
 from recorder.projections.projection import Fold, Handler, Witness
 from recorder.projections.timing import Timing
 
@@ -29,9 +29,9 @@ class Folding:
     items are those of the whole response.
     """
 
-    def __init__(self, exchange: Exchange, reading: Reading | None = None, *, with_history: bool = False) -> None:
+    def __init__(self, exchange: Exchange, reading: FactReader | None = None, *, with_history: bool = False) -> None:
         """`with_history`: its session is found by the history that requests repeat, so that is kept too."""
-        self._reading = reading or Reading(exchange)
+        self._reading = reading or FactReader(exchange)
         anomalies, timing = Anomalies(exchange), Timing(exchange)
         self._observe_anomalies, self._observe_timing = anomalies.event, timing.event
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}

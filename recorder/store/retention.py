@@ -14,7 +14,7 @@ from recorder.store.schema import events, exchanges, sessions
 AnySelect = Select[*tuple[Any, ...]]
 
 
-class Holding(msgspec.Struct, frozen=True):
+class SessionSize(msgspec.Struct, frozen=True):
     """A session and what it takes."""
 
     session_id: str
@@ -25,7 +25,7 @@ class Holding(msgspec.Struct, frozen=True):
     bytes: int  # of its events, requests included
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RetentionPolicy(msgspec.Struct, frozen=True):
     """What sessions must not be, to stay. Of several all must be passed for one to go."""
 
     before_ns: int | None = None  # last used before that
@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True):
     keep_bytes: int | None = None  # the least recently used of all those that together are larger
 
 
-def holdings(session_ids: Collection[str] | None = None) -> AnySelect:
+def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
     """The statement for some sessions, or all: the least recently used first."""
     told = select(
         exchanges.c.session_id,
@@ -70,7 +70,7 @@ OPEN: AnySelect = select(exchanges.c.session_id, exchanges.c.recorder_id).where(
 """Sessions with an exchange that has not ended, and the recorders that were recording it."""
 
 
-def chosen(held: Sequence[Holding], limits: Limits, spared: Collection[str] = ()) -> list[Holding]:
+def expired(held: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:
     """Of all sessions, the least recently used first, those that are to go. `spared` are ids of some that stay."""
     found = [
         each

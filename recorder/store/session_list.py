@@ -36,7 +36,7 @@ NEWEST_FIRST = (
 )
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SessionFilter(msgspec.Struct, frozen=True):
     """Which sessions: all that is given must hold. Texts are found anywhere in a name, in small or capital letters."""
 
     model: str | None = None  # of an exchange that has ended, as asked for or as answered
@@ -146,11 +146,11 @@ class Listing:
     Ask `newest`, then what `about` gives, in one transaction.
     """
 
-    def __init__(self, wanted: Wanted, limit: int | None, engine: str = "sqlite") -> None:
+    def __init__(self, wanted: SessionFilter, limit: int | None, engine: str = "sqlite") -> None:
         self.newest: AnySelect = (
             select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
         )
-        self._is_all = limit is None and wanted == Wanted()
+        self._is_all = limit is None and wanted == SessionFilter()
 
     def about(self, found: Sequence[Any]) -> tuple[AnySelect, AnySelect]:
         """The exchanges of the sessions that `newest` found, and what their projections come to.
@@ -174,7 +174,7 @@ class Listing:
         return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
 
 
-def _conditions(wanted: Wanted, engine: str) -> list[Any]:
+def _conditions(wanted: SessionFilter, engine: str) -> list[Any]:
     """What a session must be like."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]

@@ -23,7 +23,7 @@ from recorder.cassettes.jsonl import Jsonl
 from recorder.commands.ui.files import cassette_in
 from recorder.errors import RecorderError
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.batch import Batch
+from recorder.ingest.pending import Batch
 from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line, read_event

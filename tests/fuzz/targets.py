@@ -22,7 +22,7 @@ from recorder.projections.fold import Folding
 from recorder.proxy import admission
 from recorder.proxy.http import framing
 from recorder.proxy.routing import Routes, parse_upstream
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
@@ -75,7 +75,7 @@ def dialects(data: bytes) -> None:
 
 
 def _check(row: Exchange, events: list[Event]) -> None:
-    verifier, folding = Verifier(row.session_id, row.exchange_id, row), Folding(row)
+    verifier, folding = ChainVerifier(row.session_id, row.exchange_id, row), Folding(row)
     for event in events:
         verifier.tell(event)
     assert verifier.close() == []

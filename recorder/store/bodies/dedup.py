@@ -53,7 +53,7 @@ Run = tuple[Source | None, int, int]
 they are those of the body itself."""
 
 
-class Item:
+class BodyItem:
     """A piece of a body, where it stands, and what came after it when it was seen last."""
 
     __slots__ = ("next", "raw", "runs")
@@ -61,30 +61,30 @@ class Item:
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         self.runs: tuple[Run, ...] = ()
-        self.next: Item | None = None
+        self.next: BodyItem | None = None
 
 
-class Known:
+class SessionItems:
     """The items of a session that stand in its rows."""
 
     def __init__(self, waiting: tuple[bytes, Source]) -> None:
-        self._young: dict[bytes, Item] = {}
-        self._old: dict[bytes, Item] = {}
+        self._young: dict[bytes, BodyItem] = {}
+        self._old: dict[bytes, BodyItem] = {}
         self._sizes = [0, 0]  # of both
-        self.first: dict[int, Item] = {}  # of the last body in each position
+        self.first: dict[int, BodyItem] = {}  # of the last body in each position
         self.waiting: tuple[bytes, Source] | None = waiting  # the first body, until there is another
 
     @property
     def size_bytes(self) -> int:
         return sum(self._sizes) + (len(self.waiting[0]) if self.waiting else 0) + SESSION_ENTRY_BYTES
 
-    def find(self, raw: bytes) -> Item | None:
+    def find(self, raw: bytes) -> BodyItem | None:
         found = self._young.get(raw)
         if found is None and (found := self._old.pop(raw, None)) is not None:
             self.learn(found)
         return found
 
-    def learn(self, item: Item) -> None:
+    def learn(self, item: BodyItem) -> None:
         if self._sizes[0] > SESSION_BYTES:
             for each in self._old.values():  # others may still have it next
                 each.raw, each.runs, each.next = b"", (), None
@@ -95,11 +95,11 @@ class Known:
         self._sizes[0] += len(item.raw) + ENTRY_BYTES
 
 
-class Sharing:
+class BodyDeduplicator:
     """What was told of each session."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[str, Known] = OrderedDict()  # the last is the one that was used last
+        self._sessions: OrderedDict[str, SessionItems] = OrderedDict()  # the last is the one that was used last
         self._size_bytes = 0
 
     def forget(self) -> None:
@@ -114,10 +114,10 @@ class Sharing:
             return None
         known = self._sessions.pop(session_id, None)
         if known is None:
-            known, recipe = Known((body, Source(exchange, pos, len(body)))), None
+            known, recipe = SessionItems((body, Source(exchange, pos, len(body)))), None
         else:
             self._size_bytes -= known.size_bytes
-            recipe = _told(known, exchange, pos, body)
+            recipe = _recipe_of(known, exchange, pos, body)
         self._sessions[session_id] = known
         self._size_bytes += known.size_bytes
         while self._size_bytes > KNOWN_BYTES and len(self._sessions) > 1:
@@ -125,31 +125,31 @@ class Sharing:
         return None if recipe is None else write_recipe(recipe)
 
 
-def _told(known: Known, exchange: bytes, pos: int, body: bytes) -> Recipe | None:
+def _recipe_of(known: SessionItems, exchange: bytes, pos: int, body: bytes) -> Recipe | None:
     if known.waiting is not None:
         (first, row), known.waiting = known.waiting, None
-        _Told(first, known, row.pos).learn(row, is_whole=True)
-    told = _Told(body, known, pos)
+        _CutBody(first, known, row.pos).learn(row, is_whole=True)
+    told = _CutBody(body, known, pos)
     recipe = told.recipe(told.sources())
     literal = body if recipe is None else recipe.literal
     told.learn(Source(exchange, pos, len(literal)), is_whole=recipe is None)
     return recipe
 
 
-class _Told:
+class _CutBody:
     """A body as items and as runs."""
 
-    def __init__(self, body: bytes, known: Known, pos: int) -> None:
+    def __init__(self, body: bytes, known: SessionItems, pos: int) -> None:
         self._body, self._known = body, known
-        self._items: list[tuple[Item, int]] = []  # and where they begin
+        self._items: list[tuple[BodyItem, int]] = []  # and where they begin
         self._runs: list[Run] = []
         self._is_retold = False
         self._cut(pos)
 
     def _cut(self, pos: int) -> None:
-        """Item by item: most are those that came next when the one before was seen last."""
+        """BodyItem by item: most are those that came next when the one before was seen last."""
         known, at = self._known, 0
-        before, expected = Item(b""), known.first.get(pos)
+        before, expected = BodyItem(b""), known.first.get(pos)
         head = before
         while at < len(self._body):
             item = self._item(at, expected)
@@ -166,16 +166,16 @@ class _Told:
         if head.next is not None:
             known.first[pos] = head.next
 
-    def _item(self, at: int, expected: Item | None) -> Item:
+    def _item(self, at: int, expected: BodyItem | None) -> BodyItem:
         body = self._body
         if expected is not None and expected.raw and body.startswith(expected.raw, at):
             raw = expected.raw
         else:
             match = _ITEM.search(body, at + ITEM_BYTES)
             raw = body[at : match.end() - 1 if match else len(body)]  # to where the next brace is
-        return self._known.find(raw) or Item(raw)
+        return self._known.find(raw) or BodyItem(raw)
 
-    def _compare(self, raw: bytes, at: int, old: Item | None) -> Item | None:
+    def _compare(self, raw: bytes, at: int, old: BodyItem | None) -> BodyItem | None:
         """Tell an item that is not known by the one that stood there. Returns which one the next may be like."""
         if old is None or not old.runs:
             self._take([(None, at, len(raw))])

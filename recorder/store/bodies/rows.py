@@ -20,7 +20,7 @@ from sqlalchemy import Table
 from recorder.errors import StoreConflictError
 from recorder.model.events import Event
 from recorder.model.shared_body import SHARED, Recipe, read_recipe
-from recorder.store.bodies.dedup import Sharing
+from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.schema import events
 from recorder.store.sql import KEEP, SAVE, UNDO, Statement
 
@@ -43,12 +43,12 @@ SOURCES: Mapping[str, str] = {
         *("k.x", "k.pos"),
     ),
 }
-"""The rows that a recipe needs, by engine; asked with what `Whole.asked` gives."""
+"""The rows that a recipe needs, by engine; asked with what `SharedRow.asked` gives."""
 
 _SOURCES = Statement(SOURCES)
 
 
-class Whole:
+class SharedRow:
     """A row whose event is to be put together."""
 
     def __init__(self, row: Row) -> None:
@@ -89,7 +89,7 @@ def whole_events(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
     """The events of rows. Raises `ValueError` if one cannot be put together."""
     for row in rows:
         if is_shared(row):
-            whole = Whole(row)
+            whole = SharedRow(row)
             yield whole.event(ask(_SOURCES, whole.asked))
         else:
             yield Event(*row)
@@ -132,12 +132,12 @@ class RowWriter(Protocol):
     def run(self, statement: Statement, values: Any) -> None: ...
 
 
-class Appender:
+class EventAppender:
     """Writes events, in the transactions of its owner, all of which it must see."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer = writer
-        self._sharing = Sharing()
+        self._sharing = BodyDeduplicator()
 
     @contextmanager
     def certain(self, transaction: AbstractContextManager[None]) -> Iterator[None]:

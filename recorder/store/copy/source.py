@@ -89,7 +89,7 @@ _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment"
 _SERVER = text("SELECT CAST(pg_postmaster_start_time() AS text), current_database()")
 
 
-class Side(Log):
+class BulkReader(Log):
     """A log that is copied, or copied to, open for reading."""
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:

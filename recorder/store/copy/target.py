@@ -16,9 +16,9 @@ import msgspec
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store.copy.source import Extent, Side
-from recorder.store.verify.chain import Verifier
-from recorder.store.verify.log import Place
+from recorder.store.copy.source import BulkReader, Extent
+from recorder.store.verify.chain import ChainVerifier
+from recorder.store.verify.log import LogFinding
 from recorder.store.writer import Store
 
 COMMIT_ROWS = 5_000  # a transaction passes these by a page at most (`recorder.store.copy.source`)
@@ -26,7 +26,7 @@ COMMIT_BYTES = 4 * 2**20
 CHAIN = ("position", "hash")  # the findings that say: this is not what was recorded there
 
 
-class Copied(msgspec.Struct):
+class CopyReport(msgspec.Struct):
     """What became of one session."""
 
     session_id: str
@@ -37,13 +37,13 @@ class Copied(msgspec.Struct):
     events: int = 0  # that were written, and their bytes
     bytes: int = 0
     open: list[str] = msgspec.field(default_factory=list)
-    findings: list[Place] = msgspec.field(default_factory=list)
+    findings: list[LogFinding] = msgspec.field(default_factory=list)
 
     def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
-        self.findings.append(Place(exchange_id, pos, check, message))
+        self.findings.append(LogFinding(exchange_id, pos, check, message))
 
 
-class Going:
+class ExchangeCopy:
     """An exchange that is being copied."""
 
     def __init__(self, extent: Extent, exchange: Exchange, there: Extent | None) -> None:
@@ -61,7 +61,7 @@ class Going:
 
     def begin(self) -> None:
         """Its events are told from the first on."""
-        self.verifier = Verifier(*self.key, self.exchange)
+        self.verifier = ChainVerifier(*self.key, self.exchange)
 
     def takes(self, event: Event) -> bool:
         """Whether that is to be written. Told the next event of the source."""
@@ -78,42 +78,42 @@ class Going:
         return True
 
 
-def is_broken(verifier: Verifier) -> bool:
+def is_broken(verifier: ChainVerifier) -> bool:
     """Whether a chain does not hold."""
     return any(finding.check in CHAIN for finding in verifier.findings)
 
 
-class Part(NamedTuple):
+class Batch(NamedTuple):
     """What a transaction writes of an exchange; without one, only the row of the session."""
 
     session: Session
-    going: Going | None
+    going: ExchangeCopy | None
     events: list[Event]
 
 
-class Entry:
+class CopyTarget:
     """The target of a copy."""
 
-    def __init__(self, side: Side, store: Store) -> None:
+    def __init__(self, side: BulkReader, store: Store) -> None:
         """Both are the same database."""
         self.side, self._store = side, store
-        self.copied: dict[str, Copied] = {}
+        self.copied: dict[str, CopyReport] = {}
         self.closed: set[str] = set()  # sessions of which nothing is taken
-        self._parts: list[Part] = []
-        self._read: list[Going] = []
+        self._parts: list[Batch] = []
+        self._read: list[ExchangeCopy] = []
         self._rows = self._bytes = 0
 
-    def of(self, session_id: str, name: str | None = None) -> Copied:
-        return self.copied.setdefault(session_id, Copied(session_id, name))
+    def of(self, session_id: str, name: str | None = None) -> CopyReport:
+        return self.copied.setdefault(session_id, CopyReport(session_id, name))
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Batch) -> None:
         """To be written with the next commit."""
         if part.session.session_id not in self.closed:
             self._parts.append(part)
             self._rows += 1 + len(part.events)
             self._bytes += sum(len(event.raw) for event in part.events)
 
-    def end(self, going: Going) -> None:
+    def end(self, going: ExchangeCopy) -> None:
         """All that is to be written of an exchange has been added."""
         self._read.append(going)
 
@@ -133,7 +133,7 @@ class Entry:
 
     # -- writing
 
-    def _write(self, parts: Sequence[Part]) -> None:
+    def _write(self, parts: Sequence[Batch]) -> None:
         if not parts:
             return
         with self._store.transaction():
@@ -146,7 +146,7 @@ class Entry:
             for ended in [event for part in parts for event in part.events if event.kind == "end"]:
                 self._store.projector.project(ended.session_id, ended.exchange_id)
 
-    def _is_taken(self, part: Part) -> bool:
+    def _is_taken(self, part: Batch) -> bool:
         """By itself, of several of which something was refused."""
         if part.session.session_id in self.closed or (part.going is not None and part.going.is_refused):
             return False
@@ -157,7 +157,7 @@ class Entry:
             return False
         return True
 
-    def _refuse(self, part: Part, error: StoreConflictError) -> None:
+    def _refuse(self, part: Batch, error: StoreConflictError) -> None:
         session_id = part.session.session_id
         try:
             with self._store.transaction():
@@ -170,7 +170,7 @@ class Entry:
                 part.going.is_refused = True
                 self.of(session_id).find(part.going.exchange.exchange_id, "conflict", f"it is not taken: {error}")
 
-    def _count(self, part: Part) -> None:
+    def _count(self, part: Batch) -> None:
         if part.going is not None:
             copied, going = self.of(part.session.session_id), part.going
             new = [event for event in part.events if event.pos > going.standing]
@@ -180,7 +180,7 @@ class Entry:
 
     # -- reading back
 
-    async def _settle(self, read: Sequence[Going]) -> None:
+    async def _settle(self, read: Sequence[ExchangeCopy]) -> None:
         for each in await self._not_there(read):
             message = f"what stands in {self.side.name} is not what was written: look after its disk"
             self.of(each.key[0]).find(each.exchange.exchange_id, "copy", message, each.last.pos if each.last else None)
@@ -191,9 +191,9 @@ class Entry:
             elif each.stands and not each.is_broken:
                 copied.standing += 1
 
-    async def _not_there(self, read: Sequence[Going]) -> list[Going]:
+    async def _not_there(self, read: Sequence[ExchangeCopy]) -> list[ExchangeCopy]:
         """Those whose chain does not come to the event that was told last."""
-        due = {each.key: (each.last, Verifier(*each.key, each.exchange)) for each in read if each.last is not None}
+        due = {each.key: (each.last, ChainVerifier(*each.key, each.exchange)) for each in read if each.last is not None}
         try:
             found = await self._found(due) if due else set()
         except (StoreBusyError, StoreLostError):
@@ -203,7 +203,7 @@ class Entry:
             return [each for some in alone for each in some]
         return [each for each in read if each.key in due.keys() - found]
 
-    async def _found(self, due: Mapping[tuple[str, str], tuple[Event, Verifier]]) -> set[tuple[str, str]]:
+    async def _found(self, due: Mapping[tuple[str, str], tuple[Event, ChainVerifier]]) -> set[tuple[str, str]]:
         found = set()
         async for page in self.side.events_between(min(due), max(due)):
             for event in page:

@@ -28,11 +28,11 @@ _UNREADABLE = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 
 Record = TypeVar("Record")
 
-Said = list[tuple[str, Any, Any]]
+Comparisons = list[tuple[str, Any, Any]]
 """A name, what a record says of it, and what it is."""
 
 
-class Finding(NamedTuple):
+class ChainFinding(NamedTuple):
     """What is not as it was recorded. `pos` is `None` if it is about more than one event."""
 
     pos: int | None
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
     message: str
 
 
-class Missing(NamedTuple):
+class GapFinding(NamedTuple):
     """What a `gap` says was received and not kept: an honest record, and no finding."""
 
     pos: int
@@ -50,7 +50,7 @@ class Missing(NamedTuple):
     reason: str
 
 
-class Verifier:
+class ChainVerifier:
     """The events of one exchange, in order of their positions, against each other and against its own row."""
 
     def __init__(self, session_id: str, exchange_id: str, exchange: Exchange | None = None) -> None:
@@ -62,8 +62,8 @@ class Verifier:
         self._sums = Sums()
         self._request: RequestRecord | None = None
         self._end: EndRecord | None = None
-        self.findings: list[Finding] = []
-        self.gaps: list[Missing] = []
+        self.findings: list[ChainFinding] = []
+        self.gaps: list[GapFinding] = []
         self.events = 0
         self.end_pos: int | None = None
         self.head = self._previous[0]  # the hash of `end`; of the last event, if there is none
@@ -83,7 +83,7 @@ class Verifier:
             self._find(event.pos, "order", f"a `{event.kind}` stands behind the end of the exchange")
         self._next = max(0, event.pos + 1)
 
-    def close(self) -> list[Finding]:
+    def close(self) -> list[ChainFinding]:
         """No more events come. Returns all that was found."""
         if not self.events:
             self._find(None, "order", "the exchange has no events: they were removed")
@@ -94,7 +94,7 @@ class Verifier:
         if self._exchange is not None and self._request is not None:
             self._compare(0, "request", _row(self._request, self._exchange))
         if self._unlisted:
-            self.findings.append(Finding(None, "more", f"and {self._unlisted} findings more"))
+            self.findings.append(ChainFinding(None, "more", f"and {self._unlisted} findings more"))
         return self.findings
 
     # -- one event after the other
@@ -131,7 +131,7 @@ class Verifier:
             gap = _decoded(event, GapRecord)
             self._sums.add_gap(gap)
             if len(self.gaps) < FINDINGS_LIMIT:
-                self.gaps.append(Missing(event.pos, gap.of, gap.chunks, gap.size_bytes, gap.reason))
+                self.gaps.append(GapFinding(event.pos, gap.of, gap.chunks, gap.size_bytes, gap.reason))
         elif event.kind == "end":
             self.end_pos = event.pos
             self._read_end(event)
@@ -144,20 +144,20 @@ class Verifier:
 
     def _read_end(self, event: Event) -> None:
         self._end = end = _decoded(event, EndRecord)
-        said: Said = [("events", end.events, event.pos)]
+        said: Comparisons = [("events", end.events, event.pos)]
         if not self._sums.are_unknown_to(end):
             complete = self._request is not None and self._request.complete
             said += [*self._sums.response(end), ("lossless", end.lossless, self._sums.lossless(end, complete))]
         self._compare(event.pos, "end", said)
 
-    def _compare(self, pos: int, record: str, said: Said) -> None:
+    def _compare(self, pos: int, record: str, said: Comparisons) -> None:
         for name, told, found in said:
             if told != found:
                 self._find(pos, "sums", f"the `{record}` says {name} {told}, but it is {found}")
 
     def _find(self, pos: int | None, check: str, message: str) -> None:
         if len(self.findings) < FINDINGS_LIMIT:
-            self.findings.append(Finding(pos, check, message))
+            self.findings.append(ChainFinding(pos, check, message))
         else:
             self._unlisted += 1
 
@@ -210,9 +210,9 @@ class Sums:
 
     # -- what records say, and what it is
 
-    def request(self, record: RequestRecord) -> Said:
+    def request(self, record: RequestRecord) -> Comparisons:
         """Of a body that has no coding, or is not decoded, all sizes are those of what is kept."""
-        said: Said = [("body_bytes", record.body_bytes, self._request_bytes)]
+        said: Comparisons = [("body_bytes", record.body_bytes, self._request_bytes)]
         if record.undecoded is not None or not codings(record.headers):
             said.append(("wire_bytes", record.wire_bytes, self._request_bytes))
             said.append(("wire_sha256", record.wire_sha256, self._request.hexdigest()))
@@ -223,11 +223,11 @@ class Sums:
         knows_nothing = end.body_bytes == 0 and end.wire_sha256 == end.body_sha256 == _EMPTY
         return end.outcome == "recorder_crash" and knows_nothing and end.http_status is None and not end.lossless
 
-    def response(self, end: EndRecord) -> Said:
+    def response(self, end: EndRecord) -> Comparisons:
         """Received is what is kept and what the gaps say: of the wire as far as it is known, of the body always."""
         digest = self._body.hexdigest()
         frames = range(self._frames, self._frames + self._parts + 1)  # the log does not say which part is the last
-        said: Said = [
+        said: Comparisons = [
             ("http_status", end.http_status, self._status),
             ("body_bytes", end.body_bytes, self._body_bytes),
             ("body_sha256", end.body_sha256, digest),
@@ -260,7 +260,7 @@ def _linked(previous: bytes, event: Event) -> bytes:
     )
 
 
-def _row(record: RequestRecord, exchange: Exchange) -> Said:
+def _row(record: RequestRecord, exchange: Exchange) -> Comparisons:
     """What the row of an exchange repeats of its request."""
     return [
         ("method", record.method, exchange.method),

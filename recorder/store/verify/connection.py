@@ -21,7 +21,7 @@ from recorder.store.location import is_file
 from recorder.store.sql import Statement
 
 
-class Reader(Protocol):
+class VerifyConnection(Protocol):
     """All of it raises the errors of recorder."""
 
     engine: str  # as SQLAlchemy names its dialect
@@ -39,7 +39,7 @@ class Reader(Protocol):
         """What the engine itself has against what is stored."""
 
 
-def opened(url: URL) -> AbstractContextManager[Reader]:
+def opened(url: URL) -> AbstractContextManager[VerifyConnection]:
     """Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
     engines.require(url)
     if is_file(url):
@@ -51,7 +51,7 @@ def opened(url: URL) -> AbstractContextManager[Reader]:
     return postgres_verify.opened(url)
 
 
-def scratch(url: URL, tables: Sequence[Table]) -> AbstractContextManager[Reader]:
+def scratch(url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
     """One that can write to tables of those names. Raises `RecorderError` if they cannot be made."""
     if is_file(url):
         from recorder.store.sqlite import verify as sqlite_verify

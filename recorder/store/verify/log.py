@@ -24,11 +24,18 @@ from recorder.store.location import database_name
 from recorder.store.schema import events
 from recorder.store.sql import Statement
 from recorder.store.verify import connection as readers
-from recorder.store.verify.chain import Verifier
-from recorder.store.verify.connection import Reader
+from recorder.store.verify.chain import ChainVerifier
+from recorder.store.verify.connection import VerifyConnection
 from recorder.store.verify.manifest import Roots
-from recorder.store.verify.projections import MADE, Refolding
-from recorder.store.verify.session_rows import HAS, SESSION_IDS, SESSION_IDS_OF_EVENTS, Standing, all_of, standing
+from recorder.store.verify.projections import MADE, ProjectionVerifier
+from recorder.store.verify.session_rows import (
+    HAS,
+    SESSION_IDS,
+    SESSION_IDS_OF_EVENTS,
+    SessionRows,
+    all_of,
+    session_rows,
+)
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 4 * 2**20
@@ -46,7 +53,7 @@ _IS_DUE = Statement("SELECT EXISTS (SELECT 1 FROM rebuilds)")
 _COUNT = Statement("SELECT count(*) FROM events")
 
 
-class Place(msgspec.Struct, frozen=True):
+class LogFinding(msgspec.Struct, frozen=True):
     """Where in a session something was found, and what."""
 
     exchange_id: str | None
@@ -55,7 +62,7 @@ class Place(msgspec.Struct, frozen=True):
     message: str
 
 
-class Lost(msgspec.Struct, frozen=True):
+class RecordedGap(msgspec.Struct, frozen=True):
     """A gap: what was received and not kept, counted when it happened."""
 
     exchange_id: str
@@ -66,7 +73,7 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Verified(msgspec.Struct):
+class SessionReport(msgspec.Struct):
     """What became of one session."""
 
     session_id: str
@@ -75,21 +82,21 @@ class Verified(msgspec.Struct):
     exchanges: int = 0
     events: int = 0
     open: list[str] = msgspec.field(default_factory=list)
-    gaps: list[Lost] = msgspec.field(default_factory=list)
-    findings: list[Place] = msgspec.field(default_factory=list)
+    gaps: list[RecordedGap] = msgspec.field(default_factory=list)
+    findings: list[LogFinding] = msgspec.field(default_factory=list)
     roots: Roots | None = None
 
     def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
-        self.findings.append(Place(exchange_id, pos, check, message))
+        self.findings.append(LogFinding(exchange_id, pos, check, message))
 
 
-class Checkup:
-    """A database, open to be verified; `with Checkup.open(url, writer) as checkup:`."""
+class LogVerifier:
+    """A database, open to be verified; `with LogVerifier.open(url, writer) as checkup:`."""
 
-    def __init__(self, url: URL, reader: Reader, writer: Callable[[str], Writer], rest: ExitStack) -> None:
+    def __init__(self, url: URL, reader: VerifyConnection, writer: Callable[[str], Writer], rest: ExitStack) -> None:
         self.name = database_name(url)
         self._url, self._reader, self._writer, self._rest = url, reader, writer, rest
-        self._refolding: Refolding | None = None
+        self._refolding: ProjectionVerifier | None = None
 
     @classmethod
     @contextmanager
@@ -123,9 +130,9 @@ class Checkup:
         """Whether there is a row of that session anywhere."""
         return bool(self._ask(HAS, {"id": session_id})[0][0])
 
-    def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> Verified:
+    def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> SessionReport:
         """Read a session to its last event. `advance` is told of every page how many events it has."""
-        verified = Verified(session_id)
+        verified = SessionReport(session_id)
         try:
             found = self._standing(session_id)
             verified.name, verified.purged = found.session.name if found.session else None, found.is_purged
@@ -134,19 +141,19 @@ class Checkup:
             if projections and found.told | found.exchanges.keys():
                 self._check_projections(verified)
             if verified.findings and not verified.purged and self._standing(session_id).is_purged:
-                return Verified(session_id, verified.name, True)  # while it was read
+                return SessionReport(session_id, verified.name, True)  # while it was read
         except StoreBusyError:
             raise  # which says nothing of what is recorded there
         except StoreError as error:
             verified.find(None, "file", f"it cannot be read on: {error}")
         return verified
 
-    def _standing(self, session_id: str) -> Standing:
+    def _standing(self, session_id: str) -> SessionRows:
         with self._reader.transaction():
-            return standing(self._ask, session_id)
+            return session_rows(self._ask, session_id)
 
     @staticmethod
-    def _check_rows(found: Standing, verified: Verified) -> None:
+    def _check_rows(found: SessionRows, verified: SessionReport) -> None:
         """Rows that belong to nothing, and rows of what was purged."""
         exchanges = found.exchanges.keys()
         if found.is_purged:
@@ -160,7 +167,7 @@ class Checkup:
         for exchange_id in sorted(found.told - exchanges - found.counts.keys()):
             verified.find(exchange_id, "orphan", "there are projections of an exchange that was removed")
 
-    def _check_exchanges(self, found: Standing, verified: Verified, advance: Callable[[int], None]) -> None:
+    def _check_exchanges(self, found: SessionRows, verified: SessionReport, advance: Callable[[int], None]) -> None:
         roots = verified.roots = Roots(found.session) if found.session is not None else None
         for exchange_id in sorted(found.exchanges.keys() | found.counts.keys()):
             exchange = found.exchanges.get(exchange_id)
@@ -178,8 +185,8 @@ class Checkup:
 
     def _read(
         self, session_id: str, exchange_id: str, exchange: Exchange | None, advance: Callable[[int], None]
-    ) -> Verifier:
-        verifier = Verifier(session_id, exchange_id, exchange)
+    ) -> ChainVerifier:
+        verifier = ChainVerifier(session_id, exchange_id, exchange)
         start = FIRST_POS
         while page := self._page(session_id, exchange_id, start):
             for event in page:
@@ -205,7 +212,7 @@ class Checkup:
         return page
 
     @staticmethod
-    def _check_open(verified: Verified, exchange_id: str, writer: Writer, has_ended: bool) -> None:
+    def _check_open(verified: SessionReport, exchange_id: str, writer: Writer, has_ended: bool) -> None:
         if has_ended:
             message = "its end is missing, though its projections say that it has ended: its last events were cut off"
             verified.find(exchange_id, "end", message)
@@ -214,9 +221,9 @@ class Checkup:
         else:
             verified.find(exchange_id, "end", _UNENDED[writer])
 
-    def _check_projections(self, verified: Verified) -> None:
+    def _check_projections(self, verified: SessionReport) -> None:
         if self._refolding is None:
-            self._refolding = Refolding(self._rest.enter_context(readers.scratch(self._url, MADE)))
+            self._refolding = ProjectionVerifier(self._rest.enter_context(readers.scratch(self._url, MADE)))
         for exchange_id, table in self._refolding.differences(verified.session_id):
             message = f"{table} is not what its events come to: run `recorder db rebuild`"
             verified.find(exchange_id, "projection", message)
@@ -231,8 +238,8 @@ _UNENDED: Mapping[Writer, str] = {
 }
 
 
-def _note(verified: Verified, exchange_id: str, read: Verifier) -> None:
+def _note(verified: SessionReport, exchange_id: str, read: ChainVerifier) -> None:
     verified.exchanges += 1
     verified.events += read.events
-    verified.gaps += [Lost(exchange_id, *gap) for gap in read.gaps]
-    verified.findings += [Place(exchange_id, *finding) for finding in read.findings]
+    verified.gaps += [RecordedGap(exchange_id, *gap) for gap in read.gaps]
+    verified.findings += [LogFinding(exchange_id, *finding) for finding in read.findings]

@@ -17,7 +17,7 @@ from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.projector import Projector
 from recorder.store.schema import dead_letters, rebuilds, tables_of
 from recorder.store.sql import KEEP, SAVE, UNDO, Statement
-from recorder.store.verify.connection import Reader
+from recorder.store.verify.connection import VerifyConnection
 
 COMPARED = (*tables_of.values(), dead_letters)
 MADE = (*COMPARED, rebuilds)
@@ -51,10 +51,10 @@ def _compared(table: Table) -> Statement:
 _COMPARED = {table.name: _compared(table) for table in COMPARED}
 
 
-class Refolding:
+class ProjectionVerifier:
     """Projections of a log, made again and thrown away. Used from one thread; a `recorder.store.projector.Database`."""
 
-    def __init__(self, scratch: Reader) -> None:
+    def __init__(self, scratch: VerifyConnection) -> None:
         self._scratch, self.engine = scratch, scratch.engine
         self._projector = Projector(self)
 

@@ -48,7 +48,7 @@ _TOLD = Statement(_exchange_ids(_PROJECTED))
 _ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
 
 
-class Standing(msgspec.Struct):
+class SessionRows(msgspec.Struct):
     """One session."""
 
     session: Session | None
@@ -59,11 +59,11 @@ class Standing(msgspec.Struct):
     ended: set[str]  # exchanges that have ended, as the projections say
 
 
-def standing(ask: Ask, session_id: str) -> Standing:
+def session_rows(ask: Ask, session_id: str) -> SessionRows:
     """To be asked in one transaction: else what is recorded meanwhile would look as if it belonged to nothing."""
     key = {"id": session_id}
     found = ask(_SESSION, key)
-    return Standing(
+    return SessionRows(
         session=Session(*found[0]) if found else None,
         is_purged=bool(ask(_TOMBSTONE, key)),
         exchanges={row[1]: Exchange(*row) for row in ask(_EXCHANGES, key)},

@@ -33,7 +33,7 @@ from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import asked_by
 from recorder.store.sql import Statement
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import shapes
@@ -477,7 +477,7 @@ def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
 
 
 def _findings(assembler: Assembler, events: Sequence[Event]) -> list[object]:
-    verifier = Verifier("s-1", "e-1", assembler.batch.exchanges[0])
+    verifier = ChainVerifier("s-1", "e-1", assembler.batch.exchanges[0])
     for event in events:
         verifier.tell(event)
     return list(verifier.close())
