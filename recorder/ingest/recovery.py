@@ -27,9 +27,8 @@ from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.location import is_file
-from recorder.store.resumed_response import constant
 from recorder.store.schema import events
-from recorder.store.sql import SERVER_NS, Statement
+from recorder.store.sql import SERVER_NS, Statement, constant, has_ended
 from recorder.store.writer import Store
 
 log = logging.getLogger(__name__)
@@ -38,8 +37,7 @@ HEARTBEAT_S = 30.0  # to a server, a small transaction: a recorder that idles ta
 LOST = "what the journal had of it after this point is lost"
 
 _OPEN = Statement(
-    "SELECT session_id, exchange_id FROM exchanges AS e WHERE recorder_id = :recorder_id AND NOT EXISTS "
-    "(SELECT 1 FROM events WHERE session_id = e.session_id AND exchange_id = e.exchange_id AND kind = 'end')"
+    f"SELECT session_id, exchange_id FROM exchanges WHERE recorder_id = :recorder_id AND NOT {has_ended('exchanges')}"
 )
 _RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets")
 _END = Statement(
@@ -56,8 +54,7 @@ UNFINISHED = f"""
 SELECT x.recorder_id, max(o.host), count(*),
     {SILENT.format(now=SERVER_NS, heard="coalesce(max(o.seen_ns), max(x.started_ns))")}
 FROM exchanges AS x LEFT JOIN ingest_offsets AS o ON o.recorder_id = x.recorder_id
-WHERE NOT EXISTS (SELECT 1 FROM events AS e
-    WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND e.kind = 'end')
+WHERE NOT {has_ended("x")}
 GROUP BY x.recorder_id ORDER BY x.recorder_id
 """
 _UNFINISHED = Statement(UNFINISHED)

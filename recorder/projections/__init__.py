@@ -5,10 +5,12 @@ A further projection is a file with a `PROJECTION` and its line here, and a migr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from recorder.projections import anomalies, exchanges, history, items, phases, results, timing, usage
 from recorder.projections.projection import Projection
 
-__all__ = ["PROJECTIONS", "Projection"]
+__all__ = ["PROJECTIONS", "TABLES", "Projection"]
 
 PROJECTIONS: tuple[Projection, ...] = (
     exchanges.PROJECTION,
@@ -20,3 +22,6 @@ PROJECTIONS: tuple[Projection, ...] = (
     anomalies.PROJECTION,
     history.PROJECTION,
 )
+
+TABLES: Mapping[str, str] = {each.name: each.table for each in PROJECTIONS}
+"""The tables of the projections by their names: a version stands in its `Projection` and nowhere else."""

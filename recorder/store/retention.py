@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, text
 
-from recorder.store.resumed_response import constant
 from recorder.store.schema import events, exchanges, sessions
+from recorder.store.sql import has_ended
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -58,15 +58,9 @@ def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
     return statement if session_ids is None else statement.where(sessions.c.session_id.in_(session_ids))
 
 
-_end = events.alias("ending")
-_has_ended = (
-    select(_end.c.pos)
-    .where(_end.c.session_id == exchanges.c.session_id, _end.c.exchange_id == exchanges.c.exchange_id)
-    .where(_end.c.kind == constant("end"))
-    .correlate(exchanges)
-    .exists()
+OPEN: AnySelect = (
+    select(exchanges.c.session_id, exchanges.c.recorder_id).where(text(f"NOT {has_ended('exchanges')}")).distinct()
 )
-OPEN: AnySelect = select(exchanges.c.session_id, exchanges.c.recorder_id).where(~_has_ended).distinct()
 """Sessions with an exchange that has not ended, and the recorders that were recording it."""
 
 

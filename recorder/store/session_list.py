@@ -12,10 +12,25 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, and_, bindparam, case, column, exists, false, func, literal_column, or_, select, table
+from sqlalchemy import (
+    Select,
+    and_,
+    bindparam,
+    case,
+    column,
+    exists,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    table,
+    text,
+)
 
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.store.schema import SEARCH, events, exchanges, sessions, tables_of
+from recorder.store.sql import constant, has_ended
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -125,7 +140,7 @@ _LINES = (
         _told.c.purpose,
     )
     .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
-    .join(_ending, and_(_within(_ending), _ending.c.kind == "end"), isouter=True)
+    .join(_ending, and_(_within(_ending), _ending.c.kind == constant("end")), isouter=True)
     .join(_told, _within(_told), isouter=True)
     .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
 )
@@ -197,9 +212,8 @@ def _has(column: Any, value: str) -> Any:
 
 def _status() -> Any:
     """How an exchange ended, or that it has not."""
-    is_over = exists().where(_within(events), events.c.kind == "end").correlate(exchanges)
     told = select(_told.c.status).where(_within(_told)).correlate(exchanges).scalar_subquery()
-    return case((is_over, func.coalesce(told, UNKNOWN)), else_=OPEN)
+    return case((text(has_ended("exchanges")), func.coalesce(told, UNKNOWN)), else_=OPEN)
 
 
 def _said_on_server(words: str) -> AnySelect:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recorder.projections import TABLES
 from recorder.projections.views.view import Either, Expression, written
 
 
@@ -27,14 +28,14 @@ def rank(table: str) -> tuple[str, str, str]:
     return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"
 
 
-BETTER = f"""FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
+BETTER = f"""FROM {TABLES["exchanges"]} AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
         AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ({", ".join(rank("o"))}) > ({", ".join(rank("p"))})"""
 STANDS = f"NOT EXISTS (SELECT 1 {BETTER})"
 SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {', '.join(f'{each} DESC' for each in rank('o'))} LIMIT 1)"
 
 ITEMS = f"""
-FROM p_items_v1 AS i
-JOIN p_exchanges_v1 AS p ON {same_exchange("p", "i")}
+FROM {TABLES["items"]} AS i
+JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "i")}
 JOIN exchanges AS x ON {same_exchange("x", "i")}
 {SESSION("i")}
 """
@@ -68,7 +69,7 @@ USAGE_SUMS: dict[str, Expression] = {
 
 
 def count_of(kind: str) -> str:
-    return f"(SELECT count(*) FROM p_items_v1 AS i WHERE {same_exchange('i', 'x')} AND i.kind = '{kind}')"
+    return f"(SELECT count(*) FROM {TABLES['items']} AS i WHERE {same_exchange('i', 'x')} AND i.kind = '{kind}')"
 
 
 def listed(value: str, source: str) -> Either:
@@ -82,7 +83,7 @@ def listed(value: str, source: str) -> Either:
 
 
 # Of a response that is retrieved later, its results may have come before that.
-FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN p_exchanges_v1 AS q
+FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN {TABLES["exchanges"]} AS q
         ON {same_exchange("q", "f")} WHERE q.session_id = p.session_id AND q.response_id = p.response_id
         AND p.is_retrieval = 1), x.started_ns)"""
 
@@ -91,7 +92,7 @@ def first_result(of_thread: bool) -> str:
     """The first of the results of a call that come after it, from any thread or from its own."""
     source = f" JOIN exchanges AS y ON {same_exchange('y', 'n')}" if of_thread else ""
     condition = "\n        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')" if of_thread else ""
-    return f"""(SELECT n.digest FROM p_results_v1 AS n{source} WHERE n.session_id = i.session_id
+    return f"""(SELECT n.digest FROM {TABLES["results"]} AS n{source} WHERE n.session_id = i.session_id
         AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED}{condition}
         ORDER BY n.started_ns, n.digest LIMIT 1)"""
 
@@ -102,7 +103,7 @@ TOLD = f"CASE WHEN i.output IS NULL THEN coalesce({first_result(True)},\n       
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
 """Whether an exchange is of a person's turn: not of a sub-agent, and none that the client makes on its own."""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
-FOLDED = f"FROM exchanges AS x JOIN p_exchanges_v1 AS p ON {same_exchange('p', 'x')}"
+FOLDED = f"FROM exchanges AS x JOIN {TABLES['exchanges']} AS p ON {same_exchange('p', 'x')}"
 
 
 def whole(value: str, by: int) -> str:

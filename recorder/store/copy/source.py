@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, func, literal, or_, select, text, tuple_
+from sqlalchemy import BigInteger, Boolean, bindparam, func, literal, literal_column, or_, select, text, tuple_
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
@@ -21,8 +21,8 @@ from recorder.store.bodies.rows import is_shared
 from recorder.store.location import is_file
 from recorder.store.purge.tombstone import Tombstone
 from recorder.store.reader import AnyRow, AnySelect, Log
-from recorder.store.resumed_response import constant
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
+from recorder.store.sql import has_ended
 
 EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
@@ -52,14 +52,13 @@ class Extent(NamedTuple):
 
 _of_exchange = (events.c.session_id == exchanges.c.session_id) & (events.c.exchange_id == exchanges.c.exchange_id)
 _last = select(events).where(_of_exchange).order_by(events.c.pos.desc()).limit(1).correlate(exchanges)
-_is_over = select(events.c.pos).where(_of_exchange, events.c.kind == constant("end")).correlate(exchanges).exists()
 
 
 def _extents(*, of_all_sessions: bool) -> AnySelect:
     return select(
         *(*sessions.c, *exchanges.c),
         func.coalesce(_last.with_only_columns(events.c.pos).scalar_subquery(), -1),
-        *(_last.with_only_columns(events.c.hash).scalar_subquery(), _is_over),
+        *(_last.with_only_columns(events.c.hash).scalar_subquery(), literal_column(has_ended("exchanges"), Boolean)),
     ).join_from(sessions, exchanges, sessions.c.session_id == exchanges.c.session_id, isouter=of_all_sessions)
 
 

@@ -22,7 +22,6 @@ from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLost
 from recorder.store.location import database_name
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.purge.tombstone import Counts, Tombstone
-from recorder.store.resumed_response import constant
 from recorder.store.schema import (
     SEARCH,
     dead_letters,
@@ -33,7 +32,7 @@ from recorder.store.schema import (
     tables_of,
     tombstones,
 )
-from recorder.store.sql import Contains, Statement
+from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
 from recorder.store.writer import Store
 
 _SEARCHED = "text, refusal, summary_text, arguments"
@@ -56,7 +55,6 @@ _MAY = Statement(
     }
 )
 _RECORDERS = Statement(select(ingest_offsets.c.recorder_id))
-_ENDED = Statement("SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end'")
 _EVENTS = Statement(
     select(func.count(), func.coalesce(func.sum(func.length(events.c.raw)), constant(0))).where(
         events.c.session_id == bindparam("session_id")
@@ -107,7 +105,7 @@ def purge(
             )
         journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
         told = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, asked)]
-        ended = {exchange_id for (exchange_id,) in store.ask(_ENDED, asked)}
+        ended = {exchange_id for (exchange_id,) in store.ask(ENDED_EXCHANGES, asked)}
         if any(is_alive(recorder_id) for recorder_id in {each[0] for each in told if each[1] not in ended}):
             raise being_recorded(session_id)
         late: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ from sqlalchemy import Table
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.projector import Projector
 from recorder.store.schema import dead_letters, rebuilds, tables_of
-from recorder.store.sql import KEEP, SAVE, UNDO, Statement
+from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement
 from recorder.store.verify.connection import VerifyConnection
 
 COMPARED = (*tables_of.values(), dead_letters)
@@ -24,9 +24,6 @@ MADE = (*COMPARED, rebuilds)
 """What a scratch connection must have of its own."""
 
 _SIDES = {"sqlite": ("main", "log"), "postgresql": ("pg_temp", SCHEMA)}
-_ENDED = Statement(
-    "SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end' ORDER BY exchange_id"
-)
 
 
 class Difference(NamedTuple):
@@ -61,7 +58,7 @@ class ProjectionVerifier:
     def differences(self, session_id: str) -> list[Difference]:
         """Of one session, as it stands at this moment: a transaction that lasts as long as its fold does."""
         with self._scratch.transaction():
-            for (exchange_id,) in list(self.ask(_ENDED, {"session_id": session_id})):
+            for (exchange_id,) in list(self.ask(ENDED_EXCHANGES, {"session_id": session_id})):
                 self._projector.project(session_id, exchange_id)
             return sorted(self._differences(session_id))
 
