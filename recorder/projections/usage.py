@@ -16,6 +16,13 @@ TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
 _WHOLE = frozenset({"completed", "incomplete", "failed"})
 
 
+SHARES: Mapping[str, tuple[str, str]] = {
+    "reasoning_share": ("reasoning_output_tokens", "output_tokens"),
+    "cached_share": ("cache_read_input_tokens", "input_tokens"),
+}
+"""By name, the part and the whole of each share of sums: both over the exchanges that reported both."""
+
+
 class UsageRow(msgspec.Struct, frozen=True):
     """The token counts of one exchange, `NULL` where not reported. See `recorder.model.facts.Usage`."""
 

@@ -1,7 +1,7 @@
 """The sums of `recorder usage`: tokens by day, week, month, model, session, client or tool, or by several of them.
 
-SQL sums what has one key. Days are put together to weeks and months here: no two engines count those alike. Days are
-those of UTC; numbers and shares are those of the views `usage_by_day` and `usage_by_model`, computed as there.
+SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those alike. Days are
+those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model` (`SHARES`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table
 
+from recorder.model.facts import Usage
+from recorder.projections.usage import SHARES
 from recorder.store.schema import exchanges
 
 By = Literal["day", "week", "month", "model", "session", "client", "tool"]
@@ -56,9 +58,10 @@ class Tally(msgspec.Struct, frozen=True):
     output_tokens: int | None
     reasoning_output_tokens: int | None
     total_tokens: int | None
-    reasoned: int | None  # of those that report both: the reasoning, and the whole output
+    # Of each of `SHARES`, the part and the whole, over the exchanges that report both.
+    reasoned: int | None
     reasoned_of: int | None
-    cached: int | None  # likewise, of the input
+    cached: int | None
     cached_of: int | None
 
     @property
@@ -77,7 +80,7 @@ class Tally(msgspec.Struct, frozen=True):
 _NUMBERS = Tally.__struct_fields__[1:]
 _CALLS = ("calls", "answered", "failed")
 _COUNTS = _NUMBERS[_NUMBERS.index("exchanges") : _NUMBERS.index("reasoned")]
-_TOKENS = tuple(name for name in _COUNTS if name.endswith("_tokens"))
+_TOKENS = Usage.__struct_fields__
 
 
 def keys(by: Sequence[By]) -> tuple[str, ...]:
@@ -87,7 +90,7 @@ def keys(by: Sequence[By]) -> tuple[str, ...]:
 
 def numbers(by: Sequence[By]) -> tuple[str, ...]:
     """The columns after the key."""
-    return (*(_CALLS if "tool" in by else ()), *_COUNTS, "reasoning_share", "cached_share")
+    return (*(_CALLS if "tool" in by else ()), *_COUNTS, *SHARES)
 
 
 _OF_EXCHANGE = ("session_id", "session_name", "exchange_id", "started_ns", "client", "model", "usage_raw")
@@ -170,8 +173,7 @@ def _sums() -> list[Any]:
     return [
         func.count(columns.usage_raw),
         *(func.sum(columns[name]) for name in _TOKENS),
-        *_both(columns.reasoning_output_tokens, columns.output_tokens),
-        *_both(columns.cache_read_input_tokens, columns.input_tokens),
+        *(each for part, whole in SHARES.values() for each in _both(columns[part], columns[whole])),
     ]
 
 

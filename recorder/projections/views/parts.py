@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from recorder.model.facts import Usage
 from recorder.projections import TABLES
+from recorder.projections.exchanges import completeness_sql, same_response_sql
+from recorder.projections.usage import SHARES
 from recorder.projections.views.view import Either, Expression, written
 
 
@@ -22,16 +25,11 @@ def same_exchange(one: str, other: str) -> str:
 SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
 
 
-def rank(table: str) -> tuple[str, str, str]:
-    """Of several exchanges with one response, the one that has most of it ranks highest."""
-    is_finished = f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> 'cancelled')"
-    return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"
-
-
-BETTER = f"""FROM {TABLES["exchanges"]} AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
-        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ({", ".join(rank("o"))}) > ({", ".join(rank("p"))})"""
+_RANKS = [f"({', '.join(completeness_sql(table))})" for table in ("o", "p")]
+BETTER = f"""FROM {TABLES["exchanges"]} AS o WHERE {same_response_sql("o", "p")} AND {_RANKS[0]} > {_RANKS[1]}"""
 STANDS = f"NOT EXISTS (SELECT 1 {BETTER})"
-SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {', '.join(f'{each} DESC' for each in rank('o'))} LIMIT 1)"
+_BEST_FIRST = ", ".join(f"{each} DESC" for each in completeness_sql("o"))
+SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {_BEST_FIRST} LIMIT 1)"
 
 ITEMS = f"""
 FROM {TABLES["items"]} AS i
@@ -41,9 +39,7 @@ JOIN exchanges AS x ON {same_exchange("x", "i")}
 """
 MODEL = "coalesce(p.response_model, p.request_model)"
 
-TOKENS = (
-    "input_tokens cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens total_tokens"
-)
+TOKENS = " ".join(Usage.__struct_fields__)
 
 
 def total(value: str) -> Either:
@@ -63,8 +59,7 @@ USAGE_SUMS: dict[str, Expression] = {
     "exchanges": "count(*)",
     "reported": "count(usage_raw)",
     **SUMS,
-    "reasoning_share": share("reasoning_output_tokens", "output_tokens"),
-    "cached_share": share("cache_read_input_tokens", "input_tokens"),
+    **{name: share(*columns) for name, columns in SHARES.items()},
 }
 
 
