@@ -1,6 +1,6 @@
-"""Journal records → rows of the log: exchanges put together again from records that came interleaved.
+"""Journal records → rows of the log: exchanges assembled from records that came interleaved.
 
-Pure but for one question, which session a request belongs to, that it asks its owner.
+Pure but for the callbacks of its owner: the session that a request belongs to, and records read again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ REASON_LIMIT = 300  # characters of what an exception says: it may quote what it
 
 
 class Assembler:
-    """The records of one recorder, told in order, as a `Batch` that its owner takes and replaces."""
+    """The exchanges of one recorder, fed with its records in order, and their rows as a `Batch` that the owner takes
+    and replaces.
+    """
 
     def __init__(
         self,
@@ -52,9 +54,9 @@ class Assembler:
         told: Callable[[str], ToldRequest | None] = no_request,
         journaled: RecordSource | None = None,
     ) -> None:
-        """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
-        exchanges whose session was purged since they were told first: they are passed over. `told` gives a request that
-        was told before, as it was recorded then: that stands, whatever is a secret now and is left of it here.
+        """`find_session` returns the id of the session that a request belongs to, or None if it begins one. Exchanges
+        in `late` are skipped: their session was purged since they were first ingested. `told` returns a request that
+        was ingested before, as it was recorded then: that stays, whatever is a secret now and is left of it here.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
         self._redactor, self._told, self._journaled = redactor, told, journaled or RecordSource()
@@ -62,10 +64,10 @@ class Assembler:
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
-    def tell(self, record: Record, start: Position) -> None:
-        """Add a record that begins at or behind `start`. One that makes no sense costs the rest of its exchange, which
-        is counted, and no other; one of an exchange that began before what is told is passed over, since the log has
-        that whole.
+    def feed(self, record: Record, start: Position) -> None:
+        """Add a record that begins at or behind `start`. One that cannot be read costs the rest of its exchange, which
+        is counted, and no other. One of an exchange that began before the first record is skipped: the log has that
+        whole.
         """
         exchange = self.open.get(record.exchange)
         if record.exchange in self._rejected or (exchange is None and record.mark != Mark.REQUEST):
@@ -82,9 +84,9 @@ class Assembler:
             exchange.records += 1
 
     def has_request(self, number: int) -> bool | None:
-        """Whether the request of an exchange is among the rows made so far. `None`: it is not recorded further.
+        """Return whether the request of an exchange is among the rows made so far; None if it is not recorded further.
 
-        The body of one that cannot be read never is: told again after a crash, it is put aside again.
+        The body of one that cannot be read never is: after a crash it is put aside again.
         """
         exchange = self.open.get(number)
         if number in self._rejected:
@@ -92,7 +94,7 @@ class Assembler:
         return exchange is None or exchange.begun is not None
 
     def reject(self, number: int, reason: str) -> None:
-        """Hear no more of an exchange."""
+        """Ignore all further records of an exchange."""
         self._rejected.add(number)
         exchange = self.open.pop(number, None)
         log.error("%s is not recorded further: %s", self._name(number, exchange), reason)
@@ -102,8 +104,8 @@ class Assembler:
         return f"exchange {name} of recorder {self._recorder_id}"
 
     def _give_up(self, record: Record, start: Position, error: Exception) -> list[Event]:
-        """A record cannot be read, by its own fault or by ours: what was told of its exchange before stands, and the
-        rest is counted. Nothing that raised is used any further.
+        """Count the rest of an exchange whose record cannot be read, by its own fault or by ours. The rows made of it
+        before stay. Nothing that raised is used any further.
         """
         number, exchange = record.exchange, self.open.get(record.exchange)
         said = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
@@ -126,10 +128,10 @@ class Assembler:
         return events
 
     def _as_before(self, number: int, exchange: OpenExchange) -> Capture | ImportedExchange | LateRecordCounter | None:
-        """What was made of an exchange before the record that raised, made again from the journal."""
+        """Return the capture as it was before the record that raised, made again from the journal."""
         if not isinstance(exchange.capture, Capture):
             return None if isinstance(exchange.capture, DamagedExchange) else exchange.capture
-        exchange.capture = again = exchange.capture.asked()
+        exchange.capture = again = exchange.capture.after_request()
         told = 0
         for gap in exchange.gaps:
             again.gap(gap)
@@ -146,7 +148,7 @@ class Assembler:
         return Capture.after(events[-1]) if events else None  # without a journal: where its events end
 
     def _begin_unread(self, exchange: OpenExchange) -> tuple[Capture | None, list[Event]]:
-        """An exchange whose request cannot be read: its head stands in the log, and its body is counted."""
+        """Begin an exchange whose request cannot be read: its head is recorded, and its body is counted."""
         head, size_bytes, now_ns = exchange.head, len(exchange.body), exchange.last_ns
         exchange.body = bytearray()
         grouping = Grouping()
@@ -162,7 +164,7 @@ class Assembler:
         return capture, events
 
     def _end(self, number: int, exchange: OpenExchange, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """The end of an exchange that is open; one that could not all be read is put aside."""
+        """End an open exchange; one that could not be read as a whole is put aside."""
         capture, events = self._begin(exchange)
         events += capture.end(t_ns, end)
         if isinstance(capture, DamagedExchange):
@@ -185,7 +187,7 @@ class Assembler:
         self._journaled.keep(file_name, exchange.session_id, wanted)
 
     def lose(self, reason: str) -> None:
-        """Records are lost, nobody knows of which exchanges: each that is open has a gap there."""
+        """Add a gap to each open exchange: records are lost, nobody knows of which ones."""
         for exchange in self.open.values():
             mark = Mark.REQUEST_BODY if exchange.capture is None else Mark.CHUNK
             lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
@@ -196,10 +198,10 @@ class Assembler:
                 self.batch.add(exchange.capture.gap(gap_record(lost)))
 
     def end_all(self) -> None:
-        """The recorder is dead and nothing more comes: what is open ended there."""
+        """End what is open with `recorder_crash`: the recorder is dead, and nothing more comes."""
         end = msgspec.json.encode(ExchangeEnd("recorder_crash", "the recorder ended without ending the exchange"))
         for number, exchange in list(self.open.items()):
-            self.tell(Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start)
+            self.feed(Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start)
 
     def _on_request(self, record: Record, start: Position) -> list[Event]:
         head = msgspec.json.decode(record.payload, type=RequestHead)
@@ -251,7 +253,7 @@ class Assembler:
         return self._end(record.exchange, self.open[record.exchange], record.t_ns, end)
 
     def _begin(self, exchange: OpenExchange) -> tuple[AnyCapture, list[Event]]:
-        """The request is known as far as it will be: find its session, and open its part of the log."""
+        """Find the session of a request that is complete as far as it will be, and make its first events."""
         if exchange.capture is not None:
             return exchange.capture, []
         head, wire = exchange.head, bytes(exchange.body)
@@ -294,13 +296,13 @@ class Assembler:
         self.batch.exchanges.append(row)
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
-        """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
+        """Begin an exchange that another log had: under ids of its own, else as it was."""
         row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
         self._add(imported.session, row)
         return ImportedExchange(row)
 
     def _session(self, head: RequestHead, grouping: Grouping) -> tuple[str, Session | None]:
-        """The id of the session of a request, and its row if that may be new: the log takes the same row again."""
+        """Return the session id of a request, and its row if it may be new: the log accepts the same row again."""
         if head.imported is not None:
             return head.imported.session.session_id, head.imported.session
         found = self._find_session(head, grouping)

@@ -20,10 +20,12 @@ UNREAD_REQUEST = "the request cannot be read by this version of recorder"
 
 
 class DamagedExchange:
-    """Counts what an exchange still tells."""
+    """A counter for the rest of an exchange, in the place of its capture."""
 
     def __init__(self, capture: Capture | ImportedExchange | LateRecordCounter | None, t_ns: int, reason: str) -> None:
-        """`capture` is as it was before that record; `None` if nothing of the exchange can stand in the log."""
+        """`capture` is as it was before the record that cannot be read; None if the log can have nothing of the
+        exchange.
+        """
         self._capture, self._reason = capture, reason
         self._from_ns = self._to_ns = t_ns
         self._digest = sha256()
@@ -31,7 +33,7 @@ class DamagedExchange:
         self.chunks = self.size_bytes = 0
 
     def go_on(self, late: LateRecordCounter) -> None:
-        """The log has ended the exchange without its recorder."""
+        """Continue with a counter, because the log has ended the exchange without its recorder."""
         self._capture = late
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
@@ -45,7 +47,7 @@ class DamagedExchange:
         return []
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Part of the rest is not even in the journal: then there is no digest of all of it."""
+        """Count a gap in the rest. Its bytes are not in the journal: then there is no digest of all of it."""
         if gap.of == "request":
             return self._capture.gap(gap) if self._capture is not None else []
         self._to_ns = gap.to_ns

@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 
 class Ingester:
-    """Reads one recorder's journal into the store. Used from one thread."""
+    """A reader of one recorder's journal that writes it into the store. Used from one thread."""
 
     def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
         self._store, self._directory, self._pause = store, directory, pause
@@ -91,7 +91,7 @@ class Ingester:
         self._scrubber = RequestBodyScrubber(directory, self._records.place)
         for record in read_carried(directory, self._records.place):
             self._scrubber.note_carried(record, self._records.place)
-            self._assembler.tell(record, self._records.place)
+            self._assembler.feed(record, self._records.place)
             self._commit_if_large()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
@@ -103,7 +103,7 @@ class Ingester:
         for record in records:
             size += HEADER.size + len(record.payload)
             self._scrubber.note(record, self._told)
-            self._assembler.tell(record, self._told)
+            self._assembler.feed(record, self._told)
             self._told = record.position
             self._commit_if_large()
         if records or self._reader.position.segment > self._told.segment:
@@ -142,7 +142,7 @@ class Ingester:
             pass
 
     def finish(self) -> None:
-        """The recorder is dead: ingest all it left, end what is open with `recorder_crash`, remove the journal.
+        """Ingest the rest of a dead recorder, end what is open with `recorder_crash`, remove the journal.
 
         Raises `Stopped` like `run`.
         """
@@ -162,7 +162,9 @@ class Ingester:
         return QUIET_S if size < QUIET_BYTES else BUSY_S
 
     def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
-        """The session a request is in already, or the one its grouping names, or whose conversation it goes on with."""
+        """Return the session that has a request already, or that its grouping names, or whose conversation it
+        continues.
+        """
         before = digests_before(grouping)
         if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
             self._commit_before()  # that response, or the exchange before, may stand in this batch
@@ -182,7 +184,7 @@ class Ingester:
     # -- the store, which may refuse
 
     def _commit_before(self) -> None:
-        """Commit in the middle of a record, what was told before it: what fails then is no fault of that record."""
+        """Commit the rows of earlier records while one is read: a failure is no fault of that record."""
         try:
             self._commit()
         except self._records.refusals:
@@ -227,7 +229,9 @@ class Ingester:
         self._in_transaction(write)
 
     def _write_apart(self, batch: Batch) -> None:
-        """One exchange contradicts the log: write the others, and end this one where the log has it, with a gap."""
+        """Write the exchanges of a batch one by one, and end one that contradicts the log where the log has it, with a
+        gap.
+        """
         numbers = {exchange.head.exchange_id: number for number, exchange in self._assembler.open.items()}
         for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
             part = batch.of(exchange_id)
@@ -242,13 +246,13 @@ class Ingester:
                     self._assembler.reject(numbers[exchange_id], reason)
 
     def _is_late(self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]) -> bool:
-        """Whether the log has ended an exchange without this recorder: then what comes is counted, and noted there."""
+        """Return whether the log has ended an exchange without this recorder; then count and note what comes."""
         if any(event.kind == "note" for event in events):
             return False
         rest = self._in_transaction(partial(late_counter, self._store, session_id, exchange_id))
         if rest is None:
             return False
-        rest.tell(events)
+        rest.count(events)
         if number is None:
             self._write_apart(Batch(events=rest.note()))
         else:
@@ -260,7 +264,7 @@ class Ingester:
         return True
 
     def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
-        """End an exchange where the log has it, if the log may have it. Returns what was wrong."""
+        """End an exchange where the log has it, if the log may have it. Return what was wrong."""
         if is_purged(self._store, session_id):
             return "its session was purged"
         reason = f"the journal contradicts the log from here on: {error}"
@@ -268,7 +272,7 @@ class Ingester:
         return reason
 
     def _append(self, events: Sequence[Event]) -> None:
-        """Into the log; and what an exchange comes to, in the same transaction as its end."""
+        """Append events, and the projections of an exchange in the same transaction as its end."""
         self._store.append(events)
         for event in events:
             if event.kind == "end":
@@ -295,8 +299,8 @@ class Ingester:
         return True
 
     def _records_of_open(self) -> Iterator[Record]:
-        """As they are carried over: without the bodies of requests that are in the log with the place, and with what
-        was damaged among them: nobody comes by there again.
+        """Yield the records to carry over: without request bodies that are in the log with the place, and with the
+        damage among them as gaps, because nobody reads that stretch again.
         """
         told = Counter[int]()
         for record in self._records.records_of_open(self._assembler.open, self._told):

@@ -1,4 +1,4 @@
-"""What an assembler holds between two records: open exchanges, and the rows of the next commit."""
+"""The state of an assembler between two records: open exchanges, and the rows of the next commit."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class OpenExchange(msgspec.Struct):
     lost: list[tuple[int, Gap]] = msgspec.field(default_factory=list)  # damage, and after how many records
 
     def lost_after(self, records: int) -> list[Gap]:
-        """The damage that came after so many records."""
+        """Return the damage that came after so many records."""
         return [gap for told, gap in self.lost if told == records]
 
     def carry(self, place: Position) -> None:
-        """Its records are carried over to there, the damage as records among them."""
+        """Adjust to its records being carried over to a place, the damage as records among them."""
         self.start = place
         self.records += len(self.lost)
         if self.begun is not None:
@@ -54,17 +54,17 @@ NOBODY = RequestHead("", "", 0, "", "", "", [])  # of an exchange whose first re
 
 
 def no_request(exchange_id: str) -> None:
-    """The records are told for the first time."""
+    """Return None: no request was ingested before."""
 
 
 class RecordSource:
-    """What an assembler may want of the journal again, of an exchange that is open. This one has none."""
+    """Access to the records of an open exchange in the journal. This one has no journal."""
 
     refusals: tuple[type[Exception], ...] = (MemoryError,)
     """What is raised where no record is at fault: troubles of the machine, or of the owner."""
 
     def records(self, number: int, start: Position) -> Iterable[Record]:
-        """Those of an exchange, from its first one on, which begins at or behind `start`."""
+        """Yield the records of an exchange, from its first one on, which begins at or behind `start`."""
         return ()
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
@@ -72,7 +72,7 @@ class RecordSource:
 
 
 class Batch(msgspec.Struct):
-    """Rows that are to be committed together."""
+    """The rows of one commit."""
 
     sessions: list[Session] = msgspec.field(default_factory=list)
     exchanges: list[Exchange] = msgspec.field(default_factory=list)
@@ -86,7 +86,7 @@ class Batch(msgspec.Struct):
             self.size_bytes += len(event.raw)
 
     def of(self, exchange_id: str) -> Batch:
-        """The rows of one exchange, its session included."""
+        """Return the rows of one exchange, its session included."""
         exchanges = [exchange for exchange in self.exchanges if exchange.exchange_id == exchange_id]
         session_ids = {exchange.session_id for exchange in exchanges}
         return Batch(
@@ -97,7 +97,7 @@ class Batch(msgspec.Struct):
 
 
 def exchange_row(session_id: str, recorder_id: str, api: str, head: RequestHead, grouping: Grouping) -> Exchange:
-    """The row of a request."""
+    """Return the row of a request."""
     return Exchange(
         session_id=session_id,
         exchange_id=head.exchange_id,
@@ -118,7 +118,7 @@ def exchange_row(session_id: str, recorder_id: str, api: str, head: RequestHead,
 
 
 def gap_record(gap: Gap) -> GapRecord:
-    """What a journal says of a gap, as the log has it."""
+    """Return a gap of a journal as the log has it."""
     return GapRecord(
         of="request" if gap.mark == Mark.REQUEST_BODY else "response",
         chunks=gap.chunks,

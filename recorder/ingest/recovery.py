@@ -1,11 +1,11 @@
-"""Exchanges that stand open in the log, and that no journal tells to their end.
+"""Exchanges that are open in the log, and whose end no journal has.
 
 A power cut takes what a journal had not brought to the disk, and the log may be ahead of what is left of it. A machine
 whose disk is gone takes the journal with it. Such an exchange ends where the log has it, and a gap before that end says
 that nobody knows what came after.
 
-Whose journal is on this machine is known by its locks. Of other machines a server knows when it last heard
-(`Heartbeat`), by its own clock; the time in which it was away itself does not count.
+The locks of a journal show whether a recorder on this machine lives. Of other machines a server knows when it last
+heard (`Heartbeat`), by its own clock; the time in which it was away itself does not count.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _SILENCE = Statement(
 
 
 class Unfinished(NamedTuple):
-    """What one recorder has open."""
+    """The open exchanges of one recorder."""
 
     recorder_id: str
     host: str | None
@@ -75,7 +75,9 @@ class Unfinished(NamedTuple):
 
 
 def rest_of(store: Store, session_id: str, exchange_id: str, reason: str) -> Sequence[Event]:
-    """What ends an exchange where the log has it: a gap and an `end`; nothing if it has one. In a transaction."""
+    """Return the events that end an exchange where the log has it: a gap and an `end`; none if it has ended. In a
+    transaction.
+    """
     last = store.last_event(session_id, exchange_id)
     if last is None or last.kind in ("end", "note"):
         return ()
@@ -85,7 +87,7 @@ def rest_of(store: Store, session_id: str, exchange_id: str, reason: str) -> Seq
 
 
 def end_open(store: Store, recorder_id: str) -> None:
-    """End all that a dead recorder has open. In a transaction."""
+    """End all exchanges that a dead recorder has open. In a transaction."""
     for session_id, exchange_id in list(store.ask(_OPEN, {"recorder_id": recorder_id})):
         events = rest_of(store, session_id, exchange_id, LOST)
         store.append(events)
@@ -94,7 +96,7 @@ def end_open(store: Store, recorder_id: str) -> None:
 
 
 def end_forsaken(store: Store, root: Path) -> None:
-    """End what recorders have open of which the log awaits more, and whose journal in `root` is gone.
+    """End the open exchanges of recorders that have an offset in the log, but no journal in `root`.
 
     If the database is locked, whoever recovers next does it. Of a database on a server, other machines have journals.
     """
@@ -108,22 +110,23 @@ def end_forsaken(store: Store, root: Path) -> None:
 
 
 def unfinished(store: Store) -> list[Unfinished]:
-    """What is open in a log on a server, by recorder."""
+    """Return the open exchanges in a log on a server, by recorder."""
     with store.transaction():
         return [Unfinished(*row) for row in store.ask(_UNFINISHED, {})]
 
 
 def end_silent(store: Store, root: Path, after_ns: int) -> list[Unfinished]:
-    """End what recorders have open of which a server has not heard for so long, and whose journal is not in `root`.
+    """End the open exchanges of recorders that a server has not heard of for so long, and that have no journal in
+    `root`.
 
-    What somebody else ends or tells at this moment is left to them. Returns what was open of those.
+    An exchange that somebody else ends or continues at this moment is left to them. Returns what was ended.
     """
     silent = [each for each in unfinished(store) if each.silent_ns > after_ns and not has_journal(root, each)]
     return [each for each in silent if _end_if_silent(store, each.recorder_id, after_ns)]
 
 
 def has_journal(root: Path, each: Unfinished) -> bool:
-    """Whether the journal of a recorder is there: then it tells the rest."""
+    """Return whether the journal of a recorder is here: then it has the rest."""
     return bool(each.recorder_id) and (root / Path(each.recorder_id).name).exists()
 
 
@@ -138,9 +141,9 @@ def _end_if_silent(store: Store, recorder_id: str, after_ns: int) -> bool:
 
 
 def late_counter(store: Store, session_id: str, exchange_id: str) -> LateRecordCounter | None:
-    """What counts the rest of an exchange that was ended here without its recorder. In a transaction.
+    """Return a counter for the rest of an exchange that was ended here without its recorder. In a transaction.
 
-    There is none of one that could not be read: that was late_counter to its end, whatever can be read of it now.
+    There is none for one that could not be read: that was counted to its end, whatever can be read of it now.
     """
     for row in store.ask(_END, {"session_id": session_id, "exchange_id": exchange_id}):
         end = Event(*row)
@@ -151,18 +154,22 @@ def late_counter(store: Store, session_id: str, exchange_id: str) -> LateRecordC
 
 
 class Heartbeat:
-    """Of one recorder, beside its ingester."""
+    """A sign of life that an ingester leaves on a server in idle moments, for `end_silent`.
+
+    It is no write into the log, and a file gets none: the locks of a journal show whether a recorder on this machine
+    lives.
+    """
 
     def __init__(self, store: Store, recorder_id: str) -> None:
         self._store, self._recorder_id = store, recorder_id
         self._due_s = float("inf") if is_file(store.url) else 0.0
 
     def committed(self) -> None:
-        """A place was committed."""
+        """Put off the next sign: a place was committed, which is one too."""
         self._due_s = max(self._due_s, time.monotonic() + HEARTBEAT_S)
 
     def rest(self) -> None:
-        """There is nothing to ingest just now. A server that is away is told when it is time again."""
+        """Leave a sign if it is time, when there is nothing to ingest. A server that is away gets the next one."""
         now_s = time.monotonic()
         if now_s >= self._due_s:
             self._due_s = now_s + HEARTBEAT_S

@@ -1,6 +1,6 @@
-"""The records of exchanges that are open, read once more: to be carried over, told again, or put aside.
+"""The records of open exchanges, read once more: to be carried over, fed again, or put aside.
 
-What is open began at `place` or behind it, or is carried over to there.
+An open exchange began at `place` or behind it, or its records are carried over to there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READ_BYTES = 4 * 2**20  # at a time
 
 
 class JournalRecordSource(RecordSource):
-    """The journal of an ingester, which says what its place is."""
+    """The journal of an ingester, which sets its place."""
 
     refusals = (StoreError, Stopped, Uncommitted, MemoryError)
 
@@ -34,13 +34,13 @@ class JournalRecordSource(RecordSource):
         self.writer_is_dead = False
 
     def records(self, number: int, start: Position) -> Iterator[Record]:
-        """Those of an exchange that is open; more than were told may be there by now."""
+        """Yield the records of an open exchange; there may be more by now than were ingested."""
         if start <= self.place:
             yield from (record for record in read_carried(self._directory, self.place) if record.exchange == number)
         yield from (record for record in self._from(max(start, self.place)) if record.exchange == number)
 
     def records_of_open(self, numbers: Collection[int], until: Position) -> Iterator[Record]:
-        """Those of all exchanges that are open, as far as they were told."""
+        """Yield the records of all open exchanges, as far as they were ingested."""
         for record in read_carried(self._directory, self.place):
             if record.exchange in numbers:
                 yield record
@@ -65,7 +65,7 @@ class JournalRecordSource(RecordSource):
         self._keep(f"{stretch.path} from byte {stretch.offset} on", keep)
 
     def _keep(self, name: str, keep: Callable[[], bool]) -> None:
-        """Before its segment is deleted, if there is room for it."""
+        """Put something aside before its segment is deleted, if there is room for it."""
         place = unreadable.folder(self._root)
         try:
             is_kept = keep()

@@ -1,4 +1,4 @@
-"""Which session of the log a request belongs to, and what the log has of it already."""
+"""The session of the log that a request belongs to, by its names or by its history, and its earlier record."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _REQUEST = Statement(
 
 
 def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
-    """The id of the session that an exchange is in already, that its grouping names, or whose conversation it goes on
-    with. In a transaction; `batch` is what is still to be committed.
+    """Return the id of the session that has an exchange already, that its grouping names, or whose conversation it
+    continues. In a transaction; `batch` is what is still to be committed.
     """
     found = store.session_of_exchange(head.exchange_id)
     if found is None and grouping.name is not None:
@@ -52,12 +52,12 @@ def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch:
 
 
 def same_names(source: str) -> tuple[str, ...]:
-    """The rules whose names mean the same session: a name that the user gave is one, in the path or in a header."""
+    """Return the rules whose names mean the same session: the path and a header both have names of the user."""
     return GIVEN if source in GIVEN else (source,)
 
 
 def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: str) -> Request:
-    """A request as it was recorded, if an ingester before this one has told it, with other settings."""
+    """Return a request as an earlier ingester recorded it, maybe with other settings."""
     return in_transaction(lambda: _request(store, exchange_id))
 
 
@@ -96,7 +96,7 @@ _FOUND = Statement(
 
 
 def digests_before(grouping: Grouping) -> set[str]:
-    """The digests of the requests that this one may go on with, or repeat."""
+    """Return the digests of the requests that this one may continue or repeat."""
     asked = grouping.history
     if asked is None:
         return set()
@@ -104,10 +104,10 @@ def digests_before(grouping: Grouping) -> set[str]:
 
 
 def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
-    """The session of the exchange that a request goes on with: the one that has most of its messages, and of several
-    with the same one that nobody has gone on with. So two conversations that began alike stay two.
+    """Return the session of the exchange that a request continues: the one that has most of its messages, and of
+    several with the same one that nobody has continued. So two conversations that began alike stay two.
 
-    `batch` is what is still to be committed.
+    `batch` is what is still to be committed. In a transaction.
     """
     asked = grouping.history
     places = _places(asked, is_retry=bool(grouping.attempt)) if asked else {}
@@ -125,7 +125,7 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
 
 
 def _places(asked: Chain, *, is_retry: bool) -> dict[str, int]:
-    """What the exchange before may have come to, the likeliest first."""
+    """Return the digests of the exchange before, the likeliest first."""
     places = {unanswered(asked.asked): RETRIED} if is_retry else {}
     for number, (before, with_answer) in enumerate(asked.answers):
         places[with_answer] = 2 * number
@@ -134,8 +134,8 @@ def _places(asked: Chain, *, is_retry: bool) -> dict[str, int]:
 
 
 def session_of_open(open: Iterable[OpenExchange], before: set[str]) -> str | None:
-    """The session of the one exchange that a request goes on with, if nobody told its end yet: clients may be quicker
-    than the end of a stream.
+    """Return the session of the one open exchange that a request continues: clients may be quicker than the end of a
+    stream.
     """
     found = {session_id for each in open for asked, session_id in [each.asked or ("", None)] if asked in before}
     return found.pop() if len(found) == 1 else None

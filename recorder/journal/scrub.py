@@ -56,10 +56,10 @@ Stretch = tuple[int, int, int]
 
 
 class RequestBodyScrubber:
-    """The request bodies that stand in one journal."""
+    """The request bodies in one journal that are due to be overwritten, or will be."""
 
     def __init__(self, directory: Path, place: Position) -> None:
-        """`place` is where the journal is told from: those before it are in the log."""
+        """`place` is where ingesting starts: the bodies before it are in the log."""
         self._directory = directory
         self._noted: dict[int, tuple[Position, Position]] = {}  # by exchange: from where to where
         self._carried: set[int] = set()  # exchanges of which some stands in what is carried over
@@ -68,23 +68,23 @@ class RequestBodyScrubber:
         self._next_s = time.monotonic() + SCRUB_S
 
     def note(self, record: Record, start: Position) -> None:
-        """A record that begins at or behind `start` is told."""
+        """Note a record that begins at or behind `start` and is being ingested."""
         if record.mark == Mark.REQUEST_BODY:
             begun, _ = self._noted.get(record.exchange, (start, start))
             self._noted[record.exchange] = begun, record.position
 
     def note_carried(self, record: Record, place: Position) -> None:
-        """A record from before `place` is told, of those that were carried over."""
+        """Note a record from before `place` that was carried over and is being ingested."""
         if record.mark == Mark.REQUEST_BODY:
             self._carried.add(record.exchange)
             self._noted.setdefault(record.exchange, (place, place))
 
     def carry(self) -> None:
-        """What is not in the log yet is now in what is carried over."""
+        """Note that all bodies that are not in the log yet were carried over."""
         self._carried.update(self._noted)
 
     def committed(self, is_in_log: Callable[[int], bool | None]) -> None:
-        """A commit is done: `is_in_log` tells of an exchange whether its request is. `None`: it will never be."""
+        """Note a commit. `is_in_log` returns whether the request of an exchange is in it; None if it never will be."""
         for number, stretch in list(self._noted.items()):
             known = is_in_log(number)
             if known is not False:
@@ -93,7 +93,7 @@ class RequestBodyScrubber:
                 self._due[number] = stretch
 
     def scrub(self, place: Position) -> None:
-        """Write over what the log has, if it is time. `place` is the one that is committed."""
+        """Overwrite the bodies that the log has, if it is time. `place` is the one that is committed."""
         now_s = time.monotonic()
         if not (self._due or self._before) or now_s < self._next_s:
             return
@@ -113,7 +113,7 @@ class RequestBodyScrubber:
 
 
 def _joined(spans: Iterable[tuple[Position, Position]]) -> list[Stretch]:
-    """The same places, each of them once."""
+    """Return the stretches of some spans, each place once."""
     joined: list[Stretch] = []
     for number, start, end in sorted(each for span in spans for each in _by_segment(*span)):
         if joined and joined[-1][0] == number and start <= joined[-1][2]:
@@ -130,14 +130,14 @@ def _by_segment(start: Position, end: Position) -> Iterator[Stretch]:
 
 
 def without_body(record: Record) -> Record:
-    """A record that has no request body any more."""
+    """Return a record with its request body blanked."""
     if record.mark != Mark.REQUEST_BODY:
         return record
     return record._replace(mark=Mark.BLANK, payload=bytes(len(record.payload)))
 
 
 def _scrub_bodies(path: Path, start: int, end: int, exchanges: Collection[int] | None) -> None:
-    """The request bodies of these exchanges, or of all, in a stretch of a file. A file that is gone has none."""
+    """Overwrite the request bodies of these exchanges, or of all, in a stretch of a file, if it exists."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def _scrub_bodies(path: Path, start: int, end: int, exchanges: Collection[int] |
 
 
 def _payloads(fd: int, start: int, end: int, exchanges: Collection[int] | None) -> Iterator[tuple[int, int]]:
-    """Where they are, and how long."""
+    """Yield the offset and the length of each body."""
     while start < end and (
         records := list(parse(os.pread(fd, min(BODY_BLOCK_BYTES, end - start), start), Position(0, start)))
     ):
@@ -168,9 +168,9 @@ def _payloads(fd: int, start: int, end: int, exchanges: Collection[int] | None) 
 
 
 def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[str]) -> bool:
-    """Overwrite what stands before `place` of these exchanges; returns whether nothing is left of them behind it.
+    """Overwrite the payloads of these exchanges before `place`; return whether nothing is left of them behind it.
 
-    Records whose exchange began in a segment that is deleted are overwritten too: there is no telling whose they are.
+    Records whose exchange began in a segment that is deleted are overwritten too: nobody knows whose they are.
     """
     kept: set[int] = set()
     for number in segment_numbers(directory):
@@ -213,7 +213,7 @@ def _records_from(directory: Path, place: Position) -> Iterator[Record]:
 
 
 def _exchange_id(record: Record) -> str | None:
-    """The exchange that begins with a record, if one does."""
+    """Return the exchange that begins with a record, if one does."""
     if record.mark != Mark.REQUEST:
         return None
     with suppress(msgspec.MsgspecError):

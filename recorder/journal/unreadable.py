@@ -1,12 +1,13 @@
-"""What stood in a journal and could not be read: kept beside the journals, so that nothing is lost with a segment.
+"""Records that could not be read, kept beside the journals so that nothing is lost with a segment.
 
 `<database>.journal.unreadable/` has a file for each exchange, in the format of a segment, and one for each damaged
-stretch of a segment, as it stood. The request body is left out if the log has it. All files are for their owner alone.
+stretch of a segment, with its bytes. The request body is left out if the log has it. All files are for their owner
+alone.
 
 Rules of this file:
 
-* The folder has a bound. What is over it is not kept, and that is said: it was counted like the rest.
-* A purge deletes what is of its sessions, and what nobody can say whose it is.
+* The folder has a bound. What is over it is not kept, and that is logged: it was counted like the rest.
+* A purge deletes the files of its sessions, and those whose session is unknown.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ class UnreadableFile(NamedTuple):
 
 
 def folder(root: Path) -> Path:
-    """Where it is kept, for the journals in `root`."""
+    """Return the folder for the journals in `root`."""
     return root.with_name(f"{root.name}{SUFFIX}")
 
 
 def unreadable_files(root: Path) -> list[UnreadableFile]:
-    """The files there. Raises `OSError` if they cannot be listed."""
+    """Return the files there. Raises `OSError` if they cannot be listed."""
     place = folder(root)
     if not place.is_dir():
         return []
@@ -58,7 +59,7 @@ def keep_stretch(root: Path, recorder_id: str, stretch: DamagedStretch) -> bool:
 
 
 def forget(root: Path, session_ids: Collection[str]) -> int:
-    """Delete what is kept of sessions, and what may be theirs. Returns how many files of the latter kind there were.
+    """Delete the files of sessions, and those that may be theirs. Return how many files of the latter kind there were.
 
     Raises `OSError`.
     """

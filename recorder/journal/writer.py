@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 16 * 2**20  # small enough to be deleted soon, large enough that rotation costs nothing
 SEGMENTS = 8  # at least so many fit under the bound: only whole ones can be deleted
-LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `limit_now` has the other half of the bound
+LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `_measure` has the other half of the bound
 FREE_SHARE = 0.10  # of the free space: a recorder must not be what fills the disk
 CONTROL_SLACK = 16 * 2**20  # heads, gaps and ends may pass the bound by this much: without them a gap would be silent
 OWING_LIMIT = 10_000  # ended exchanges whose last records still wait for room on the disk
@@ -97,18 +97,18 @@ class Journal:
         self._rotate()
 
     def exchange(self) -> JournalExchange:
-        """The handle that one exchange writes its records with."""
+        """Return the handle that one exchange writes its records with."""
         self._exchanges += 1
         return JournalExchange(self, self._exchanges)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are chunks for `flush` to write."""
+        """True if there are chunks for `flush` to write."""
         return bool(self._waiting)
 
     @property
     def full(self) -> bool:
-        """Whether chunks are counted only, because the journal is at its bound."""
+        """True if the journal is at its bound: then chunks are only counted."""
         if self._used < self._limit:
             return False
         self._make_room()
@@ -291,7 +291,7 @@ class Journal:
                 self._measure()
 
     def _measure(self) -> None:
-        """How much the segments take, and how much they may take now."""
+        """Measure how much the segments take, and how much they may take now."""
         try:
             sizes = [entry.stat().st_size for entry in os.scandir(self.directory) if entry.name.endswith(SUFFIX)]
             disk = os.statvfs(self.directory)

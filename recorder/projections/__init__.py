@@ -1,6 +1,7 @@
-"""What the log means, as tables: the list of projections.
+"""The meaning of the log as tables: events → facts → rows, and the views on them.
 
-A further projection is a file with a `PROJECTION` and its line here, and a migration that makes its table.
+A further projection is a file with a `PROJECTION` and its line here, and a migration that makes its table. Must not
+know: the database.
 """
 
 from __future__ import annotations

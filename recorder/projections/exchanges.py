@@ -1,4 +1,4 @@
-"""What each exchange was about and how it ended, in one row: models, first words, status, error."""
+"""The summary of each exchange in one row: models, first words, status, error."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class _Exchanges:
 
 
 def _title(text: str | None) -> str | None:
-    """A text on one line, with an ellipsis where it is cut."""
+    """Return a text on one line, with an ellipsis where it is cut."""
     words = " ".join((storable(text) or "")[: 8 * WORDS_LIMIT].split())
     cut = words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"
     return cut or None

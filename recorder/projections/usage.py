@@ -61,7 +61,9 @@ class _Usage:
         self._is_finished = True
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
-        """A status of the transport says that it broke; a stream that is over says why; a document is whole."""
+        """Note whether the count is whole: a status of the transport means that it broke; a stream that is over has a
+        reason; a document is whole.
+        """
         said = self._is_finished or (not fact.frames and self._raw is not None)
         self._is_whole = fact.status in _WHOLE and said
 

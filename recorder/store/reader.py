@@ -204,7 +204,7 @@ class Log:
         """One at a time: of a page of recipes, not all bodies are in memory."""
         try:
             whole = SharedRow(row)
-            return whole.event(await self._all(self._sources, **whole.asked))
+            return whole.event(await self._all(self._sources, **whole.parameters))
         except ValueError as error:
             raise StoreError(damaged(row, error)) from error
 

@@ -1,4 +1,4 @@
-"""What each session takes in the database, and which of them are to go: by age, by size, or for the rest to fit."""
+"""The size of each session in the database, and the policy that selects sessions to purge by age, size, or in total."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnySelect = Select[*tuple[Any, ...]]
 
 
 class SessionSize(msgspec.Struct, frozen=True):
-    """A session and what it takes."""
+    """A session and the size of its events."""
 
     session_id: str
     name: str
@@ -26,7 +26,7 @@ class SessionSize(msgspec.Struct, frozen=True):
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True):
-    """What sessions must not be, to stay. Of several all must be passed for one to go."""
+    """Bounds on sessions. A session expires when it passes all that are given."""
 
     before_ns: int | None = None  # last used before that
     over_bytes: int | None = None  # larger than that
@@ -34,7 +34,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
 
 
 def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
-    """The statement for some sessions, or all: the least recently used first."""
+    """Return the statement for some sessions, or all: the least recently used first."""
     told = select(
         exchanges.c.session_id,
         func.count().label("exchanges"),
@@ -65,7 +65,7 @@ OPEN: AnySelect = (
 
 
 def expired(held: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:
-    """Of all sessions, the least recently used first, those that are to go. `spared` are ids of some that stay."""
+    """Return the sessions to purge, from all sessions with the least recently used first. `spared` are ids to keep."""
     found = [
         each
         for each in held

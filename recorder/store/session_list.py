@@ -1,6 +1,6 @@
-"""The list of sessions: which are wanted, in which order, and what can be said of each in one row.
+"""The list of sessions: a filter, an order, and a summary of each session in one row.
 
-What streams just now is in it: that comes from the log. What a session is about comes from the projections, of the
+Open exchanges are in it, because they come from the log. The content of a session comes from the projections, of the
 exchanges that have ended.
 """
 
@@ -52,7 +52,7 @@ NEWEST_FIRST = (
 
 
 class SessionFilter(msgspec.Struct, frozen=True):
-    """Which sessions: all that is given must hold. Texts are found anywhere in a name, in small or capital letters."""
+    """Conditions on sessions, all of which must hold. Texts match anywhere in a name, regardless of case."""
 
     model: str | None = None  # of an exchange that has ended, as asked for or as answered
     client: str | None = None
@@ -64,7 +64,7 @@ class SessionFilter(msgspec.Struct, frozen=True):
 
 
 class SessionRow(Session, frozen=True):
-    """A session and what can be said of its exchanges together."""
+    """A session with the sums over its exchanges."""
 
     # From the log.
     started_ns: int = 0  # wall time of the first request; of the session itself if there is none
@@ -103,7 +103,7 @@ _summary = table("session_summary", column("session_id", sessions.c.session_id.t
 
 
 class _End(msgspec.Struct, frozen=True):
-    """What is read here of an `end` event."""
+    """The fields of an `end` event that are read here."""
 
     status: str = UNKNOWN
     body_bytes: int = 0
@@ -156,9 +156,9 @@ let SQLite begin with the events: all of the session's.)
 
 
 class Listing:
-    """The newest sessions of those that are wanted: what to ask the database, and the rows of what it says.
+    """The statements for the newest sessions that match a filter, and the rows made of their results.
 
-    Ask `newest`, then what `about` gives, in one transaction.
+    Run `newest`, then what `about` returns, in one transaction.
     """
 
     def __init__(self, wanted: SessionFilter, limit: int | None, engine: str = "sqlite") -> None:
@@ -168,9 +168,9 @@ class Listing:
         self._is_all = limit is None and wanted == SessionFilter()
 
     def about(self, found: Sequence[Any]) -> tuple[AnySelect, AnySelect]:
-        """The exchanges of the sessions that `newest` found, and what their projections come to.
+        """Return statements for the exchanges of the sessions that `newest` found, and for their projections.
 
-        A view is summed up for all sessions, unless the question itself names those that it is about.
+        A view is summed up for all sessions, unless the statement itself names those that it is about.
         """
         chosen = self.newest.with_only_columns(sessions.c.session_id)
         named: Any = [row.session_id for row in found] if len(found) <= NAMED else chosen
@@ -181,7 +181,7 @@ class Listing:
 
     @staticmethod
     def rows(found: Iterable[Any], lines: Iterable[Any], told: Iterable[Any]) -> list[SessionRow]:
-        """A row for each session, of what the statements gave, in order."""
+        """Return a row for each session, from the results of the statements, in order."""
         sums = {
             session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
         }
@@ -190,7 +190,7 @@ class Listing:
 
 
 def _conditions(wanted: SessionFilter, engine: str) -> list[Any]:
-    """What a session must be like."""
+    """Return the conditions of a filter."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
     conditions.append((sessions.c.source == PROBE) == wanted.probes)
@@ -198,7 +198,7 @@ def _conditions(wanted: SessionFilter, engine: str) -> list[Any]:
         compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
     ]
     if wanted.words is not None:
-        conditions.append(sessions.c.session_id.in_(_SAID[engine](wanted.words)))
+        conditions.append(sessions.c.session_id.in_(_SEARCHES[engine](wanted.words)))
     return [*conditions, _some(exchanges, *began)] if began else conditions
 
 
@@ -211,13 +211,13 @@ def _has(column: Any, value: str) -> Any:
 
 
 def _status() -> Any:
-    """How an exchange ended, or that it has not."""
+    """Return the expression for how an exchange ended, or that it has not."""
     told = select(_told.c.status).where(_within(_told)).correlate(exchanges).scalar_subquery()
     return case((text(has_ended("exchanges")), func.coalesce(told, UNKNOWN)), else_=OPEN)
 
 
-def _said_on_server(words: str) -> AnySelect:
-    """The sessions in one of whose items all words occur."""
+def _search_server(words: str) -> AnySelect:
+    """Select the sessions that have all words in one of their items, on PostgreSQL."""
     found = table(SEARCH, column("session_id"), column("words"))
     matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
     return select(found.c.session_id).where(*matching or [false()])
@@ -230,14 +230,14 @@ def _query(word: str) -> Any:
     return func.phraseto_tsquery(_PLAIN, word)
 
 
-def _said(words: str) -> AnySelect:
-    """The same, in a file."""
+def _search_file(words: str) -> AnySelect:
+    """Select the sessions that have all words in one of their items, on SQLite."""
     found: AnySelect = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
     return select(_items.c.session_id).where(literal_column(f"{_items.name}.rowid").in_(found))
 
 
 def _matches(words: str) -> Any:
-    """In quotes nothing is an operator of the search; only a star at the end of a word is one, outside of them."""
+    """Return the condition of a search. Words are quoted, so no operator counts; a star at the end is not."""
     quoted = " ".join(map(_quoted, words.replace("\0", " ").split()))
     return literal_column(SEARCH).op("MATCH")(quoted or '""')
 
@@ -252,7 +252,7 @@ _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
     "status": lambda status: _some(exchanges, _status() == status),
 }
-_SAID: Mapping[str, Callable[[str], AnySelect]] = {"sqlite": _said, "postgresql": _said_on_server}
+_SEARCHES: Mapping[str, Callable[[str], AnySelect]] = {"sqlite": _search_file, "postgresql": _search_server}
 _PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
 _BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
     "since_ns": operator.ge,
@@ -272,7 +272,7 @@ def _read(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sum(lines: Sequence[Any]) -> dict[str, Any]:
-    """What the exchanges of one session, in order of their start, come to."""
+    """Return the sums over the exchanges of one session, in order of their start."""
     ends = [None if line.ending is None else _read_end(line.ending) for line in lines]
     started_ns, ended_ns = lines[0].started_ns, max(line.ended_ns for line in lines)
     return {
@@ -294,9 +294,9 @@ def _sum(lines: Sequence[Any]) -> dict[str, Any]:
 
 
 def last_status(exchanges: Iterable[tuple[str | None, str]]) -> str:
-    """How the last of some exchanges ended, of each what it is for and its status.
+    """Return how the last of some exchanges ended, from the purpose and the status of each.
 
-    What a client asks on its own it also breaks off, when it is done: that says nothing of the session.
+    A client also breaks off what it asks on its own, when it is done: that says nothing of the session.
     """
     status = None
     for purpose, each in exchanges:

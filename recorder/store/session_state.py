@@ -29,7 +29,7 @@ REQUEST_KINDS: tuple[Kind, ...] = ("request", "response", "end")  # a request is
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """What a call came to."""
+    """The result of a call."""
 
     output: str
     failed: bool | None
@@ -37,7 +37,7 @@ class CallResult(msgspec.Struct, frozen=True):
 
 
 class ExchangeState(msgspec.Struct, frozen=True):
-    """An exchange as it stood. `answers` are those of its calls, by the number of the item."""
+    """An exchange at the moment of the snapshot. `answers` are the results of its calls, by the number of the item."""
 
     number: int
     exchange: Exchange
@@ -51,7 +51,7 @@ class ExchangeState(msgspec.Struct, frozen=True):
 
 
 class UnfoldableExchange(msgspec.Struct, frozen=True):
-    """An exchange of which this program can make no sense, and why."""
+    """An exchange whose fold failed, and why."""
 
     number: int
     exchange: Exchange
@@ -59,7 +59,7 @@ class UnfoldableExchange(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A session as it stood."""
+    """A session at a moment."""
 
     session: Session
     title: str | None
@@ -125,7 +125,7 @@ async def _at_event(log: Log, exchange: Exchange, pos: int) -> Cutoff:
 
 
 async def take_snapshot(log: Log, session: Session, everything: Numbered, chosen: Numbered, until: Cutoff) -> Snapshot:
-    """A snapshot of the chosen exchanges, of everything that there is in the session."""
+    """Return a snapshot of the chosen exchanges. `everything` is all that there is in the session."""
     begun = [(number, each) for number, each in everything if until.has_begun(each)]
     shown = [(number, each) for number, each in chosen if until.has_begun(each)]
     folds = _Folds(log, until)
@@ -150,7 +150,7 @@ async def take_snapshot(log: Log, session: Session, everything: Numbered, chosen
 
 
 async def folded_exchange(log: Log, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None) -> Rows:
-    """The events of an exchange, up to a position or a time since it began if one is given.
+    """Return the projections of an exchange, up to a position or a time since it began if one is given.
 
     Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events` still shows the log.
     """
@@ -173,10 +173,10 @@ async def folded_exchange(log: Log, exchange: Exchange, *, at_pos: int | None = 
 
 
 class _Results:
-    """What calls came to, by call; requests repeat it all, each is kept once."""
+    """The results of calls, by call; requests repeat them all, each is kept once."""
 
     def __init__(self, rows: Iterable[ResultRow], threads: Mapping[str, str | None]) -> None:
-        """`threads`: of each exchange that may bring a result."""
+        """`threads` has the thread of each exchange that may bring a result."""
         self._threads = threads
         self._by_call: dict[str, list[ResultRow]] = {}
         self._seen: set[tuple[str, str]] = set()
@@ -189,17 +189,17 @@ class _Results:
                 self._by_call.setdefault(row.call_key, []).append(row)
 
     def of(self, call: ItemRow, since_ns: int) -> ResultRow | None:
-        """The first that came after a time, in the thread of the call if there is one; as the views say it."""
+        """Return the first result after a time, preferably from the thread of the call; as the views have it."""
         rows = [row for row in self._by_call.get(call.call_key or "", ()) if row.started_ns > since_ns]
         return min(rows, key=lambda row: (not self.is_of_thread(call, row), row.started_ns, row.digest), default=None)
 
     def is_of_thread(self, call: ItemRow, row: ResultRow) -> bool:
-        """Whether a result came in the thread of its call."""
+        """Return whether a result came in the thread of its call."""
         return self._threads[row.exchange_id] == self._threads[call.exchange_id]
 
 
 class FoldedExchange(NamedTuple):
-    """What is told of an exchange."""
+    """An exchange with its projected row."""
 
     number: int
     exchange: Exchange
@@ -207,7 +207,7 @@ class FoldedExchange(NamedTuple):
 
 
 class _Folds:
-    """What exchanges come to at the moment: as a whole, or of those that are not shown what their requests say."""
+    """The projections of exchanges at the moment; of those that are not shown, only what their requests have."""
 
     def __init__(self, log: Log, until: Cutoff) -> None:
         self._log, self._until = log, until
@@ -217,7 +217,7 @@ class _Folds:
         self._by_response: dict[str | None, list[FoldedExchange]] = {}
 
     async def fold(self, number: int, exchange: Exchange, pos: int | None = None) -> None:
-        """Fold an exchange, if that is not done yet. One that cannot be folded does not hide the others."""
+        """Fold an exchange, if that is not done yet. A failure does not hide the others."""
         exchange_id = exchange.exchange_id
         if exchange_id in self.rows or exchange_id in self.failed:
             return
@@ -233,22 +233,22 @@ class _Folds:
         self._by_response.setdefault(told.row.response_id, []).append(told)
 
     def have_any(self, response_ids: Set[str | None]) -> bool:
-        """Whether one of these responses is that of an exchange here."""
+        """Return whether a folded exchange has one of these responses."""
         return not response_ids.isdisjoint(self._by_response)
 
     def with_response(self, row: ExchangeRow) -> list[FoldedExchange]:
-        """The exchanges with the response of this one, if one of the two has retrieved it."""
+        """Return the exchanges with the response of this one, if one of the two has retrieved it."""
         same = self._by_response.get(row.response_id, ()) if row.response_id is not None else ()
         return [each for each in same if is_same_response(each.row, row)]
 
     def first_ns(self, exchange: Exchange) -> int:
-        """When a response began: of one that is retrieved later, results may have come before that."""
+        """Return when a response began: if it was retrieved later, results may have come before that."""
         row = self.rows[exchange.exchange_id]["exchanges"][0]
         same = self.with_response(row) if row.is_retrieval else ()
         return min((told.exchange.started_ns for told in same), default=exchange.started_ns)
 
     async def title(self, begun: Numbered) -> str | None:
-        """The first that a person says in the session; what a client asks on its own, only if there is nothing else."""
+        """Return the first text of a person in the session, else the first of the client's own requests."""
         others: str | None = None
         for _, exchange in begun:
             told = self.rows.get(exchange.exchange_id) or await self._request(exchange)
@@ -259,7 +259,7 @@ class _Folds:
         return others
 
     async def find_results(self, results: _Results, exchange: Exchange, begun: Numbered) -> None:
-        """Read on from an exchange until its calls have their results."""
+        """Read the requests after an exchange until its calls have their results."""
         items = self.rows.get(exchange.exchange_id, _NO_ROWS)["items"]
         calls = [item for item in items if item.kind == "tool_call" and item.output is None]
         first_ns = self.first_ns(exchange) if calls else 0
@@ -271,7 +271,7 @@ class _Folds:
                 results.add((await self._request(later))["results"])
 
     async def _request(self, exchange: Exchange) -> Rows:
-        """What a request says; nothing, if that cannot be folded."""
+        """Return the projections of a request alone; empty ones if it cannot be folded."""
         if exchange.exchange_id not in self._asked:
             at_ns, kept = self._until.at_ns(exchange), []
             async for event in self._log.events(exchange.session_id, exchange.exchange_id, kinds=REQUEST_KINDS):
@@ -322,7 +322,7 @@ def _superseded_by(row: ExchangeRow, others: Iterable[FoldedExchange]) -> tuple[
 
 
 def _answer(exchange: Exchange, call: ItemRow, result: ResultRow | None) -> CallResult | None:
-    """The result of a call: the provider's own, or the one that the client sent."""
+    """Return the result of a call: the provider's own, or the one that the client sent."""
     if call.output is not None:
         ended_ns = call.ended_ns
         return CallResult(call.output, call.failed, None if ended_ns is None else ended_ns - call.began_ns)

@@ -157,7 +157,7 @@ def assert_verified(url: URL) -> None:
     for _, exchange, events in found:
         verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
         for event in events:
-            verifier.tell(event)
+            verifier.feed(event)
         assert verifier.close() == []
 
 

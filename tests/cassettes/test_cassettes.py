@@ -49,7 +49,7 @@ def told(entries: Iterable[Entry]) -> Batch:
     number = 0
     for mark, t_ns, payload in entries:
         number += mark is Mark.REQUEST
-        assembler.tell(Record(number, mark, t_ns, payload, START), START)
+        assembler.feed(Record(number, mark, t_ns, payload, START), START)
     assert not assembler.open
     return assembler.batch
 

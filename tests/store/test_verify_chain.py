@@ -54,7 +54,7 @@ def captured(
 def verified(events: Sequence[Event]) -> ChainVerifier:
     verifier = ChainVerifier("s-1", "e-1", EXCHANGE)
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     verifier.close()
     return verifier
 
@@ -163,7 +163,7 @@ def test_events_that_changed_places_are_found(one: int, other: int) -> None:
 def test_a_chain_of_another_exchange_does_not_pass() -> None:
     verifier = ChainVerifier("s-1", "e-2")
     for event in EVENTS:
-        verifier.tell(event)
+        verifier.feed(event)
     assert [(each.pos, each.check) for each in verifier.close()] == [(0, "hash")]
 
 
@@ -255,7 +255,7 @@ def test_what_is_held_does_not_grow_with_the_exchange() -> None:
     verifier = ChainVerifier("s-1", "e-1", EXCHANGE)
     tracemalloc.start()
     for event in many:
-        verifier.tell(event)
+        verifier.feed(event)
     held_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held_bytes < 256 * 1024 < sum(len(event.raw) for event in many)  # what one `reads` takes when it is decoded

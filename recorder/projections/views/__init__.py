@@ -1,13 +1,14 @@
-"""The views: what recordings mean, as tables for SQL. Their names and columns are a contract, `docs/sql.md` its text.
+"""The views: the meaning of recordings, as tables for SQL. Their names and columns are a contract, `docs/sql.md` its
+text.
 
 Rules of this file:
 
-* Data only: for each view what a row is, where its columns come from, and a query that shows its use.
-* What a column means stands in `recorder.projections.views.columns`.
+* Data only: for each view the meaning of a row, the sources of its columns, and a query that shows its use.
+* The meaning of a column stands in `recorder.projections.views.columns`.
 * Tables of projections come and go with their versions; a view keeps its name and its columns.
 * A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
-  one that has most of it stands, and supersedes the others: items, tokens and all sums leave them out, or they would
-  count twice.
+  one that has most of it supersedes the others (`recorder.projections.exchanges`): items, tokens and all sums leave
+  them out, or they would count twice.
 * Where SQLite and DuckDB can have the same text they do: DuckDB reads a file with our views as its own. So no subquery
   in the condition of a `LEFT JOIN`, no division that leaves a rest, no function that only one of them has.
 """

@@ -1,4 +1,4 @@
-"""What several views are made of: expressions, joins, and which of several exchanges with one response stands."""
+"""Expressions and joins that several views share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ TOKENS = " ".join(Usage.__struct_fields__)
 
 
 def total(value: str) -> Either:
-    """PostgreSQL sums to numbers of any length, which programs read as decimals."""
+    """Return the sum of a column as a bigint: PostgreSQL sums to numbers of any length, which programs read as
+    decimals.
+    """
     return Either(f"sum({value})", f"CAST(sum({value}) AS BIGINT)")
 
 
@@ -68,7 +70,7 @@ def count_of(kind: str) -> str:
 
 
 def listed(value: str, source: str) -> Either:
-    """The values of a session, each once, in order of their first exchange."""
+    """Return the values of a session, each once, in order of their first exchange."""
     values = f"""(SELECT {value} AS value {source}
         WHERE x.session_id = s.session_id AND {value} IS NOT NULL
         GROUP BY {value} ORDER BY min(x.started_ns), {value})"""
@@ -84,7 +86,7 @@ FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN 
 
 
 def first_result(of_thread: bool) -> str:
-    """The first of the results of a call that come after it, from any thread or from its own."""
+    """Return the first of the results of a call that come after it, from any thread or from its own."""
     source = f" JOIN exchanges AS y ON {same_exchange('y', 'n')}" if of_thread else ""
     condition = "\n        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')" if of_thread else ""
     return f"""(SELECT n.digest FROM {TABLES["results"]} AS n{source} WHERE n.session_id = i.session_id
@@ -102,7 +104,7 @@ FOLDED = f"FROM exchanges AS x JOIN {TABLES['exchanges']} AS p ON {same_exchange
 
 
 def whole(value: str, by: int) -> str:
-    """A number that is not negative divided, without the rest: a `/` of DuckDB keeps it."""
+    """Return a number that is not negative divided, without the rest: a `/` of DuckDB keeps it."""
     return f"CAST(({value} - ({value}) % {by}) / {by} AS BIGINT)"
 
 
@@ -117,7 +119,7 @@ _IN_YEAR = f"in_era - 365 * year_of_era - {whole('year_of_era', 4)} + {whole('ye
 
 
 def dated(table: str) -> str:
-    """A table that has `days`, with `date` besides, as YYYYMMDD."""
+    """Return a table that has `days`, with `date` besides, as YYYYMMDD."""
     years = f"SELECT *, {whole(_YEARS, 365)} AS year_of_era\nFROM ({_IN_ERA(table)}) AS a"
     in_year = f"SELECT *, {_IN_YEAR} AS in_year\nFROM ({years}) AS b"
     months = f"SELECT *, {whole('5 * in_year + 2', 153)} AS months\nFROM ({in_year}) AS c"

@@ -1,13 +1,12 @@
-"""What a request body has in common with earlier ones of its session, as a recipe (`recorder.model.shared_body`).
+"""Request bodies written as recipes from earlier bodies of their session (`recorder.model.shared_body`).
 
 Rules of this file:
 
-* What is known of a session is what its rows hold, byte for byte: whoever writes them says when they do
-  (`recorder.store.bodies.rows`), and has all of it forgotten when he is in doubt. Not to know costs room and nothing
-  else.
-* Cheap, since the ingester does it for each request: a body is cut where JSON has its items, these are looked up whole,
-  and one that is not there is held against the one that stood in its place: it begins or ends like that as a rule.
-* The first body of a session is not looked at before there is a second.
+* Only the bytes of rows are known, byte for byte: their writer reports them (`recorder.store.bodies.rows`), and drops
+  everything when it is in doubt. What is not known costs room and nothing else.
+* It is cheap, since the ingester does it for each request: a body is cut where JSON has its items, and these are looked
+  up whole. An unknown item is compared with the one that was in its place before: mostly it begins or ends like that.
+* The first body of a session is not examined before there is a second.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _ITEM = re.compile(rb"\},\s*\{")  # from one message, part or tool to the next
 
 
 class Source(NamedTuple):
-    """A row that holds bytes as they are, and how many."""
+    """A row that holds bytes as they are, with their number."""
 
     exchange: bytes
     pos: int
@@ -54,7 +53,7 @@ they are those of the body itself."""
 
 
 class BodyItem:
-    """A piece of a body, where it stands, and what came after it when it was seen last."""
+    """A piece of a body, the runs that hold it, and the item that came after it when it was seen last."""
 
     __slots__ = ("next", "raw", "runs")
 
@@ -65,7 +64,7 @@ class BodyItem:
 
 
 class SessionItems:
-    """The items of a session that stand in its rows."""
+    """The items of a session that its rows hold."""
 
     def __init__(self, waiting: tuple[bytes, Source]) -> None:
         self._young: dict[bytes, BodyItem] = {}
@@ -96,19 +95,19 @@ class SessionItems:
 
 
 class BodyDeduplicator:
-    """What was told of each session."""
+    """The items of all sessions, with one bound; it makes recipes of them."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, SessionItems] = OrderedDict()  # the last is the one that was used last
         self._size_bytes = 0
 
     def forget(self) -> None:
-        """Whatever was told may not stand in the log."""
+        """Drop everything, because rows that were reported may not be in the log."""
         self._sessions.clear()
         self._size_bytes = 0
 
     def row(self, session_id: str, exchange_id: str, pos: int, body: bytes) -> bytes | None:
-        """The recipe that is to stand in the row of a body; `None` if the body is. It is known from now on."""
+        """Return the recipe to store in place of a body, or None to store the body itself; learn it either way."""
         exchange = _uuid(exchange_id)
         if exchange is None or not LEAST_BYTES <= len(body) <= MOST_BYTES:
             return None
@@ -129,10 +128,10 @@ def _recipe_of(known: SessionItems, exchange: bytes, pos: int, body: bytes) -> R
     if known.waiting is not None:
         (first, row), known.waiting = known.waiting, None
         _CutBody(first, known, row.pos).learn(row, is_whole=True)
-    told = _CutBody(body, known, pos)
-    recipe = told.recipe(told.sources())
+    cut = _CutBody(body, known, pos)
+    recipe = cut.recipe(cut.sources())
     literal = body if recipe is None else recipe.literal
-    told.learn(Source(exchange, pos, len(literal)), is_whole=recipe is None)
+    cut.learn(Source(exchange, pos, len(literal)), is_whole=recipe is None)
     return recipe
 
 
@@ -143,11 +142,11 @@ class _CutBody:
         self._body, self._known = body, known
         self._items: list[tuple[BodyItem, int]] = []  # and where they begin
         self._runs: list[Run] = []
-        self._is_retold = False
+        self._has_dropped = False
         self._cut(pos)
 
     def _cut(self, pos: int) -> None:
-        """BodyItem by item: most are those that came next when the one before was seen last."""
+        """Cut the body item by item: most are those that came next when the one before was seen last."""
         known, at = self._known, 0
         before, expected = BodyItem(b""), known.first.get(pos)
         head = before
@@ -176,7 +175,7 @@ class _CutBody:
         return self._known.find(raw) or BodyItem(raw)
 
     def _compare(self, raw: bytes, at: int, old: BodyItem | None) -> BodyItem | None:
-        """Tell an item that is not known by the one that stood there. Returns which one the next may be like."""
+        """Describe an unknown item by the one that was in its place; return the one that the next may be like."""
         if old is None or not old.runs:
             self._take([(None, at, len(raw))])
             return old and old.next
@@ -189,7 +188,7 @@ class _CutBody:
         return old.next if tail else old
 
     def _take(self, runs: Iterable[Run]) -> None:
-        """Runs that follow on each other are one."""
+        """Add runs, and join those that follow on each other."""
         told = self._runs
         for source, start, length in runs:
             if told:
@@ -201,8 +200,8 @@ class _CutBody:
                 told.append((source, start, length))
 
     def sources(self) -> list[Source]:
-        """The rows that the runs are taken from. Of too many, those that give least are none any more: what they gave
-        is told anew, half of the rows at a time, so that it is not told with every body.
+        """Return the rows that the runs are taken from. Of too many, those that give least are dropped: what they gave
+        becomes literal, half of the rows at a time, so that this does not happen with every body.
         """
         given: dict[Source, int] = {}
         for source, _, length in self._runs:
@@ -215,16 +214,16 @@ class _CutBody:
             size_bytes += source.size_bytes
             if size_bytes <= SOURCE_BYTES:
                 kept.append(source)
-        self._retell(set(kept))
+        self._make_literal(set(kept))
         return kept
 
-    def _retell(self, kept: set[Source]) -> None:
-        runs, self._runs, self._is_retold = self._runs, [], True
+    def _make_literal(self, kept: set[Source]) -> None:
+        runs, self._runs, self._has_dropped = self._runs, [], True
         for (source, start, length), at in zip(runs, _places(runs), strict=True):
             self._take([(source, start, length) if source in kept else (None, at, length)])
 
     def recipe(self, sources: Sequence[Source]) -> Recipe | None:
-        """`None` if it is not worth its while."""
+        """Return the recipe of the body, or None if it saves too little."""
         size_bytes = len(self._runs) * RUN_BYTES + len(sources) * ID_BYTES
         size_bytes += sum(length for source, _, length in self._runs if source is None)
         if len(self._runs) > RUNS or WORTH * size_bytes > len(self._body):
@@ -235,11 +234,11 @@ class _CutBody:
         return Recipe(VERSION, [(source.exchange, source.pos) for source in sources], runs, literal)
 
     def learn(self, row: Source, *, is_whole: bool) -> None:
-        """What is new stands in that row: all of the body, or what the recipe brings along."""
+        """Note that a row holds what is new: all of the body, or the literal bytes of its recipe."""
         runs: list[Run] = [(row, 0, len(self._body))] if is_whole else list(_placed(self._runs, row))
         places = _places(runs)
         for item, at in self._items:
-            if is_whole or self._is_retold or not item.runs:
+            if is_whole or self._has_dropped or not item.runs:
                 first = bisect_right(places, at) - 1
                 start = at - places[first]
                 item.runs = tuple(_part(runs[first : first + ITEM_RUNS + 1], start, start + len(item.raw)))
@@ -250,7 +249,7 @@ class _CutBody:
 
 
 def _common(a: bytes, b: bytes, limit: int) -> int:
-    """How many bytes both begin with; 0 if it is not worth a run."""
+    """Return how many bytes both begin with; 0 if they are not worth a run."""
     same, step = 0, COMMON_BYTES
     while step:
         if same + step <= limit and a[same : same + step] == b[same : same + step]:
@@ -261,12 +260,12 @@ def _common(a: bytes, b: bytes, limit: int) -> int:
 
 
 def _places(runs: Iterable[Run]) -> list[int]:
-    """Where in the body each begins."""
+    """Return the offset in the body at which each run begins."""
     return list(accumulate((length for _, _, length in runs), initial=0))[:-1]
 
 
 def _placed(runs: Iterable[Run], row: Source | None) -> Iterator[Run]:
-    """With those that have no source counted from the beginning of them all, where they will stand in a row."""
+    """Yield the runs; those without a source are counted from the beginning of all literal bytes, as `row` has them."""
     own = 0
     for source, start, length in runs:
         if source is None:
@@ -277,7 +276,7 @@ def _placed(runs: Iterable[Run], row: Source | None) -> Iterator[Run]:
 
 
 def _part(runs: Iterable[Run], start: int, end: int) -> Iterator[Run]:
-    """The runs of a part of what they come to."""
+    """Yield the runs of a part of the bytes that some runs describe."""
     at = 0
     for source, begin, length in runs:
         skipped = max(0, start - at)
@@ -288,7 +287,7 @@ def _part(runs: Iterable[Run], start: int, end: int) -> Iterator[Run]:
 
 
 def _uuid(text: str) -> bytes | None:
-    """The bytes of an id as the recorder makes them."""
+    """Return the bytes of an id as the recorder makes them, or None."""
     try:
         found = UUID(text)
     except ValueError:

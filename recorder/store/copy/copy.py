@@ -49,7 +49,7 @@ def same_database(source: str, target: str) -> UsageError:
 
 
 async def _bury(source: BulkReader, entry: CopyTarget, store: Store, *, of_source: bool) -> None:
-    """Have the target know what was purged. A session that stands in it is for its owner to purge."""
+    """Add the source's tombstones to the target. A session that the target still has is for its owner to purge."""
     entry.closed = {each.session_id for each in await entry.side.tombstones()}
     new = [each for each in await source.tombstones() if each.session_id not in entry.closed]
     if not (of_source and new):
@@ -75,7 +75,7 @@ class _Copying:
         await self._commit()
 
     async def _copy(self, page: Sequence[Extent]) -> None:
-        """What the target lacks of a page of exchanges: neighbours are read together."""
+        """Copy what the target lacks of a page of exchanges; neighbours are read together."""
         there = await self._entry.side.extents_of([each.exchange.exchange_id for each in page if each.exchange])
         for is_new, some in groupby(page, lambda each: self._is_new(each, there.get(each.key))):
             if is_new:
@@ -85,7 +85,7 @@ class _Copying:
         self._progress(self._done, self._total)
 
     def _is_new(self, extent: Extent, there: Extent | None) -> bool:
-        """Whether events of an exchange are to be read; else it is done."""
+        """Return whether events of an exchange are to be read; else it is done."""
         session_id = extent.session.session_id
         copied = self._entry.of(session_id, extent.session.name)
         copied.purged = session_id in self._entry.closed
@@ -101,7 +101,7 @@ class _Copying:
         return False
 
     async def _follow(self, run: Sequence[ExchangeCopy]) -> None:
-        """Where a page cannot be read, one exchange after the other is, so that the others are not lost with it."""
+        """Read neighbours together; if that fails, one by one, so that a damaged one does not cost the others."""
         error = await self._read(run)
         if error is not None and len(run) > 1:
             for each in run:
@@ -112,7 +112,7 @@ class _Copying:
                 self._end(each, error)
 
     async def _read(self, run: Sequence[ExchangeCopy]) -> StoreError | None:
-        """Neighbours to their ends; returns what kept it from there."""
+        """Read neighbours to their ends; return the error that prevented it."""
         going = {each.key: each for each in run}
         pages = self._source.events_between(run[0].key, run[-1].key)
         while True:
@@ -136,7 +136,7 @@ class _Copying:
             self._entry.add(Batch(going.session, going, taken))
 
     def _end(self, going: ExchangeCopy, error: StoreError | None) -> None:
-        """An exchange was read to the end that it has now."""
+        """Report an exchange that was read to the end that it has now."""
         self._done += 1
         if going.is_refused or going.key[0] in self._entry.closed:
             return

@@ -1,10 +1,10 @@
-"""A log as a copy looks at it: how far every exchange has come, and events by the page.
+"""A log as a copy reads it: the extent of every exchange, and events by the page.
 
 Rules of this file:
 
 * It only reads, and a transaction holds one page, as everywhere (`recorder.store.reader`).
-* All is in order of keys, so a page is gone on from wherever the one before it ended, whatever was recorded meanwhile.
-* A page of events is read as a stream and ends where it is large enough: nobody asks for sizes first.
+* Everything is in order of keys, so a page goes on where the one before it ended, whatever was recorded meanwhile.
+* A page of events is read as a stream and ends where it is large enough: no query for sizes comes first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Span = tuple[str, str]
 
 
 class Extent(NamedTuple):
-    """An exchange and how far it has come; a session without any has one with `None`."""
+    """An exchange and how far it is recorded; `exchange` is None for a session without any."""
 
     session: Session
     exchange: Exchange | None
@@ -92,20 +92,20 @@ class BulkReader(Log):
     """A log that is copied, or copied to, open for reading."""
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
-        """How many exchanges there are, in all sessions or in some."""
+        """Return the number of exchanges, in all sessions or in some."""
         some = _COUNT if session_ids is None else _COUNT.where(exchanges.c.session_id.in_(session_ids))
         return int((await self._all(some))[0][0])
 
     async def tombstones(self) -> list[Tombstone]:
-        """Of all sessions that were purged."""
+        """Return the tombstones of all purged sessions."""
         return [Tombstone(*row) for row in await self._all(_PURGED)]
 
     async def offsets(self) -> dict[str, tuple[int, int]]:
-        """Segment and offset up to which each journal is in the log, by recorder."""
+        """Return the segment and offset up to which each journal is ingested, by recorder."""
         return {recorder_id: (segment, offset) for recorder_id, segment, offset in await self._all(_OFFSETS)}
 
     async def extents(self, span: Span) -> AsyncIterator[list[Extent]]:
-        """Pages of exchanges, of all sessions in a span. They come to an end: what begins meanwhile is not in them."""
+        """Yield pages of exchanges, of all sessions in a span, up to the newest one at the start."""
         (session_id, until), exchange_id = span, FIRST_ID
         newest = [row[0] for row in await self._all(_NEWEST)] or [_NONE]
         asked = {"until": until, "newest": newest[0], "limit": EXTENTS}
@@ -119,12 +119,12 @@ class BulkReader(Log):
             session_id, exchange_id = page[-1].key
 
     async def extents_of(self, exchange_ids: Collection[str]) -> dict[tuple[str, str], Extent]:
-        """Some exchanges, by their keys; those that are not there are not in it."""
+        """Return some exchanges by their keys, without those that do not exist."""
         found = [_extent(row) for row in await self._all(_EXTENTS_OF, ids=list(exchange_ids))]
         return {each.key: each for each in found}
 
     async def events_between(self, first: tuple[str, str], last: tuple[str, str]) -> AsyncIterator[list[Event]]:
-        """Pages of events of all exchanges from one to another, in order of their keys."""
+        """Yield pages of events of all exchanges from one key to another, in order."""
         after: tuple[str, str, int] = (*first, FIRST_POS)
         while page := await self._page(after, last):
             yield page
@@ -154,12 +154,12 @@ class BulkReader(Log):
                                 return
 
     async def server(self) -> tuple[str, ...]:
-        """What no other database on a server has, however its URL is written; nothing for a file."""
+        """Return what identifies a database on a server, however its URL is written; empty for a file."""
         return () if is_file(self.url) else tuple((await self._all(_SERVER))[0])
 
 
 def _extent(row: AnyRow) -> Extent:
-    """Sessions without an exchange have NULL in its columns."""
+    """Return the extent in a row; sessions without an exchange have NULL in its columns."""
     of_session, of_exchange = len(sessions.c), len(sessions.c) + len(exchanges.c)
     exchange = Exchange(*row[of_session:of_exchange]) if row[of_session] is not None else None
     last_pos, last_hash, has_ended = row[of_exchange:]

@@ -1,9 +1,9 @@
-"""What a copy has read of a log, and its way into the target: in transactions, through the store, read back.
+"""The target of a copy: transactions through the store, read back and verified.
 
 Rules of this file:
 
-* A transaction holds events in order, and projections with the `end` that they are made of.
-* Where the target refuses something, what else was to be written with it is written without it.
+* A transaction holds events in order, and projections with the `end` that completes them.
+* If the target refuses something, the rest of the transaction is written without it.
 * An exchange is copied when its chain was computed once more from what the target gives back.
 """
 
@@ -27,7 +27,7 @@ CHAIN = ("position", "hash")  # the findings that say: this is not what was reco
 
 
 class CopyReport(msgspec.Struct):
-    """What became of one session."""
+    """The result of copying one session."""
 
     session_id: str
     name: str | None = None
@@ -44,7 +44,7 @@ class CopyReport(msgspec.Struct):
 
 
 class ExchangeCopy:
-    """An exchange that is being copied."""
+    """The progress of copying one exchange."""
 
     def __init__(self, extent: Extent, exchange: Exchange, there: Extent | None) -> None:
         self.key = extent.key
@@ -60,14 +60,14 @@ class ExchangeCopy:
         self.begin()
 
     def begin(self) -> None:
-        """Its events are told from the first on."""
+        """Start verifying from the first event."""
         self.verifier = ChainVerifier(*self.key, self.exchange)
 
     def takes(self, event: Event) -> bool:
-        """Whether that is to be written. Told the next event of the source."""
+        """Verify the next event of the source; return whether it is to be written."""
         if self.is_broken or self.is_refused:
             return False
-        self.verifier.tell(event)
+        self.verifier.feed(event)
         self.is_broken = is_broken(self.verifier)
         if self.is_broken:
             return False
@@ -79,12 +79,12 @@ class ExchangeCopy:
 
 
 def is_broken(verifier: ChainVerifier) -> bool:
-    """Whether a chain does not hold."""
+    """Return whether a chain does not hold."""
     return any(finding.check in CHAIN for finding in verifier.findings)
 
 
 class Batch(NamedTuple):
-    """What a transaction writes of an exchange; without one, only the row of the session."""
+    """The rows of one exchange in a transaction; without an exchange, only the row of the session."""
 
     session: Session
     going: ExchangeCopy | None
@@ -92,10 +92,10 @@ class Batch(NamedTuple):
 
 
 class CopyTarget:
-    """The target of a copy."""
+    """The target database, with the batches of the next commit."""
 
     def __init__(self, side: BulkReader, store: Store) -> None:
-        """Both are the same database."""
+        """Take a reader and a store of the same database."""
         self.side, self._store = side, store
         self.copied: dict[str, CopyReport] = {}
         self.closed: set[str] = set()  # sessions of which nothing is taken
@@ -107,21 +107,21 @@ class CopyTarget:
         return self.copied.setdefault(session_id, CopyReport(session_id, name))
 
     def add(self, part: Batch) -> None:
-        """To be written with the next commit."""
+        """Queue a batch for the next commit."""
         if part.session.session_id not in self.closed:
             self._parts.append(part)
             self._rows += 1 + len(part.events)
             self._bytes += sum(len(event.raw) for event in part.events)
 
     def end(self, going: ExchangeCopy) -> None:
-        """All that is to be written of an exchange has been added."""
+        """Note that all batches of an exchange were added."""
         self._read.append(going)
 
     def is_full(self) -> bool:
         return self._rows >= COMMIT_ROWS or self._bytes >= COMMIT_BYTES
 
     async def commit(self) -> None:
-        """Write what was added, and see what became of the exchanges that are at their ends."""
+        """Write the queued batches, and read back the exchanges that are complete."""
         parts, read, self._parts, self._read, self._rows, self._bytes = self._parts, self._read, [], [], 0, 0
         try:
             self._write(parts)
@@ -147,7 +147,7 @@ class CopyTarget:
                 self._store.projector.project(ended.session_id, ended.exchange_id)
 
     def _is_taken(self, part: Batch) -> bool:
-        """By itself, of several of which something was refused."""
+        """Write one batch by itself, of several of which something was refused; return whether it was taken."""
         if part.session.session_id in self.closed or (part.going is not None and part.going.is_refused):
             return False
         try:
@@ -192,7 +192,7 @@ class CopyTarget:
                 copied.standing += 1
 
     async def _not_there(self, read: Sequence[ExchangeCopy]) -> list[ExchangeCopy]:
-        """Those whose chain does not come to the event that was told last."""
+        """Return the exchanges whose chain in the target does not reach the last event of the copy."""
         due = {each.key: (each.last, ChainVerifier(*each.key, each.exchange)) for each in read if each.last is not None}
         try:
             found = await self._found(due) if due else set()
@@ -211,7 +211,7 @@ class CopyTarget:
                 last, verifier = due.get(key, (None, None))
                 if last is None or verifier is None or event.pos > last.pos:
                     continue
-                verifier.tell(event)
+                verifier.feed(event)
                 if event.pos == last.pos and event.hash == last.hash and not is_broken(verifier):
                     found.add(key)
         return found

@@ -90,10 +90,10 @@ def purge(
     journals: Collection[str] = (),
     is_alive: Callable[[str], bool] = lambda _recorder_id: False,
 ) -> Counts | None:
-    """Delete a session; returns what it was, `None` if it is not there.
+    """Delete a session; return its counts, or None if it does not exist.
 
-    `journals` are the ids of recorders whose journal is there, `is_alive` tells those that run. Raises `RecorderError`
-    if one of them is recording the session just now, or the user may not delete.
+    `journals` are the ids of recorders whose journal exists, `is_alive` returns whether a recorder runs. Raises
+    `RecorderError` if one of them is recording the session just now, or the user may not delete.
     """
     asked = {"session_id": session_id}
     with store.transaction(alone=True):
@@ -133,8 +133,9 @@ def _bury(store: Store, session_id: str, now_ns: int, reason: str, counts: Count
 
 
 def bury(store: Store, tombstone: Tombstone) -> bool:
-    """Have the log know of a purge elsewhere, unless the session stands in it: then `False`. In a transaction,
-    in which nobody else writes."""
+    """Insert the tombstone of a purge elsewhere, unless the log has the session: then return False. In a transaction in
+    which nobody else writes.
+    """
     if list(store.ask(_EXISTS, {"session_id": tombstone.session_id})):
         return False
     store.run(_BURY, msgspec.structs.asdict(tombstone))
@@ -142,7 +143,7 @@ def bury(store: Store, tombstone: Tombstone) -> bool:
 
 
 def _unindex(store: Store, asked: Mapping[str, str]) -> None:
-    """Take the words of a session out of the full-text index. One that is damaged is made anew, without them."""
+    """Remove the words of a session from the full-text index. A damaged index is rebuilt without them."""
     try:
         with store.attempt():
             store.run(_UNINDEX, asked)
@@ -154,12 +155,12 @@ def _unindex(store: Store, asked: Mapping[str, str]) -> None:
 
 
 def is_purged(store: Store, session_id: str) -> bool:
-    """Whether a session was purged. In a transaction."""
+    """Return whether a session was purged. In a transaction."""
     return bool(list(store.ask(_IS_PURGED, {"session_id": session_id})))
 
 
 def late_exchanges(store: Store, recorder_id: str) -> frozenset[str]:
-    """The exchanges of purged sessions that the journal of a recorder may tell once more. In a transaction."""
+    """Return the exchanges of purged sessions that a recorder's journal may still hold. In a transaction."""
     found = store.ask(_NAMING, {"recorder_id": recorder_id})
     late = (msgspec.json.decode(counts, type=Counts).late.get(recorder_id, []) for (counts,) in found)
     return frozenset(exchange_id for each in late for exchange_id in each)

@@ -1,11 +1,11 @@
-"""Whether the events of an exchange are those that were recorded: its chain of hashes, its order, its sums.
+"""Verification of the events of one exchange: its chain of hashes, its order, its sums.
 
-A pure function of one exchange, told event by event: nothing of it is held but counts and digests. It knows no
-database: what stands around an exchange is for whoever reads it (`recorder.store.verify.log`).
+A pure function of one exchange, fed event by event: it keeps counts and digests only. It knows no database: what
+surrounds an exchange is verified by `recorder.store.verify.log`.
 
-What it rests on: every event is hashed together with the one before it, and `end` says what came before. So nothing in
-the middle of an exchange can be changed, removed, added or moved unseen. What is cut off at its end is seen by `end`
-not being there; of a note that stood behind `end` nobody knows.
+The basis: every event is hashed together with the one before it, and `end` has the counts of what came before. So
+nothing in the middle of an exchange can be changed, removed, added or moved unseen. If its last events are cut off,
+`end` is missing; a note behind `end` that is removed leaves no trace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Comparisons = list[tuple[str, Any, Any]]
 
 
 class ChainFinding(NamedTuple):
-    """What is not as it was recorded. `pos` is `None` if it is about more than one event."""
+    """A difference from what was recorded. `pos` is None if it is about more than one event."""
 
     pos: int | None
     check: str
@@ -41,7 +41,7 @@ class ChainFinding(NamedTuple):
 
 
 class GapFinding(NamedTuple):
-    """What a `gap` says was received and not kept: an honest record, and no finding."""
+    """The bytes that a `gap` counts as received and not kept: an honest record, and no error."""
 
     pos: int
     of: str
@@ -51,10 +51,10 @@ class GapFinding(NamedTuple):
 
 
 class ChainVerifier:
-    """The events of one exchange, in order of their positions, against each other and against its own row."""
+    """The events of one exchange, in order of their positions, checked against each other and its row."""
 
     def __init__(self, session_id: str, exchange_id: str, exchange: Exchange | None = None) -> None:
-        """Without its row, the events are held against each other only."""
+        """Without `exchange`, its row, the events are checked against each other only."""
         self._exchange = exchange
         self._previous = _roots(session_id, exchange_id, exchange)  # what the next event may be chained to
         self._next = 0
@@ -68,8 +68,8 @@ class ChainVerifier:
         self.end_pos: int | None = None
         self.head = self._previous[0]  # the hash of `end`; of the last event, if there is none
 
-    def tell(self, event: Event) -> None:
-        """The next event."""
+    def feed(self, event: Event) -> None:
+        """Check the next event."""
         self.events += 1
         self._check_place(event)
         self._check_link(event)
@@ -84,7 +84,7 @@ class ChainVerifier:
         self._next = max(0, event.pos + 1)
 
     def close(self) -> list[ChainFinding]:
-        """No more events come. Returns all that was found."""
+        """Check the sums after the last event; return all findings."""
         if not self.events:
             self._find(None, "order", "the exchange has no events: they were removed")
         elif self._request is None:
@@ -110,7 +110,7 @@ class ChainVerifier:
         self._previous = ()  # what it is chained to is not here
 
     def _check_link(self, event: Event) -> None:
-        """After a break the chain is taken up again, so that one change is one finding."""
+        """Check the hash. After a break the chain goes on from the event, so that one change is one finding."""
         try:
             due = [_linked(previous, event) for previous in self._previous]
         except _UNREADABLE as error:
@@ -163,7 +163,7 @@ class ChainVerifier:
 
 
 class Sums:
-    """What the events of an exchange add up to."""
+    """The sums over the events of an exchange."""
 
     def __init__(self) -> None:
         self._request, self._body = sha256(), sha256()
@@ -211,7 +211,7 @@ class Sums:
     # -- what records say, and what it is
 
     def request(self, record: RequestRecord) -> Comparisons:
-        """Of a body that has no coding, or is not decoded, all sizes are those of what is kept."""
+        """Compare a request record. Of a body that was not decoded, all sizes are those of the kept bytes."""
         said: Comparisons = [("body_bytes", record.body_bytes, self._request_bytes)]
         if record.undecoded is not None or not codings(record.headers):
             said.append(("wire_bytes", record.wire_bytes, self._request_bytes))
@@ -219,12 +219,14 @@ class Sums:
         return said
 
     def are_unknown_to(self, end: EndRecord) -> bool:
-        """An end that was added behind what the log had already: it says nothing of what was before it."""
+        """Return whether an end was added behind what the log had, without knowledge of what came before it."""
         knows_nothing = end.body_bytes == 0 and end.wire_sha256 == end.body_sha256 == _EMPTY
         return end.outcome == "recorder_crash" and knows_nothing and end.http_status is None and not end.lossless
 
     def response(self, end: EndRecord) -> Comparisons:
-        """Received is what is kept and what the gaps say: of the wire as far as it is known, of the body always."""
+        """Compare an end. Kept bytes and gaps are what was received: of the wire as far as it is known, of the body
+        always.
+        """
         digest = self._body.hexdigest()
         frames = range(self._frames, self._frames + self._parts + 1)  # the log does not say which part is the last
         said: Comparisons = [
@@ -249,7 +251,7 @@ class Sums:
 
 
 def _roots(session_id: str, exchange_id: str, exchange: Exchange | None) -> tuple[bytes, ...]:
-    """Until its row was held too, the first event was chained to its ids only."""
+    """Return the hashes that a first event may be chained to: in an older log, its ids without its row."""
     return root(session_id, exchange_id), *([row_root(exchange)] if exchange is not None else [])
 
 
@@ -261,7 +263,7 @@ def _linked(previous: bytes, event: Event) -> bytes:
 
 
 def _row(record: RequestRecord, exchange: Exchange) -> Comparisons:
-    """What the row of an exchange repeats of its request."""
+    """Compare a request record with the columns that repeat it in the row of its exchange."""
     return [
         ("method", record.method, exchange.method),
         ("target", record.target, exchange.target),

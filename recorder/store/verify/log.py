@@ -1,4 +1,4 @@
-"""A database as a whole against itself: what `recorder verify` reads, and what it finds around the events.
+"""Verification of a whole database: the rows around the events, and each session with its projections.
 
 Rules of this file:
 
@@ -54,7 +54,7 @@ _COUNT = Statement("SELECT count(*) FROM events")
 
 
 class LogFinding(msgspec.Struct, frozen=True):
-    """Where in a session something was found, and what."""
+    """A difference from what was recorded, with its place in the session."""
 
     exchange_id: str | None
     pos: int | None
@@ -63,7 +63,7 @@ class LogFinding(msgspec.Struct, frozen=True):
 
 
 class RecordedGap(msgspec.Struct, frozen=True):
-    """A gap: what was received and not kept, counted when it happened."""
+    """A gap: bytes that were received and not kept, counted when it happened."""
 
     exchange_id: str
     pos: int
@@ -74,7 +74,7 @@ class RecordedGap(msgspec.Struct, frozen=True):
 
 
 class SessionReport(msgspec.Struct):
-    """What became of one session."""
+    """The result of verifying one session."""
 
     session_id: str
     name: str | None = None
@@ -91,7 +91,7 @@ class SessionReport(msgspec.Struct):
 
 
 class LogVerifier:
-    """A database, open to be verified; `with LogVerifier.open(url, writer) as checkup:`."""
+    """A database, open to be verified; `with LogVerifier.open(url, writer) as verifier:`."""
 
     def __init__(self, url: URL, reader: VerifyConnection, writer: Callable[[str], Writer], rest: ExitStack) -> None:
         self.name = database_name(url)
@@ -101,7 +101,7 @@ class LogVerifier:
     @classmethod
     @contextmanager
     def open(cls, url: URL, writer: Callable[[str], Writer]) -> Iterator[Self]:
-        """`writer` says of a recorder whether it still writes.
+        """Open a database. `writer` returns the state of a recorder.
 
         Raises `NotFoundError` if nothing was recorded there, `StoreError` if it is not a log that can be read here.
         """
@@ -109,29 +109,29 @@ class LogVerifier:
             yield cls(url, reader, writer, rest)
 
     def damage(self) -> list[str]:
-        """What the engine itself has against what is stored: of a file, whether its pages hold together."""
+        """Return the damage that the engine itself finds: in a file, pages that do not hold together."""
         return self._reader.damage()
 
     def rebuild_is_due(self) -> bool:
-        """Whether the projections are to be made anew: then they are not compared."""
+        """Return whether a rebuild of the projections is due: then they are not compared."""
         return bool(self._ask(_IS_DUE)[0][0])
 
     def count(self) -> int:
-        """How many events there are."""
+        """Return the number of events."""
         count: int = self._ask(_COUNT)[0][0]
         return count
 
     def session_ids(self) -> list[str]:
-        """Of all sessions of which there is a row anywhere, in order."""
+        """Return the ids of all sessions that have a row in any table, in order."""
         found = {row[0] for sql in (SESSION_IDS, SESSION_IDS_OF_EVENTS) for row in self._ask(sql)}
         return sorted(found)
 
     def has(self, session_id: str) -> bool:
-        """Whether there is a row of that session anywhere."""
+        """Return whether a session has a row in any table."""
         return bool(self._ask(HAS, {"id": session_id})[0][0])
 
     def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> SessionReport:
-        """Read a session to its last event. `advance` is told of every page how many events it has."""
+        """Read a session to its last event. `advance` is called after every page with its number of events."""
         verified = SessionReport(session_id)
         try:
             found = self._standing(session_id)
@@ -154,7 +154,7 @@ class LogVerifier:
 
     @staticmethod
     def _check_rows(found: SessionRows, verified: SessionReport) -> None:
-        """Rows that belong to nothing, and rows of what was purged."""
+        """Find rows that belong to nothing, and rows of a purged session."""
         exchanges = found.exchanges.keys()
         if found.is_purged:
             if exchanges or found.counts or found.session or found.told:
@@ -190,7 +190,7 @@ class LogVerifier:
         start = FIRST_POS
         while page := self._page(session_id, exchange_id, start):
             for event in page:
-                verifier.tell(event)
+                verifier.feed(event)
             advance(len(page))
             if page[-1].pos == LAST_POS:
                 break
@@ -199,7 +199,7 @@ class LogVerifier:
         return verifier
 
     def _page(self, session_id: str, exchange_id: str, start: int) -> list[Event]:
-        """The next events, read at once so that no transaction stays open; one may be longer than a page."""
+        """Return the next events, read at once so that no transaction stays open; one may be longer than a page."""
         asked = {"id": session_id, "exchange_id": exchange_id, "pos": start}
         page: list[Event] = []
         size_bytes = 0

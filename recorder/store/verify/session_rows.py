@@ -1,4 +1,4 @@
-"""What stands of a session in all tables at one moment, its events not read yet."""
+"""The rows of a session in all tables at one moment, without its events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
 
 
 class SessionRows(msgspec.Struct):
-    """One session."""
+    """The rows of one session."""
 
     session: Session | None
     is_purged: bool
@@ -60,7 +60,9 @@ class SessionRows(msgspec.Struct):
 
 
 def session_rows(ask: Ask, session_id: str) -> SessionRows:
-    """To be asked in one transaction: else what is recorded meanwhile would look as if it belonged to nothing."""
+    """Read the rows of a session. In one transaction: else a row that is recorded meanwhile would seem to belong to
+    nothing.
+    """
     key = {"id": session_id}
     found = ask(_SESSION, key)
     return SessionRows(
