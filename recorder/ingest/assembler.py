@@ -51,15 +51,15 @@ class Assembler:
         late: Collection[str] = (),
         *,
         redactor: Redactor = BY_SHAPE,
-        told: Callable[[str], ToldRequest | None] = no_request,
-        journaled: RecordSource | None = None,
+        find_request: Callable[[str], ToldRequest | None] = no_request,
+        journal: RecordSource | None = None,
     ) -> None:
         """`find_session` returns the id of the session that a request belongs to, or None if it begins one. Exchanges
-        in `late` are skipped: their session was purged since they were first ingested. `told` returns a request that
-        was ingested before, as it was recorded then: that stays, whatever is a secret now and is left of it here.
+        in `late` are skipped: their session was purged since they were first ingested. `find_request` returns a request
+        that was ingested before, as it was recorded then: that stays, whatever is a secret now and is left of it here.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
-        self._redactor, self._told, self._journaled = redactor, told, journaled or RecordSource()
+        self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
         self._rejected: set[int] = set()
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
@@ -74,7 +74,7 @@ class Assembler:
             return
         try:
             events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
-        except self._journaled.refusals:
+        except self._journal.refusals:
             raise
         except Exception as error:
             events = self._give_up(record, start, error)
@@ -108,8 +108,8 @@ class Assembler:
         before stay. Nothing that raised is used any further.
         """
         number, exchange = record.exchange, self.open.get(record.exchange)
-        said = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
-        reason = f"{UNREAD} ({said})"
+        cause = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
+        reason = f"{UNREAD} ({cause})"
         log.error("%s: %s", self._name(number, exchange), reason, exc_info=error)
         events: list[Event] = []
         if exchange is None:
@@ -132,17 +132,17 @@ class Assembler:
         if not isinstance(exchange.capture, Capture):
             return None if isinstance(exchange.capture, DamagedExchange) else exchange.capture
         exchange.capture = again = exchange.capture.after_request()
-        told = 0
+        seen = 0
         for gap in exchange.gaps:
             again.gap(gap)
-        for record in islice(self._journaled.records(number, exchange.start), exchange.records):
-            if exchange.begun is not None and told >= exchange.begun:
+        for record in islice(self._journal.records(number, exchange.start), exchange.records):
+            if exchange.begun is not None and seen >= exchange.begun:
                 _MEANING[record.mark](self, record, exchange.start)
-            told += 1
-            for lost in exchange.lost_after(told):
+            seen += 1
+            for lost in exchange.lost_after(seen):
                 if lost.mark == Mark.CHUNK:
                     again.gap(gap_record(lost))
-        if told == exchange.records:
+        if seen == exchange.records:
             return again
         events = [each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id]
         return Capture.after(events[-1]) if events else None  # without a journal: where its events end
@@ -180,11 +180,11 @@ class Assembler:
         name = self._name(number, exchange)
         log.error("%s: %d chunks, %d bytes of it could not be read", name, unread.chunks, unread.size_bytes)
         is_in_log = exchange.begun is not None
-        records = islice(self._journaled.records(number, exchange.start), exchange.records + 1)
+        records = islice(self._journal.records(number, exchange.start), exchange.records + 1)
         gone = {Mark.REQUEST_BODY, Mark.BLANK} if is_in_log else {Mark.BLANK}
         wanted = (record for record in records if record.mark not in gone)
         file_name = exchange.head.exchange_id or f"{self._recorder_id}-{number}"
-        self._journaled.keep(file_name, exchange.session_id, wanted)
+        self._journal.keep(file_name, exchange.session_id, wanted)
 
     def lose(self, reason: str) -> None:
         """Add a gap to each open exchange: records are lost, nobody knows of which ones."""
@@ -242,11 +242,11 @@ class Assembler:
 
     def _on_gap(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
-        told = gap_record(msgspec.json.decode(record.payload, type=Gap))
+        gap = gap_record(msgspec.json.decode(record.payload, type=Gap))
         if exchange.capture is None:
-            exchange.gaps.append(told)
+            exchange.gaps.append(gap)
             return []
-        return exchange.capture.gap(told)
+        return exchange.capture.gap(gap)
 
     def _on_end(self, record: Record, start: Position) -> list[Event]:
         end = msgspec.json.decode(record.payload, type=ExchangeEnd)
@@ -261,13 +261,13 @@ class Assembler:
             exchange.capture = self._restore(head, head.imported, head.imported.exchange)
             exchange.session_id = head.imported.session.session_id
             return exchange.capture, []
-        told = self._told(head.exchange_id)
-        if told is not None and told.record.undecoded == UNREAD_REQUEST:
+        earlier = self._find_request(head.exchange_id)
+        if earlier is not None and earlier.record.undecoded == UNREAD_REQUEST:
             raise ValueError("the log has it as one that cannot be read")
-        if exchange.blank_bytes and told is None:
+        if exchange.blank_bytes and earlier is None:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
-        body = recorded_body(head, wire, self._redactor, complete=complete) if told is None else told.body()
+        body = recorded_body(head, wire, self._redactor, complete=complete) if earlier is None else earlier.body()
         dialect = by_path(head.method, head.target.partition("?")[0])
         grouping = grouped(head, body, self._redactor)
         if head.imported is None and complete and not body.undecoded:
@@ -276,8 +276,8 @@ class Assembler:
         exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
-        if told is not None:
-            events = capture.request_again(told.raws, complete=told.record.complete)
+        if earlier is not None:
+            events = capture.request_again(earlier.raws, complete=earlier.record.complete)
         else:
             wire, undecoded, redactions = body.wire, body.undecoded, body.redactions
             events = capture.request(

@@ -6,7 +6,7 @@ transaction as the events, so a crash at any point resumes exactly there; what w
 repeat by the log itself. Recovery of a recorder that was killed is this same code, started again.
 
 What the place means: every exchange that is still open began at it or after it. `Capture` holds state that cannot be
-written down (a decompressor's, a digest's), so an open exchange is told again from its beginning. So that one long
+written down (a decompressor's, a digest's), so an open exchange is fed again from its beginning. So that one long
 stream does not keep the whole journal, its records are carried over into a file of their own when the place falls
 `CARRY_SEGMENTS` behind.
 """
@@ -81,12 +81,17 @@ class Ingester:
         late, offset = self._in_transaction(
             lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
         )
-        told = partial(request_in_store, store, self._in_transaction) if offset else no_request
+        find_request = partial(request_in_store, store, self._in_transaction) if offset else no_request
         self._assembler = Assembler(
-            self._recorder_id, self._find_session, late, redactor=redactor, told=told, journaled=self._records
+            self._recorder_id,
+            self._find_session,
+            late,
+            redactor=redactor,
+            find_request=find_request,
+            journal=self._records,
         )
-        self._records.place = self._told = Position(*offset) if offset else START
-        self._said = ingested(directory)
+        self._records.place = self._position = Position(*offset) if offset else START
+        self._written = ingested(directory)
         self._reader = JournalReader(directory, self._records.place)
         self._scrubber = RequestBodyScrubber(directory, self._records.place)
         for record in read_carried(directory, self._records.place):
@@ -98,16 +103,16 @@ class Ingester:
         """Ingest and commit what stands in the journal now, up to `BATCH_BYTES`. Returns how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
         if self._report_damage() and records:
-            self._told = begin(records[0])  # what is committed or carried over from now on has the damage
+            self._position = begin(records[0])  # what is committed or carried over from now on has the damage
         size = 0
         for record in records:
             size += HEADER.size + len(record.payload)
-            self._scrubber.note(record, self._told)
-            self._assembler.feed(record, self._told)
-            self._told = record.position
+            self._scrubber.note(record, self._position)
+            self._assembler.feed(record, self._position)
+            self._position = record.position
             self._commit_if_large()
-        if records or self._reader.position.segment > self._told.segment:
-            self._told = self._reader.position  # past the end of a segment, too: then it can be deleted
+        if records or self._reader.position.segment > self._position.segment:
+            self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
         self._scrubber.scrub(self._records.place)
         return size
@@ -198,10 +203,10 @@ class Ingester:
 
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
-        place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
-        is_far = not self._records.writer_is_dead and self._told.segment - place.segment > CARRY_SEGMENTS
+        place = min((exchange.start for exchange in self._assembler.open.values()), default=self._position)
+        is_far = not self._records.writer_is_dead and self._position.segment - place.segment > CARRY_SEGMENTS
         if is_far and is_worth_carrying(self._directory, place, self._records.place) and self._carry():
-            place = self._told
+            place = self._position
         try:
             self._write(batch, place)
             self._scrubber.committed(self._assembler.has_request)
@@ -211,9 +216,9 @@ class Ingester:
             self._scrubber.committed(lambda number: False if number in self._assembler.open else None)
         self._records.place = place
         self._heartbeat.committed()
-        if self._told > self._said:  # after a start it is told once more what the log had before
-            self._said = self._told
-            write_ingested(self._directory, self._told)
+        if self._position > self._written:  # after a start, records come once more that the log had before
+            self._written = self._position
+            write_ingested(self._directory, self._position)
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
@@ -284,29 +289,29 @@ class Ingester:
     # -- the journal behind the place
 
     def _carry(self) -> bool:
-        """Copy the records of open exchanges into a file that stands for all of the journal before `_told`.
+        """Copy the records of open exchanges into a file that stands for all of the journal before `_position`.
 
         Returns whether it could: without room for it the journal stays as it is, and longer.
         """
         try:
-            write_carried(self._directory, self._told, self._records_of_open())
+            write_carried(self._directory, self._position, self._records_of_open())
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False
         self._scrubber.carry()
         for exchange in self._assembler.open.values():
-            exchange.carry(self._told)
+            exchange.carry(self._position)
         return True
 
     def _records_of_open(self) -> Iterator[Record]:
         """Yield the records to carry over: without request bodies that are in the log with the place, and with the
         damage among them as gaps, because nobody reads that stretch again.
         """
-        told = Counter[int]()
-        for record in self._records.records_of_open(self._assembler.open, self._told):
+        seen = Counter[int]()
+        for record in self._records.records_of_open(self._assembler.open, self._position):
             yield without_body(record) if self._assembler.has_request(record.exchange) else record
-            told[record.exchange] += 1
-            for gap in self._assembler.open[record.exchange].lost_after(told[record.exchange]):
+            seen[record.exchange] += 1
+            for gap in self._assembler.open[record.exchange].lost_after(seen[record.exchange]):
                 yield record._replace(mark=Mark.GAP, t_ns=gap.to_ns, payload=msgspec.json.encode(gap))
 
     def _drop_before(self, place: Position) -> None:

@@ -53,16 +53,16 @@ class LateRecordCounter:
         return []
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
-        return self.count(self._told.response(t_ns, head))
+        return self.count(self._events_of.response(t_ns, head))
 
     def chunk(self, t_ns: int, data: bytes) -> list[Event]:
-        return self.count(self._told.chunk(t_ns, data))
+        return self.count(self._events_of.chunk(t_ns, data))
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        return self.count(self._told.gap(gap))
+        return self.count(self._events_of.gap(gap))
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        self.count(self._told.end(t_ns, end))
+        self.count(self._events_of.end(t_ns, end))
         return self.note()
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
@@ -78,7 +78,7 @@ class LateRecordCounter:
         return [Capture.after(self._end).note(self._end.t_ns, msgspec.json.encode(record))]
 
     @property
-    def _told(self) -> Capture | ImportedExchange:
+    def _events_of(self) -> Capture | ImportedExchange:
         if self._capture is None:
             raise ValueError("records of an exchange that is over")
         return self._capture

@@ -35,24 +35,24 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
 
 def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
     """Return the statement for some sessions, or all: the least recently used first."""
-    told = select(
+    of_exchanges = select(
         exchanges.c.session_id,
         func.count().label("exchanges"),
         func.max(exchanges.c.started_ns).label("used_ns"),
     ).group_by(exchanges.c.session_id)
-    held = select(
+    of_events = select(
         events.c.session_id, func.count().label("events"), func.sum(func.length(events.c.raw)).label("bytes")
     ).group_by(events.c.session_id)
     if session_ids is not None:
-        told = told.where(exchanges.c.session_id.in_(session_ids))
-        held = held.where(events.c.session_id.in_(session_ids))
-    told_, held_ = told.subquery(), held.subquery()
-    used_ns = func.coalesce(told_.c.used_ns, sessions.c.created_ns).label("used_ns")
-    counts = (told_.c.exchanges, held_.c.events, held_.c.bytes)
+        of_exchanges = of_exchanges.where(exchanges.c.session_id.in_(session_ids))
+        of_events = of_events.where(events.c.session_id.in_(session_ids))
+    of_exchanges_, of_events_ = of_exchanges.subquery(), of_events.subquery()
+    used_ns = func.coalesce(of_exchanges_.c.used_ns, sessions.c.created_ns).label("used_ns")
+    counts = (of_exchanges_.c.exchanges, of_events_.c.events, of_events_.c.bytes)
     statement = (
         select(sessions.c.session_id, sessions.c.name, used_ns, *(func.coalesce(count, 0) for count in counts))
-        .join_from(sessions, told_, told_.c.session_id == sessions.c.session_id, isouter=True)
-        .join(held_, held_.c.session_id == sessions.c.session_id, isouter=True)
+        .join_from(sessions, of_exchanges_, of_exchanges_.c.session_id == sessions.c.session_id, isouter=True)
+        .join(of_events_, of_events_.c.session_id == sessions.c.session_id, isouter=True)
         .order_by(used_ns, sessions.c.session_id)
     )
     return statement if session_ids is None else statement.where(sessions.c.session_id.in_(session_ids))
@@ -64,18 +64,18 @@ OPEN: AnySelect = (
 """Sessions with an exchange that has not ended, and the recorders that were recording it."""
 
 
-def expired(held: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:
+def expired(sizes: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:
     """Return the sessions to purge, from all sessions with the least recently used first. `spared` are ids to keep."""
     found = [
         each
-        for each in held
+        for each in sizes
         if each.session_id not in spared
         and (limits.before_ns is None or each.used_ns < limits.before_ns)
         and (limits.over_bytes is None or each.bytes > limits.over_bytes)
     ]
     if limits.keep_bytes is None:
         return found
-    excess = sum(each.bytes for each in held) - limits.keep_bytes
+    excess = sum(each.bytes for each in sizes) - limits.keep_bytes
     going = []
     for each in found:
         if excess <= 0:

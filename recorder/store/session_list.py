@@ -113,7 +113,7 @@ class _End(msgspec.Struct, frozen=True):
 _end_of = msgspec.json.Decoder(_End).decode
 
 _last, _ending, _body = events.alias("last"), events.alias("ending"), events.alias("body")
-_told, _items = tables_of["exchanges"], tables_of["items"]
+_projected, _items = tables_of["exchanges"], tables_of["items"]
 
 
 def _within(table: Any) -> Any:
@@ -137,11 +137,11 @@ _LINES = (
         (exchanges.c.started_ns + func.coalesce(_last.c.t_ns, 0)).label("ended_ns"),
         _ending.c.raw.label("ending"),
         case((_ending.c.raw.is_(None), _open_bytes), else_=0).label("open_bytes"),
-        _told.c.purpose,
+        _projected.c.purpose,
     )
     .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
     .join(_ending, and_(_within(_ending), _ending.c.kind == constant("end")), isouter=True)
-    .join(_told, _within(_told), isouter=True)
+    .join(_projected, _within(_projected), isouter=True)
     .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
 )
 
@@ -180,12 +180,12 @@ class Listing:
         return lines, select(_summary).where(_summary.c.session_id.in_(named))
 
     @staticmethod
-    def rows(found: Iterable[Any], lines: Iterable[Any], told: Iterable[Any]) -> list[SessionRow]:
+    def rows(found: Iterable[Any], lines: Iterable[Any], summaries: Iterable[Any]) -> list[SessionRow]:
         """Return a row for each session, from the results of the statements, in order."""
         sums = {
             session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
         }
-        projected = {row.session_id: _read(row._mapping) for row in told}
+        projected = {row.session_id: _read(row._mapping) for row in summaries}
         return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
 
 
@@ -212,8 +212,8 @@ def _has(column: Any, value: str) -> Any:
 
 def _status() -> Any:
     """Return the expression for how an exchange ended, or that it has not."""
-    told = select(_told.c.status).where(_within(_told)).correlate(exchanges).scalar_subquery()
-    return case((text(has_ended("exchanges")), func.coalesce(told, UNKNOWN)), else_=OPEN)
+    status = select(_projected.c.status).where(_within(_projected)).correlate(exchanges).scalar_subquery()
+    return case((text(has_ended("exchanges")), func.coalesce(status, UNKNOWN)), else_=OPEN)
 
 
 def _search_server(words: str) -> AnySelect:
@@ -243,12 +243,14 @@ def _matches(words: str) -> Any:
 
 
 def _quoted(word: str) -> str:
-    said = word.replace('"', '""')
-    return f'"{said.removesuffix("*")}"*' if len(said) > 1 and said.endswith("*") else f'"{said}"'
+    quoted = word.replace('"', '""')
+    return f'"{quoted.removesuffix("*")}"*' if len(quoted) > 1 and quoted.endswith("*") else f'"{quoted}"'
 
 
 _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
-    "model": lambda model: _some(_told, or_(_has(_told.c.request_model, model), _has(_told.c.response_model, model))),
+    "model": lambda model: _some(
+        _projected, or_(_has(_projected.c.request_model, model), _has(_projected.c.response_model, model))
+    ),
     "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
     "status": lambda status: _some(exchanges, _status() == status),
 }
@@ -266,9 +268,9 @@ def _row(session: Session, sums: Mapping[str, Any] | None, projected: Mapping[st
     return SessionRow(**{**msgspec.structs.asdict(session), **(sums or empty), **projected})
 
 
-def _read(told: Mapping[str, Any]) -> dict[str, Any]:
-    lists = {name: tuple(filter(None, (told[name] or "").split(_SEPARATOR))) for name in _LISTS}
-    return {**{name: told[name] for name in _PROJECTED}, **lists}
+def _read(summary: Mapping[str, Any]) -> dict[str, Any]:
+    lists = {name: tuple(filter(None, (summary[name] or "").split(_SEPARATOR))) for name in _LISTS}
+    return {**{name: summary[name] for name in _PROJECTED}, **lists}
 
 
 def _sum(lines: Sequence[Any]) -> dict[str, Any]:

@@ -189,15 +189,15 @@ class _CutBody:
 
     def _take(self, runs: Iterable[Run]) -> None:
         """Add runs, and join those that follow on each other."""
-        told = self._runs
+        taken = self._runs
         for source, start, length in runs:
-            if told:
-                last, first, size = told[-1]
+            if taken:
+                last, first, size = taken[-1]
                 if last is source and first + size == start:
-                    told[-1] = (source, first, size + length)
+                    taken[-1] = (source, first, size + length)
                     continue
             if length:
-                told.append((source, start, length))
+                taken.append((source, start, length))
 
     def sources(self) -> list[Source]:
         """Return the rows that the runs are taken from. Of too many, those that give least are dropped: what they gave

@@ -152,12 +152,12 @@ class EventAppender:
                 self._sharing.forget()
             raise
 
-    def append(self, told: Sequence[Event]) -> None:
+    def append(self, new: Sequence[Event]) -> None:
         """Add events, in order of their keys."""
-        if not told:
+        if not new:
             return
-        rows = [msgspec.structs.astuple(event) for event in told]
-        written = [self._written(event, row) for event, row in zip(told, rows, strict=True)]
+        rows = [msgspec.structs.astuple(event) for event in new]
+        written = [self._written(event, row) for event, row in zip(new, rows, strict=True)]
         if written == rows:
             if self._writer.add(events, rows) < len(rows):
                 self._sharing.forget()

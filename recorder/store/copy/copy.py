@@ -1,13 +1,13 @@
-"""A log copied into another, whatever engine each of them is on.
+"""A log copied into another one, whatever engine each of them is on.
 
 Rules of this file:
 
 * The source is only read, and may be recorded into meanwhile.
-* What enters the target was verified on its way: an event that its chain does not hold is not written, and nothing
-  after it. What holds and contradicts itself was recorded so: it is told, and copied.
-* A copy may break off anywhere, and the next one goes on: of an exchange that stands there, a look at the last event
-  says whether it is the same.
-* Where journals are in the log (`ingest_offsets`) is not copied: they belong to the recorders of the source.
+* Events are verified before they are written: an event that does not fit its chain is not written, and nothing after
+  it. An exchange that was recorded with contradicting sums is reported, and copied.
+* A copy may break off anywhere, and the next one goes on: of an exchange that the target has, its last event shows
+  whether it is the same.
+* The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders of the source.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ class _Copying:
                 return error
             if page is None:
                 return None
-            for key, told in groupby(page, lambda event: (event.session_id, event.exchange_id)):
+            for key, some in groupby(page, lambda event: (event.session_id, event.exchange_id)):
                 if key in going:  # else it has begun since
-                    self._take(going[key], told)
+                    self._take(going[key], some)
             if self._entry.is_full():
                 await self._commit()
 
-    def _take(self, going: ExchangeCopy, told: Iterable[Event]) -> None:
-        taken = [event for event in told if going.takes(event)]
+    def _take(self, going: ExchangeCopy, events: Iterable[Event]) -> None:
+        taken = [event for event in events if going.takes(event)]
         if taken:
             self._entry.add(Batch(going.session, going, taken))
 

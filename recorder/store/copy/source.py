@@ -108,10 +108,10 @@ class BulkReader(Log):
         """Yield pages of exchanges, of all sessions in a span, up to the newest one at the start."""
         (session_id, until), exchange_id = span, FIRST_ID
         newest = [row[0] for row in await self._all(_NEWEST)] or [_NONE]
-        asked = {"until": until, "newest": newest[0], "limit": EXTENTS}
+        values = {"until": until, "newest": newest[0], "limit": EXTENTS}
         while True:
             keys = {"session_id": session_id, "exchange_id": exchange_id}
-            page = [_extent(row) for row in await self._all(_EXTENTS, **asked, **keys)]
+            page = [_extent(row) for row in await self._all(_EXTENTS, **values, **keys)]
             if page:
                 yield page
             if len(page) < EXTENTS:
@@ -131,20 +131,20 @@ class BulkReader(Log):
             after = (page[-1].session_id, page[-1].exchange_id, page[-1].pos)
 
     async def _page(self, after: tuple[str, str, int], last: tuple[str, str]) -> list[Event]:
-        asked = dict(zip(("session_id", "exchange_id", "pos", "until", "last"), (*after, *last), strict=True))
+        values = dict(zip(("session_id", "exchange_id", "pos", "until", "last"), (*after, *last), strict=True))
         found: list[Event] = []
         try:
-            await self._read_into(found, {**asked, "limit": PAGE_ROWS})
+            await self._read_into(found, {**values, "limit": PAGE_ROWS})
         except StoreError:
             if not found:  # else the next page begins with what cannot be read
                 raise
         return found
 
-    async def _read_into(self, found: list[Event], asked: Mapping[str, Any]) -> None:
+    async def _read_into(self, found: list[Event], values: Mapping[str, Any]) -> None:
         size_bytes = 0
         with engines.translated(self.url):
             async with self._engine.connect() as connection:
-                async with connection.stream(_EVENTS, asked) as rows:
+                async with connection.stream(_EVENTS, values) as rows:
                     async for some in rows.partitions(ROWS_AT_ONCE):
                         for row in some:
                             event = await self._event(row) if is_shared(row) else Event(*row)

@@ -95,29 +95,29 @@ def purge(
     `journals` are the ids of recorders whose journal exists, `is_alive` returns whether a recorder runs. Raises
     `RecorderError` if one of them is recording the session just now, or the user may not delete.
     """
-    asked = {"session_id": session_id}
+    key = {"session_id": session_id}
     with store.transaction(alone=True):
-        if not list(store.ask(_EXISTS, asked)):
+        if not list(store.ask(_EXISTS, key)):
             return None
         if not all(may for (may,) in store.ask(_MAY, {})):
             raise RecorderError(
                 f"The user of {database_name(store.url)} may not purge: give the URL of the owner of its schema."
             )
         journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
-        told = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, asked)]
-        ended = {exchange_id for (exchange_id,) in store.ask(ENDED_EXCHANGES, asked)}
-        if any(is_alive(recorder_id) for recorder_id in {each[0] for each in told if each[1] not in ended}):
+        found = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, key)]
+        ended = {exchange_id for (exchange_id,) in store.ask(ENDED_EXCHANGES, key)}
+        if any(is_alive(recorder_id) for recorder_id in {each[0] for each in found if each[1] not in ended}):
             raise being_recorded(session_id)
         late: dict[str, list[str]] = {}
-        for recorder_id, exchange_id in told:
+        for recorder_id, exchange_id in found:
             if recorder_id in journals:
                 late.setdefault(recorder_id, []).append(exchange_id)
-        [(count, size_bytes)] = store.ask(_EVENTS, asked)
-        counts = Counts(len(told), count, size_bytes, late)
+        [(count, size_bytes)] = store.ask(_EVENTS, key)
+        counts = Counts(len(found), count, size_bytes, late)
         _bury(store, session_id, now_ns, reason, counts)
-        _unindex(store, asked)
+        _unindex(store, key)
         for statement in _DELETES:
-            store.run(statement, asked)
+            store.run(statement, key)
     return counts
 
 
@@ -127,8 +127,8 @@ def being_recorded(name: str) -> RecorderError:
 
 def _bury(store: Store, session_id: str, now_ns: int, reason: str, counts: Counts) -> None:
     hashes = [last for (last,) in store.ask(_LAST_HASH, {"session_id": session_id})]
-    told = msgspec.json.encode(counts).decode()
-    tombstone = Tombstone(session_id, now_ns, reason, told, hashes[0] if hashes else None)
+    size = msgspec.json.encode(counts).decode()
+    tombstone = Tombstone(session_id, now_ns, reason, size, hashes[0] if hashes else None)
     store.run(_BURY, msgspec.structs.asdict(tombstone))
 
 
@@ -142,15 +142,15 @@ def bury(store: Store, tombstone: Tombstone) -> bool:
     return True
 
 
-def _unindex(store: Store, asked: Mapping[str, str]) -> None:
+def _unindex(store: Store, key: Mapping[str, str]) -> None:
     """Remove the words of a session from the full-text index. A damaged index is rebuilt without them."""
     try:
         with store.attempt():
-            store.run(_UNINDEX, asked)
+            store.run(_UNINDEX, key)
     except (StoreBusyError, StoreLostError):
         raise
     except StoreError:
-        store.run(_DELETES[list(tables_of).index("items")], asked)
+        store.run(_DELETES[list(tables_of).index("items")], key)
         store.projector.reindex()
 
 

@@ -138,7 +138,7 @@ class LogVerifier:
             verified.name, verified.purged = found.session.name if found.session else None, found.is_purged
             self._check_rows(found, verified)
             self._check_exchanges(found, verified, advance)
-            if projections and found.told | found.exchanges.keys():
+            if projections and found.projected | found.exchanges.keys():
                 self._check_projections(verified)
             if verified.findings and not verified.purged and self._standing(session_id).is_purged:
                 return SessionReport(session_id, verified.name, True)  # while it was read
@@ -157,14 +157,14 @@ class LogVerifier:
         """Find rows that belong to nothing, and rows of a purged session."""
         exchanges = found.exchanges.keys()
         if found.is_purged:
-            if exchanges or found.counts or found.session or found.told:
+            if exchanges or found.counts or found.session or found.projected:
                 verified.find(None, "purge", "the session was purged, but rows of it are here again")
             return
         if found.session is None:
             verified.find(None, "orphan", "there are rows of a session that has no row itself: it was removed")
         for exchange_id in sorted(found.counts.keys() - exchanges):
             verified.find(exchange_id, "orphan", "there are events of an exchange that has no row: it was removed")
-        for exchange_id in sorted(found.told - exchanges - found.counts.keys()):
+        for exchange_id in sorted(found.projected - exchanges - found.counts.keys()):
             verified.find(exchange_id, "orphan", "there are projections of an exchange that was removed")
 
     def _check_exchanges(self, found: SessionRows, verified: SessionReport, advance: Callable[[int], None]) -> None:

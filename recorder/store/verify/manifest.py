@@ -63,7 +63,7 @@ def line(session_id: str, mark: Mark) -> str:
 
 def read(lines: Iterable[str]) -> Mapping[str, Mark]:
     """Return the marks of a manifest by session. Raises `ValueError` with the number of a line that makes no sense."""
-    told: dict[str, Mark] = {}
+    marks: dict[str, Mark] = {}
     for number, given in enumerate(lines, 1):
         text = given.strip()
         if number == 1 and text != FIRST_LINE:
@@ -73,8 +73,8 @@ def read(lines: Iterable[str]) -> Mapping[str, Mark]:
         found = _LINE.fullmatch(text)
         if found is None:
             raise ValueError(f"line {number} is not a line of a manifest")
-        told[found[1]] = Mark(int(found[2]), int(found[3]), found[4])
-    return told
+        marks[found[1]] = Mark(int(found[2]), int(found[3]), found[4])
+    return marks
 
 
 def difference(then: Mark, now: Roots) -> str | None:

@@ -44,7 +44,7 @@ def _exchange_ids(tables: Iterable[Table]) -> str:
 _SESSION, _EXCHANGES = Statement(all_of(sessions)), Statement(all_of(exchanges))
 _TOMBSTONE = Statement("SELECT 1 FROM tombstones WHERE session_id = :id")
 _COUNTS = Statement("SELECT exchange_id, count(*) FROM events WHERE session_id = :id GROUP BY exchange_id")
-_TOLD = Statement(_exchange_ids(_PROJECTED))
+_PROJECTED_IDS = Statement(_exchange_ids(_PROJECTED))
 _ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
 
 
@@ -55,7 +55,7 @@ class SessionRows(msgspec.Struct):
     is_purged: bool
     exchanges: Mapping[str, Exchange]
     counts: Mapping[str, int]  # of events, by exchange
-    told: set[str]  # exchanges of which there are projections
+    projected: set[str]  # exchanges of which there are projections
     ended: set[str]  # exchanges that have ended, as the projections say
 
 
@@ -70,6 +70,6 @@ def session_rows(ask: Ask, session_id: str) -> SessionRows:
         is_purged=bool(ask(_TOMBSTONE, key)),
         exchanges={row[1]: Exchange(*row) for row in ask(_EXCHANGES, key)},
         counts=dict(ask(_COUNTS, key)),
-        told={row[0] for row in ask(_TOLD, key)},
+        projected={row[0] for row in ask(_PROJECTED_IDS, key)},
         ended={row[0] for row in ask(_ENDED, key)},
     )
