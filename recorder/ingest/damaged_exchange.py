@@ -1,8 +1,8 @@
 """The rest of an exchange after a record that cannot be read: counted, and not understood.
 
-A record may make no sense to this version, or a fault of ours may raise on it. What was told before it stands in the
+A record may make no sense to this version, or a fault of ours may raise on it. What came before it is in the
 log. All that follows is counted and digested up to the end of the exchange, and one gap says so: received is what is
-stored and what the gap counts. As pure as `recorder.ingest.capture`, in whose place it stands.
+stored and what the gap counts. As pure as `recorder.ingest.capture`, in whose place it is used.
 """
 
 from __future__ import annotations

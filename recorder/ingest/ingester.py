@@ -100,7 +100,7 @@ class Ingester:
             self._commit_if_large()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
-        """Ingest and commit what stands in the journal now, up to `BATCH_BYTES`. Returns how many bytes that was."""
+        """Ingest and commit what the journal holds now, up to `BATCH_BYTES`. Returns how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
         if self._report_damage() and records:
             self._position = begin(records[0])  # what is committed or carried over from now on has the damage
@@ -132,7 +132,7 @@ class Ingester:
         return is_damaged
 
     def run(self) -> None:
-        """Ingest until `pause` says to stop. What stands in the journal then is left to `recover_one`.
+        """Ingest until `pause` says to stop. What the journal holds then is left to `recover_one`.
 
         Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
         """
@@ -142,7 +142,7 @@ class Ingester:
                 self._heartbeat.rest()
 
     def drain(self) -> None:
-        """Ingest to the end of what stands in the journal now."""
+        """Ingest to the end of what the journal holds now."""
         while self.step():
             pass
 
@@ -289,7 +289,7 @@ class Ingester:
     # -- the journal behind the place
 
     def _carry(self) -> bool:
-        """Copy the records of open exchanges into a file that stands for all of the journal before `_position`.
+        """Copy the records of open exchanges into a file that replaces all of the journal before `_position`.
 
         Returns whether it could: without room for it the journal stays as it is, and longer.
         """

@@ -61,7 +61,7 @@ class RecordSource:
     """Access to the records of an open exchange in the journal. This one has no journal."""
 
     refusals: tuple[type[Exception], ...] = (MemoryError,)
-    """What is raised where no record is at fault: troubles of the machine, or of the owner."""
+    """Exceptions for which no record is at fault: troubles of the machine, or of the owner."""
 
     def records(self, number: int, start: Position) -> Iterable[Record]:
         """Yield the records of an exchange, from its first one on, which begins at or behind `start`."""

@@ -24,7 +24,7 @@ Request = ToldRequest | None
 InTransaction = Callable[[Callable[[], Request]], Request]
 
 PROBES_NS = 86_400 * 10**9
-"""How long a session of probes goes on: `recorder purge` takes what is old, and one without an end never would be."""
+"""The longest that a session of probes goes on: `recorder purge` takes old ones, and an endless one never is old."""
 
 GIVEN = ("path", "header")  # the rules that find a name that the user gave
 
@@ -71,7 +71,7 @@ def _request(store: Store, exchange_id: str) -> Request:
 # -- by the history that a request repeats
 
 LOOK_BACK_NS = 7 * 86_400 * 10**9
-"""How old the exchange may be that a request goes on with: a conversation rests over a weekend. Whoever asks the same
+"""The age up to which a request may continue an exchange: a conversation rests over a weekend. Whoever asks the same
 later is more likely to run the same program again.
 """
 

@@ -5,13 +5,13 @@ purged all payloads are overwritten (`scrub_exchanges`).
 
 Rules of this file:
 
-* A record keeps its length and its place, and what stands beside it stays readable at every moment, of a crash and of a
+* A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a
   power cut too.
 * A body is overwritten after the commit that has its request, not before. Told again after a crash, the request is
   taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that is on the
   disk before the payload is touched.
-* Of a purged session only what stands before the place up to which the journal is ingested is overwritten: nobody reads
-  that again, so its records get a checksum that fits. What stands behind it may be read this very moment.
+* Of a purged session only what is before the place up to which the journal is ingested is overwritten: nobody reads
+  that again, so its records get a checksum that fits. What is behind it may be read this very moment.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BLANK = bytes([Mark.BLANK])
 _TO_ITS_END = sys.maxsize
 
 Stretch = tuple[int, int, int]
-"""Of a journal: a segment's number, and from which byte to which."""
+"""A segment's number, and the bytes from where to where."""
 
 
 class RequestBodyScrubber:
@@ -62,7 +62,7 @@ class RequestBodyScrubber:
         """`place` is where ingesting starts: the bodies before it are in the log."""
         self._directory = directory
         self._noted: dict[int, tuple[Position, Position]] = {}  # by exchange: from where to where
-        self._carried: set[int] = set()  # exchanges of which some stands in what is carried over
+        self._carried: set[int] = set()  # exchanges with a part in what is carried over
         self._due: dict[int, tuple[Position, Position]] = {}
         self._before: Position | None = place
         self._next_s = time.monotonic() + SCRUB_S

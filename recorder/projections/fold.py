@@ -19,7 +19,7 @@ Rows = Mapping[str, list[Any]]
 """By the name of the projection."""
 
 RECALLED = ("items", "phases", "anomalies")
-"""What is told of the events of an earlier exchange: what a response is, not when this one came."""
+"""The projections that get the events of an earlier exchange: what a response is, not when this one came."""
 
 
 class Folding:

@@ -98,7 +98,7 @@ def first_result(of_thread: bool) -> str:
 # with the result that it was aborted: what the call's own thread sends stands.
 TOLD = f"CASE WHEN i.output IS NULL THEN coalesce({first_result(True)},\n        {first_result(False)}) END"
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
-"""Whether an exchange is of a person's turn: not of a sub-agent, and none that the client makes on its own."""
+"""True for an exchange of a person's turn: not of a sub-agent, and none that the client makes on its own."""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
 FOLDED = f"FROM exchanges AS x JOIN {TABLES['exchanges']} AS p ON {same_exchange('p', 'x')}"
 

@@ -48,8 +48,7 @@ class Source(NamedTuple):
 
 
 Run = tuple[Source | None, int, int]
-"""Where it is taken from, from where on, how many bytes. Nothing has these bytes yet where there is no source: then
-they are those of the body itself."""
+"""A source, an offset in it, and a number of bytes. Without a source they are literal bytes of the body itself."""
 
 
 class BodyItem:

@@ -77,12 +77,12 @@ def is_shared(row: Row) -> bool:
     return (row[_KIND], row[_TYPE]) == ("request", SHARED)
 
 
-def is_same(standing: Row | None, row: Row) -> bool:
+def is_same(existing: Row | None, row: Row) -> bool:
     """Return whether two rows are of one event. If only one of them is a recipe, the equal hash decides."""
-    if standing is None or standing == row:
-        return standing is not None
-    differing = [number for number, value in enumerate(row) if standing[number] != value]
-    return {*differing} <= {_TYPE, _RAW} and (is_shared(standing) or is_shared(row))
+    if existing is None or existing == row:
+        return existing is not None
+    differing = [number for number, value in enumerate(row) if existing[number] != value]
+    return {*differing} <= {_TYPE, _RAW} and (is_shared(existing) or is_shared(row))
 
 
 def whole_events(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:

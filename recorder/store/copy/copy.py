@@ -23,7 +23,7 @@ from recorder.store.purge.delete import bury
 from recorder.store.writer import Store
 
 Progress = Callable[[int, int], None]
-"""How many exchanges are done, of how many."""
+"""Called with the number of exchanges that are done, and of all."""
 
 
 async def copy(
@@ -143,7 +143,7 @@ class _Copying:
         copied, verifier, exchange_id = self._entry.of(going.key[0]), going.verifier, going.exchange.exchange_id
         if error is not None:
             going.is_broken = True
-            copied.find(exchange_id, "file", f"it cannot be read on: {error}")
+            copied.find(exchange_id, "file", f"the rest cannot be read: {error}")
         is_whole = not going.is_broken
         if is_whole and (verifier.end_pos is not None or not verifier.events):
             verifier.close()

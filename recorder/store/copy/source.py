@@ -28,7 +28,7 @@ EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
 PAGE_BYTES = 2 * 2**20
 ROWS_AT_ONCE = 64  # as they come from the driver
-FIRST_POS = -(2**63)  # nothing stands before 0, and if something does, it is read
+FIRST_POS = -(2**63)  # nothing is before 0, and if something is, it is read
 FIRST_ID, LAST_ID = ("-".join(digit * length for length in (8, 4, 4, 4, 12)) for digit in "0f")
 _NONE = FIRST_ID[:-1] + "1"  # stands for the exchange of a session without one
 

@@ -49,10 +49,10 @@ class ExchangeCopy:
     def __init__(self, extent: Extent, exchange: Exchange, there: Extent | None) -> None:
         self.key = extent.key
         self.session, self.exchange = extent.session, exchange
-        self.stands = there is not None
-        self.standing = there.last_pos if there else -1
+        self.exists = there is not None
+        self.existing_pos = there.last_pos if there else -1
         # The last event that both have is written once more: the target knows whether it is the same.
-        self.next = max(0, min(self.standing, extent.last_pos))
+        self.next = max(0, min(self.existing_pos, extent.last_pos))
         self.last: Event | None = None  # that was in order
         self.events = 0  # that were written
         self.is_broken = False  # in the source, or cannot be read there
@@ -164,16 +164,16 @@ class CopyTarget:
                 self._store.add_session(part.session)
         except StoreConflictError:
             self.closed.add(session_id)
-            self.of(session_id).find(None, "conflict", f"nothing more of it is taken: {error}")
+            self.of(session_id).find(None, "conflict", f"the target takes nothing more of it: {error}")
         else:
             if part.going is not None:
                 part.going.is_refused = True
-                self.of(session_id).find(part.going.exchange.exchange_id, "conflict", f"it is not taken: {error}")
+                self.of(session_id).find(part.going.exchange.exchange_id, "conflict", f"the target refuses it: {error}")
 
     def _count(self, part: Batch) -> None:
         if part.going is not None:
             copied, going = self.of(part.session.session_id), part.going
-            new = [event for event in part.events if event.pos > going.standing]
+            new = [event for event in part.events if event.pos > going.existing_pos]
             going.events += len(new)
             copied.events += len(new)
             copied.bytes += sum(len(event.raw) for event in new)
@@ -182,13 +182,13 @@ class CopyTarget:
 
     async def _settle(self, read: Sequence[ExchangeCopy]) -> None:
         for each in await self._not_there(read):
-            message = f"what stands in {self.side.name} is not what was written: look after its disk"
+            message = f"{self.side.name} does not give back what was written: check its disk"
             self.of(each.key[0]).find(each.exchange.exchange_id, "copy", message, each.last.pos if each.last else None)
         for each in read:
             copied = self.of(each.key[0])
-            if each.events or not (each.stands or each.is_broken):
+            if each.events or not (each.exists or each.is_broken):
                 copied.exchanges += 1
-            elif each.stands and not each.is_broken:
+            elif each.exists and not each.is_broken:
                 copied.standing += 1
 
     async def _not_there(self, read: Sequence[ExchangeCopy]) -> list[ExchangeCopy]:

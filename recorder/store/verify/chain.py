@@ -80,7 +80,7 @@ class ChainVerifier:
             except _UNREADABLE as error:
                 self._find(event.pos, "content", f"its content makes no sense ({error})")
         elif event.kind != "note":
-            self._find(event.pos, "order", f"a `{event.kind}` stands behind the end of the exchange")
+            self._find(event.pos, "order", f"a `{event.kind}` comes after the end of the exchange")
         self._next = max(0, event.pos + 1)
 
     def close(self) -> list[ChainFinding]:

@@ -39,10 +39,10 @@ from recorder.store.verify.session_rows import (
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 4 * 2**20
-FIRST_POS, LAST_POS = -(2**63), 2**63 - 1  # nothing stands before 0, and if something does, it is read
+FIRST_POS, LAST_POS = -(2**63), 2**63 - 1  # nothing is before 0, and if something is, it is read
 
 Writer = Literal["alive", "left", "gone"]
-"""Of a recorder: it runs; it was killed and left a journal; nothing is left of it."""
+"""The state of a recorder: it runs; it was killed and left a journal; nothing is left of it."""
 
 _PAGE = Statement(
     f"{all_of(events)} AND exchange_id = :exchange_id AND pos >= :pos "
@@ -134,21 +134,21 @@ class LogVerifier:
         """Read a session to its last event. `advance` is called after every page with its number of events."""
         verified = SessionReport(session_id)
         try:
-            found = self._standing(session_id)
+            found = self._rows(session_id)
             verified.name, verified.purged = found.session.name if found.session else None, found.is_purged
             self._check_rows(found, verified)
             self._check_exchanges(found, verified, advance)
             if projections and found.projected | found.exchanges.keys():
                 self._check_projections(verified)
-            if verified.findings and not verified.purged and self._standing(session_id).is_purged:
+            if verified.findings and not verified.purged and self._rows(session_id).is_purged:
                 return SessionReport(session_id, verified.name, True)  # while it was read
         except StoreBusyError:
             raise  # which says nothing of what is recorded there
         except StoreError as error:
-            verified.find(None, "file", f"it cannot be read on: {error}")
+            verified.find(None, "file", f"the rest cannot be read: {error}")
         return verified
 
-    def _standing(self, session_id: str) -> SessionRows:
+    def _rows(self, session_id: str) -> SessionRows:
         with self._reader.transaction():
             return session_rows(self._ask, session_id)
 
@@ -225,7 +225,7 @@ class LogVerifier:
         if self._refolding is None:
             self._refolding = ProjectionVerifier(self._rest.enter_context(readers.scratch(self._url, MADE)))
         for exchange_id, table in self._refolding.differences(verified.session_id):
-            message = f"{table} is not what its events come to: run `recorder db rebuild`"
+            message = f"{table} differs from what its events give: run `recorder db rebuild`"
             verified.find(exchange_id, "projection", message)
 
     def _ask(self, statement: Statement, values: Mapping[str, Any] | None = None) -> list[Any]:

@@ -21,7 +21,7 @@ from recorder.store.verify.connection import VerifyConnection
 
 COMPARED = (*tables_of.values(), dead_letters)
 MADE = (*COMPARED, rebuilds)
-"""What a scratch connection must have of its own."""
+"""The tables that a scratch connection must have of its own."""
 
 _SIDES = {"sqlite": ("main", "log"), "postgresql": ("pg_temp", SCHEMA)}
 
