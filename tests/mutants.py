@@ -268,8 +268,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "C2: an index that is declared is not made",
         "recorder/store/schema.py",
-        'Index("p_results_v1_exchange", ',
-        'Index("p_results_v1_exchanges", ',
+        "['results']}_exchange\", ",
+        "['results']}_exchanges\", ",
         "tests/store/test_schema.py::test_the_migrated_schema_is_the_declared_one",
         "assert ",
     ),

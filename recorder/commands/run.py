@@ -32,7 +32,7 @@ from recorder.commands.ui.selection import new_name
 from recorder.commands.ui.settings import match_rules
 from recorder.commands.ui.subjects import is_file
 from recorder.errors import NotFoundError, UsageError
-from recorder.model.events import WHOLE, Exchange, Session
+from recorder.model.events import WHOLE, Exchange, Session, has_ended
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
@@ -278,7 +278,7 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
         (each, [event async for event in log.events(each.session_id, each.exchange_id)]) for each in run.exchanges
     ]
     again = f"`recorder export {run.session.session_id} --format cassette` writes what was recorded."
-    if not all(events and events[-1].kind == "end" for _, events in episodes):
+    if not all(has_ended(events) for _, events in episodes):
         _say(
             f"{safe_text(str(path))} is not written: not all is in the database yet. "
             f"After `recorder db recover`, {again}"

@@ -14,7 +14,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.facts import Fact, UsageReported
 from recorder.model.payloads import EndRecord, RequestRecord, ResponseHead
-from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, Pieces, Reading
+from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
@@ -95,7 +95,7 @@ class Side:
         return b"".join(each.raw for each in self.events if each.kind in BODY_KINDS)
 
     @cached_property
-    def _reading(self) -> Reading:
+    def _reading(self) -> FactReader:
         return _Remembering(self.exchange)
 
     @cached_property
@@ -109,7 +109,7 @@ class Side:
         return (each for each in self.events if each.kind == kind)
 
 
-class _Remembering(Reading):
+class _Remembering(FactReader):
     """Reads each event once, however often it is asked."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -133,7 +133,7 @@ class _Remembering(Reading):
 _ENDINGS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
-def _blocks(reading: Reading, events: Sequence[Event]) -> Iterator[Block]:
+def _blocks(reading: FactReader, events: Sequence[Event]) -> Iterator[Block]:
     parts, document = Pieces(PAYLOAD_LIMIT), Pieces(DOCUMENT_LIMIT)
     last: Event | None = None  # of a document
     facts: Sequence[Fact] = ()

@@ -108,12 +108,12 @@ class Journal:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are chunks for `flush` to write."""
+        """True if there are chunks for `flush` to write."""
         return bool(self._waiting)
 
     @property
     def full(self) -> bool:
-        """Whether chunks are counted only, because the journal is at its bound."""
+        """True if the journal is at its bound: then chunks are only counted."""
         if self._used < self._limit:
             return False
         self._make_room()
@@ -296,7 +296,7 @@ class Journal:
                 self._measure()
 
     def _measure(self) -> None:
-        """How much the segments take, and how much they may take now."""
+        """Measure how much the segments take, and how much they may take now."""
         try:
             sizes = [entry.stat().st_size for entry in os.scandir(self.directory) if entry.name.endswith(SUFFIX)]
             disk = os.statvfs(self.directory)

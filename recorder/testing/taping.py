@@ -39,7 +39,7 @@ class Taping:
         assembler = Assembler(self._recorder_id, lambda head, grouping: session_id)
         for number, writer in enumerate(list(self._writers), 1):
             for mark, t_ns, payload in writer.whole():
-                assembler.tell(Record(number, mark, t_ns, payload, START), START)
+                assembler.feed(Record(number, mark, t_ns, payload, START), START)
         batch = assembler.batch
         return [(exchange, batch.of(exchange.exchange_id).events) for exchange in batch.exchanges]
 

@@ -25,9 +25,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.ingest.batch import Batch
 from recorder.ingest.ingester import Ingester, recover
-from recorder.journal import overwrite as overwriting
+from recorder.ingest.pending import Batch
+from recorder.journal import scrub
 from recorder.journal.format import Position
 from recorder.journal.writer import Journal
 from recorder.model.events import BODY_KINDS
@@ -36,7 +36,7 @@ from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.store import migrate
-from recorder.store.bodies.rows import Appender
+from recorder.store.bodies.rows import EventAppender
 from recorder.store.sqlite import connection as sqlite
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.writer import SqliteWriter
@@ -69,7 +69,7 @@ _STATE = (
 def recording(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Several checkpoints in each; what is in the log is overwritten; what recovery says of images nobody reads."""
     monkeypatch.setattr(sqlite_writer, "WAL_BYTES", 100_000)
-    monkeypatch.setattr(overwriting, "EVERY_S", 0)
+    monkeypatch.setattr(scrub, "SCRUB_S", 0)
     caplog.set_level(logging.CRITICAL)
 
 
@@ -111,7 +111,7 @@ class Watched(Store):
 
         self._writer.close()
         self._writer = type("Writer", (SqliteWriter,), {"_checkpoint": noted})(self.url, 5.0)
-        self._appender = Appender(self._writer)
+        self._appender = EventAppender(self._writer)
 
     @contextmanager
     def transaction(self, alone: bool = False) -> Iterator[None]:
@@ -395,7 +395,7 @@ class OffsetFirst(Ingester):
 
 class OffsetLast(Ingester):
     def _write(self, batch: Batch, place: Position | None) -> None:
-        super()._write(batch, self._again.place)  # where it was: a recorder without any place is none
+        super()._write(batch, self._records.place)  # where it was: a recorder without any place is none
         super()._write(Batch(), place)
 
 
@@ -418,7 +418,7 @@ def test_bodies_overwritten_before_their_marks_are_synced_are_seen_to_lose_what_
     ram: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B3 broken, durability `strict`: of a record half overwritten, and all behind it, nothing can be read."""
-    monkeypatch.setattr(overwriting, "to_disk", lambda fd: None)
+    monkeypatch.setattr(scrub, "to_disk", lambda fd: None)
     found = cut_power(ram, 400, seed=1, follow=in_mode_strict)
     assert sum(count for what, count in found.counted.items() if what.startswith("seen, ")) > 5
 

@@ -16,7 +16,7 @@ from recorder.cassettes.content import formats
 from recorder.cassettes.har import Har
 from recorder.cassettes.har_log import har as har_of
 from recorder.errors import RecorderError
-from recorder.ingest.batch import Batch
+from recorder.ingest.pending import Batch
 from recorder.model.events import BODY_KINDS, Outcome
 from recorder.wire.recording import recorded
 from tests.cassettes.test_cassettes import OUTCOMES, body, imported, told

@@ -26,7 +26,7 @@ from recorder.cassettes.payloads import payload_lines
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, SseJsonl, formatted, read_cassette
 from recorder.cassettes.writing import cassette
 from recorder.errors import NotFoundError, RecorderError
-from recorder.ingest.batch import Batch
+from recorder.ingest.pending import Batch
 from recorder.journal.format import Mark
 from recorder.model.events import BODY_KINDS, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead

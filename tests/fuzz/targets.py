@@ -27,7 +27,7 @@ from recorder.proxy.http.client_connection import ClientConnection
 from recorder.proxy.http.server_connection import ServerConnection, ServerConnections, is_framed
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import Routes, parse_upstream
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
@@ -80,9 +80,9 @@ def dialects(data: bytes) -> None:
 
 
 def _check(row: Exchange, events: list[Event]) -> None:
-    verifier, folding = Verifier(row.session_id, row.exchange_id, row), Folding(row)
+    verifier, folding = ChainVerifier(row.session_id, row.exchange_id, row), Folding(row)
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     assert verifier.close() == []
     folding.tell_all(events)
     assert folding.rows()["exchanges"]
@@ -110,7 +110,7 @@ def records(data: bytes) -> None:
         (Path(folder) / segment_name(1)).write_bytes(b"".join(encode(told)))
         assembler = Assembler("recorder-1", lambda head, grouping: None)
         for record in JournalReader(Path(folder)).read(1 << 24, writer_is_dead=True):
-            assembler.tell(record, START)
+            assembler.feed(record, START)
         assembler.lose("damaged")
         assembler.end_all()
     assert not assembler.open
@@ -127,7 +127,7 @@ def cassettes(data: bytes) -> None:
 
 
 def _enter(assembler: Assembler, number: int, entry: Entry) -> None:
-    assembler.tell(Record(1, entry.mark, entry.t_ns, entry.payload, START), START)
+    assembler.feed(Record(1, entry.mark, entry.t_ns, entry.payload, START), START)
 
 
 def heads(data: bytes) -> None:

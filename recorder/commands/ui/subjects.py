@@ -117,7 +117,7 @@ def _assembled(entries: Iterable[Entry], session_id: str, held: _Held) -> list[E
     number = 0
     for mark, t_ns, payload in entries:
         number += mark is Mark.REQUEST
-        assembler.tell(Record(number, mark, t_ns, payload, START), START)
+        assembler.feed(Record(number, mark, t_ns, payload, START), START)
         held.count(len(payload))
     by_exchange: dict[str, list[Event]] = {}
     for event in assembler.batch.events:

@@ -33,7 +33,7 @@ from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import asked_by
 from recorder.store.sql import Statement
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import shapes
@@ -370,7 +370,7 @@ def _events(body: bytes, *codings: str, complete: bool = True) -> tuple[Assemble
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=Redactor(VALUES))
     head = msgspec.structs.replace(HEAD, headers=[*HEAD.headers, *(("Content-Encoding", each) for each in codings)])
     for number, (mark, payload) in enumerate(_records(head, body, complete)):
-        assembler.tell(Record(1, mark, number, payload, START), START)
+        assembler.feed(Record(1, mark, number, payload, START), START)
     return assembler, assembler.batch.events
 
 
@@ -478,9 +478,9 @@ def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
 
 
 def _findings(assembler: Assembler, events: Sequence[Event]) -> list[object]:
-    verifier = Verifier("s-1", "e-1", assembler.batch.exchanges[0])
+    verifier = ChainVerifier("s-1", "e-1", assembler.batch.exchanges[0])
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     return list(verifier.close())
 
 
@@ -562,7 +562,7 @@ def _grouped(body: dict[str, object], redactor: Redactor = BY_SHAPE) -> str:
     """The name of the session that such a request begins."""
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=redactor)
     for number, (mark, payload) in enumerate(_records(HEAD, _json(body))):
-        assembler.tell(Record(1, mark, number, payload, START), START)
+        assembler.feed(Record(1, mark, number, payload, START), START)
     return assembler.batch.sessions[0].name
 
 
