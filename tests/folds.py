@@ -61,7 +61,9 @@ def fold(projection: Projection, told: Iterable[Told], exchange: Exchange = EXCH
     anomalies, timing = Anomalies(exchange), Timing(exchange)
     shared: dict[str, Any] = {"anomalies": anomalies, "timing": timing}
     witness = Witness(anomalies.note, timing.began, anomalies.last_number, lambda: list(folds["items"].rows()))
-    folds: dict[str, Any] = {each.name: shared.get(each.name) or each.fold(exchange, witness) for each in PROJECTIONS}
+    folds: dict[str, Any] = {
+        each.name: each.fold(exchange, witness) if each.fold else shared[each.name] for each in PROJECTIONS
+    }
     for pos, each in enumerate(told):
         at, facts = (
             each if isinstance(each, tuple) else (each, ()) if isinstance(each, Event) else (event(pos), (each,))

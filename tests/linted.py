@@ -198,6 +198,6 @@ def assembled(steps: Iterable[tuple[Mark, int, bytes]]) -> tuple[Exchange, list[
     """One exchange, from the records of a journal: mark, time, payload."""
     assembler = Assembler("r", lambda head, grouping: "s")
     for mark, t_ns, payload in steps:
-        assembler.tell(Record(1, mark, t_ns, payload, START), START)
+        assembler.feed(Record(1, mark, t_ns, payload, START), START)
     [exchange] = assembler.batch.exchanges
     return exchange, assembler.batch.events

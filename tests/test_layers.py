@@ -89,6 +89,12 @@ def test_a_folder_imports_only_from_those_above_it(path: Path) -> None:
             assert ROW[top] < ROW[own], f"{own} imports {name}, which is not above it"
 
 
+@pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) == "proxy.http"], ids=name_of)
+def test_the_http_layer_stands_alone(path: Path) -> None:
+    ours = {name for name in imports(path) if name.startswith("recorder.")}
+    assert all(name == "recorder.errors" or name.startswith("recorder.proxy.http.") for name in ours), ours
+
+
 @pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) in PURE], ids=name_of)
 def test_the_core_is_pure(path: Path) -> None:
     for name in imports(path):

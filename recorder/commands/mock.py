@@ -38,7 +38,7 @@ from recorder.proxy.admission import refusal
 from recorder.proxy.app import BODY_LIMIT_BYTES
 from recorder.proxy.forwarding import path_of
 from recorder.proxy.http import server
-from recorder.proxy.http.server_exchange import Incoming
+from recorder.proxy.http.server_exchange import ServerExchange
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.replay.faults.forms import FORMS, RANGES, parse_fault
@@ -153,13 +153,13 @@ class Mock:
         self._proxy, self._answering = answering.proxy, answering
         self._hosts = frozenset(host.lower() for host in hosts)
 
-    async def __call__(self, incoming: Incoming) -> None:
+    async def __call__(self, incoming: ServerExchange) -> None:
         if not self._is_own(incoming):
             await self._proxy(incoming)
             return
         incoming.respond(200, [(b"content-type", b"application/json")], msgspec.json.encode(self._page()))
 
-    def _is_own(self, incoming: Incoming) -> bool:
+    def _is_own(self, incoming: ServerExchange) -> bool:
         """Whether this is a question for the page, from somebody who may ask: what else there is, the proxy refuses."""
         if path_of(incoming) != REQUESTS or incoming.method not in ("GET", "HEAD"):
             return False

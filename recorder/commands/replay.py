@@ -17,7 +17,7 @@ from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
 from recorder.model.text import storable
-from recorder.projections.fact_reader import Reading
+from recorder.projections.fact_reader import FactReader
 from recorder.replay.pace import paced
 from recorder.store.reader import Log
 from recorder.wire.conclusion import concluded
@@ -155,7 +155,7 @@ class _Text(_Sse):
     """What the model wrote, as it wrote it, with the end of a line at its end; of several choices the first."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._reading = Reading(exchange)
+        self._reading = FactReader(exchange)
         self._has_choices = by_name(exchange.api).has_choices
         self._others: set[ItemKey] = set()  # items of the other choices
         self._last = ""

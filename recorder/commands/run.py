@@ -31,12 +31,12 @@ from recorder.commands.ui.recordings import loader
 from recorder.commands.ui.selection import new_name
 from recorder.commands.ui.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.model.events import WHOLE, Exchange, Session
+from recorder.model.events import WHOLE, Exchange, Session, has_ended
 from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
-from recorder.proxy.http.descriptors import raise_limit
+from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
 from recorder.recordings.files import is_file
@@ -281,7 +281,7 @@ async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
     except RecorderError as error:
         _say(f"{safe_text(str(path))} is not written: {error}")
         return False
-    if not all(each.events and each.events[-1].kind == "end" for each in recordings):
+    if not all(has_ended(each.events) for each in recordings):
         _say(
             f"{safe_text(str(path))} is not written: not all is in the database yet. "
             f"After `recorder db recover`, {again}"

@@ -20,7 +20,7 @@ from recorder.commands.ui.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
 from recorder.store.reader import Log
-from recorder.store.session_list import OPEN, UNKNOWN, SessionRow, Wanted
+from recorder.store.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow
 
 _COLUMNS = (
     Column("session", goes=1),
@@ -115,7 +115,7 @@ def command(
     """
     check_order(since, until)
     chosen = _chosen(columns, is_table=not (json or jsonl or csv))
-    wanted = Wanted(model, client, status, since, until, query, probes)
+    wanted = SessionFilter(model, client, status, since, until, query, probes)
     rows, missing = [], None
     try:
         rows = asyncio.run(_rows(db, limit, wanted))
@@ -128,7 +128,9 @@ def command(
     elif rows:
         _write(chosen, rows)
     if not rows:
-        only_probes = missing is None and wanted == Wanted() and asyncio.run(_rows(db, 1, Wanted(probes=True)))
+        only_probes = (
+            missing is None and wanted == SessionFilter() and asyncio.run(_rows(db, 1, SessionFilter(probes=True)))
+        )
         raise missing or NotFoundError(_ONLY_PROBES if only_probes else _nothing(wanted))
     if len(rows) == limit:
         echo(f"The newest {limit}; --limit shows more.")
@@ -161,7 +163,7 @@ def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
     )
 
 
-async def _rows(db: str | None, limit: int, wanted: Wanted) -> list[SessionRow]:
+async def _rows(db: str | None, limit: int, wanted: SessionFilter) -> list[SessionRow]:
     async with await Log.open(current_url(db)) as log:
         await say_if_stale(log)
         return await log.sessions(limit, wanted)
@@ -187,7 +189,7 @@ _SEARCHED = (
 _ONLY_PROBES = "Only probes are recorded yet, requests that belong to no conversation: --probes shows them."
 
 
-def _nothing(wanted: Wanted) -> str:
+def _nothing(wanted: SessionFilter) -> str:
     given = {
         _OPTIONS[name]: value for name, value in msgspec.structs.asdict(wanted).items() if value not in (None, False)
     }

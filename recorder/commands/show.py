@@ -13,12 +13,12 @@ from recorder.commands.ui.completion import session_names
 from recorder.commands.ui.conversation import as_written, conversation
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.document import document
-from recorder.commands.ui.output import echo, write_document, write_line
+from recorder.commands.ui.output import echo, seconds, write_document, write_line
 from recorder.commands.ui.selection import select
-from recorder.commands.ui.snapshot import Snapshot, moment, take
 from recorder.commands.ui.times import At, Moment
 from recorder.errors import RecorderError, UsageError
 from recorder.store.reader import Log
+from recorder.store.session_state import Snapshot, cutoff, take_snapshot
 
 
 @click.command()
@@ -57,8 +57,8 @@ def command(
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         for line in as_written(conversation(snapshot, width), width):
             write_line(line)
-    if snapshot.untold:
-        count = f"{len(snapshot.untold)} of {len(snapshot.exchanges)} exchanges"
+    if snapshot.unfoldable:
+        count = f"{len(snapshot.unfoldable)} of {len(snapshot.exchanges)} exchanges"
         raise RecorderError(f"recorder cannot make sense of {count}; the others are shown.")
 
 
@@ -68,7 +68,9 @@ async def _snapshot(
     async with await Log.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
-        until = await moment(log, everything, chosen, at, at_event)
-        if until.past_end:
-            echo(until.past_end)
-        return await take(log, found, everything, chosen, until)
+        share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)
+        until = await cutoff(log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event)
+        if until.is_past_end:
+            last = f"The last event came after {seconds(until.last_ns)}"
+            echo(f"{last if at_event is None else f'There is no event {at_event}'}: this is the end.")
+        return await take_snapshot(log, found, everything, chosen, until)

@@ -26,7 +26,7 @@ from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageErro
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import safe_text
 from recorder.store.reader import Log
-from recorder.store.verify.log import Checkup, Place, Verified
+from recorder.store.verify.log import LogFinding, LogVerifier, SessionReport
 from recorder.store.verify.manifest import FIRST_LINE, Mark, difference, line, read
 
 FOUND = 4  # the exit code of findings
@@ -88,9 +88,9 @@ class _Run:
         self._began_ns = time.time_ns()
         self.damage: list[str] = []
 
-    def all(self, told: Mapping[str, Mark]) -> Iterator[Verified]:
+    def all(self, told: Mapping[str, Mark]) -> Iterator[SessionReport]:
         """Every session that is asked for, and those that only a manifest knows."""
-        with Checkup.open(self._url, writer_at(self._url)) as checkup:
+        with LogVerifier.open(self._url, writer_at(self._url)) as checkup:
             self.damage = [] if self._refs else checkup.damage()
             try:
                 yield from self._sessions(checkup, told)
@@ -100,7 +100,7 @@ class _Run:
                 if not self.damage:
                     raise
 
-    def _sessions(self, checkup: Checkup, told: Mapping[str, Mark]) -> Iterator[Verified]:
+    def _sessions(self, checkup: LogVerifier, told: Mapping[str, Mark]) -> Iterator[SessionReport]:
         if self._refs:
             wanted = [self._found(ref, checkup) for ref in self._refs]
             there = {session_id for session_id in wanted if checkup.has(session_id)}
@@ -119,7 +119,7 @@ class _Run:
                     _compare(verified, told[session_id], session_id in there)
                 yield verified
 
-    def _found(self, ref: str, checkup: Checkup) -> str:
+    def _found(self, ref: str, checkup: LogVerifier) -> str:
         """The id of a session that may have nothing left but its tombstone."""
         if len(ref) == ID_LENGTH and ids_beginning(ref) and checkup.has(ref):
             return ref
@@ -130,7 +130,7 @@ class _Run:
         for sentence in other_killed(self._url):
             echo(sentence)
 
-    def keep(self, verified: Sequence[Verified], findings: int) -> None:
+    def keep(self, verified: Sequence[SessionReport], findings: int) -> None:
         """When all was verified last, for `recorder doctor`: not in the database."""
         events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
         keep(self._url, LastVerify(self._began_ns, time.time_ns(), len(verified), exchanges, events, findings))
@@ -141,7 +141,7 @@ async def _session_id(url: Any, ref: str) -> str:
         return (await log.session(ref)).session_id
 
 
-def _compare(verified: Verified, then: Mark, is_there: bool) -> None:
+def _compare(verified: SessionReport, then: Mark, is_there: bool) -> None:
     message = difference(then, verified.roots) if verified.roots else None
     if not is_there:
         message = f"the manifest has it, with {then.exchanges} exchanges: the session was removed, and not by a purge"
@@ -168,7 +168,7 @@ def _progress(total: int | None) -> Iterator[Any]:
 # -- what it says
 
 
-def _write_manifest(verified: Sequence[Verified]) -> None:
+def _write_manifest(verified: Sequence[SessionReport]) -> None:
     write_line(FIRST_LINE)
     left_out = 0
     for each in verified:
@@ -179,13 +179,13 @@ def _write_manifest(verified: Sequence[Verified]) -> None:
         echo(f"The manifest leaves out {_count(left_out, 'exchange')}: open, or begun after one that is.")
 
 
-def _write_lines(damage: Sequence[str], verified: Sequence[Verified]) -> None:
+def _write_lines(damage: Sequence[str], verified: Sequence[SessionReport]) -> None:
     of_file = (f"bad     {sentence}" for sentence in damage)
     for each in chain(of_file, *map(_lines, verified)):
         write_line(safe_text(each))  # ids too: whoever changed them wrote what he liked
 
 
-def _lines(verified: Verified) -> Iterator[str]:
+def _lines(verified: SessionReport) -> Iterator[str]:
     place = verified.session_id
     for found in verified.findings:
         yield f"bad     {_place(place, found)}: {found.message}"
@@ -198,12 +198,12 @@ def _lines(verified: Verified) -> Iterator[str]:
         yield f"purged  {place}"
 
 
-def _place(session_id: str, found: Place) -> str:
+def _place(session_id: str, found: LogFinding) -> str:
     exchange = f"/{found.exchange_id}" if found.exchange_id else ""
     return f"{session_id}{exchange}" + (f" @{found.pos}" if found.pos is not None else "")
 
 
-def _sum_up(verified: Sequence[Verified], findings: int) -> None:
+def _sum_up(verified: Sequence[SessionReport], findings: int) -> None:
     events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
     counted = f"{_count(events, 'event')} of {_count(exchanges, 'exchange')} in {_count(len(verified), 'session')}"
     gaps = sum(len(each.gaps) for each in verified)
@@ -212,13 +212,13 @@ def _sum_up(verified: Sequence[Verified], findings: int) -> None:
     echo(f"{counted}: {_count(findings, 'finding') if findings else 'all as recorded'}.")
 
 
-def _with_damage(damage: Sequence[str], verified: Sequence[Verified]) -> Iterator[Verified]:
+def _with_damage(damage: Sequence[str], verified: Sequence[SessionReport]) -> Iterator[SessionReport]:
     if damage:
-        yield Verified("", findings=[Place(None, None, "file", sentence) for sentence in damage])
+        yield SessionReport("", findings=[LogFinding(None, None, "file", sentence) for sentence in damage])
     yield from verified
 
 
-def _row(verified: Verified) -> dict[str, Any]:
+def _row(verified: SessionReport) -> dict[str, Any]:
     """A session as JSON; what is wrong with the file as a whole comes first, without an id."""
     return {
         "session_id": verified.session_id or None,
@@ -233,7 +233,7 @@ def _row(verified: Verified) -> dict[str, Any]:
     }
 
 
-def _state(verified: Verified) -> str:
+def _state(verified: SessionReport) -> str:
     if verified.findings:
         return "bad"
     return "purged" if verified.purged else "open" if verified.open else "ok"

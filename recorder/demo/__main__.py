@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable
 
 from recorder.demo.server import start
+from recorder.proxy.http.server import run
+from recorder.proxy.http.server_capacity import raise_limit
 
 
 def _options() -> argparse.Namespace:
@@ -23,7 +25,8 @@ def _options() -> argparse.Namespace:
 
 
 async def serve(port: int, pace: float, ready: Callable[[str], None], *, linger_s: float = 0.0) -> None:
-    """Serve until SIGTERM or SIGINT; `ready` is told the base URL."""
+    """Serve until SIGTERM or SIGINT; `ready` is called with the base URL."""
+    raise_limit()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -39,13 +42,7 @@ def _say(base_url: str) -> None:
 
 def main() -> None:
     options = _options()
-    serving = serve(options.port, options.pace, _say, linger_s=options.linger)
-    if sys.platform == "win32":
-        asyncio.run(serving)
-    else:
-        import uvloop
-
-        uvloop.run(serving)
+    run(serve(options.port, options.pace, _say, linger_s=options.linger))
 
 
 if __name__ == "__main__":

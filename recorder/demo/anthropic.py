@@ -11,7 +11,7 @@ from typing import Any
 
 from recorder.demo.dice import Dice
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
-from recorder.demo.reply import Headers, Reply, timed, whole
+from recorder.demo.reply import DemoReply, Headers, timed, whole
 from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
 
 _REFUSALS = {  # status: type, message
@@ -38,7 +38,7 @@ def headers(dice: Dice, content_type: str) -> Headers:
     )
 
 
-def refuse(dice: Dice, status: int, message: str | None = None) -> Reply:
+def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
     """An error answer; with 429 it says when to come again."""
     above = headers(dice, "application/json")
     kind, standard = _REFUSALS[status]
@@ -65,24 +65,24 @@ def asked(body: Json) -> Asked:
 DIALECT = Dialect(asked, refuse)
 
 
-def create(play: Play) -> Reply:
+def create(play: Play) -> DemoReply:
     """A message."""
     turn = Turn(play)
     if play.body.get("stream"):
-        return Reply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(turn.frames))
+        return DemoReply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(turn.frames))
     if turn.failed:
         return refuse(play.dice, 529)
     body = compact(turn.message()).encode()
     return whole(body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.frames))
 
 
-def count_tokens(play: Play) -> Reply:
+def count_tokens(play: Play) -> DemoReply:
     """How many tokens the request is."""
     body = compact({"input_tokens": play.usage.input}).encode()
     return whole(body, headers(play.dice, "application/json"))
 
 
-def greet(play: Play) -> Reply:
+def greet(play: Play) -> DemoReply:
     """Say that somebody is there: Claude Code asks before its first request."""
     return whole(compact({"message": "hello"}).encode(), headers(play.dice, "application/json"))
 

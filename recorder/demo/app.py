@@ -12,7 +12,7 @@ from recorder.demo.background import Background
 from recorder.demo.dice import Dice
 from recorder.demo.openai_errors import refuse
 from recorder.demo.play import Dialect, Play
-from recorder.demo.reply import Reply, Request, whole
+from recorder.demo.reply import DemoReply, DemoRequest, whole
 from recorder.demo.scripts import choose, usage
 
 
@@ -22,10 +22,10 @@ class Route(NamedTuple):
     method: str
     path: re.Pattern[str]
     dialect: Dialect
-    answer: Callable[[Play], Reply]
+    answer: Callable[[Play], DemoReply]
 
 
-def _route(method: str, path: str, dialect: Dialect, answer: Callable[[Play], Reply]) -> Route:
+def _route(method: str, path: str, dialect: Dialect, answer: Callable[[Play], DemoReply]) -> Route:
     return Route(method, re.compile(path), dialect, answer)
 
 
@@ -51,7 +51,7 @@ class App:
         self._background = Background(clock, pace)
         self._count = 0
 
-    def reply(self, request: Request) -> Reply:
+    def reply(self, request: DemoRequest) -> DemoReply:
         self._count += 1
         dice = Dice(self._count)
         if request.header("upgrade").lower() == "websocket":
@@ -62,7 +62,7 @@ class App:
                 return self._answer(route, request, match[1] if match.re.groups else "", dice)
         return refuse(dice, 404, f"Invalid URL ({request.method} {request.path})")
 
-    def _answer(self, route: Route, request: Request, name: str, dice: Dice) -> Reply:
+    def _answer(self, route: Route, request: DemoRequest, name: str, dice: Dice) -> DemoReply:
         try:
             body = request.json() if request.body else {}
             script = choose(route.dialect.asked(body))

@@ -12,12 +12,12 @@ from typing import Any
 
 from recorder.demo.dice import Dice, tokens
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed
-from recorder.demo.reply import Headers, Reply, timed, whole
+from recorder.demo.reply import DemoReply, Headers, timed, whole
 from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Think
 
 _REFUSALS = {  # status: its name, message
     400: ("INVALID_ARGUMENT", "The request was refused because it asked to be."),
-    401: ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
+    401: ("UNAUTHENTICATED", "DemoRequest had invalid authentication credentials."),
     404: ("NOT_FOUND", "There is nothing of that name here."),
     429: ("RESOURCE_EXHAUSTED", "You exceeded your current quota. Please retry in 2s."),
     503: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
@@ -45,7 +45,7 @@ def _error(status: int, message: str | None = None) -> Json:
     return {"error": {"code": status, "message": message or standard, "status": name}}
 
 
-def refuse(dice: Dice, status: int, message: str | None = None) -> Reply:
+def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
     """An error answer; with 429 it says when to come again, in the header and, as Google does, in the details."""
     value = _error(status, message)
     extra: Headers = ()
@@ -77,16 +77,16 @@ def asked(body: Json) -> Asked:
 DIALECT = Dialect(asked, refuse)
 
 
-def stream(play: Play) -> Reply:
+def stream(play: Play) -> DemoReply:
     """A stream of chunks: SSE or a JSON array."""
     turn = Turn(play)
     if play.request.query.get("alt") == "sse":
         above = headers(play.dice, "text/event-stream")
-        return Reply(200, above, timed(_sse(turn)))
-    return Reply(200, headers(play.dice, "application/json; charset=UTF-8"), timed(_array(turn.chunks)))
+        return DemoReply(200, above, timed(_sse(turn)))
+    return DemoReply(200, headers(play.dice, "application/json; charset=UTF-8"), timed(_array(turn.chunks)))
 
 
-def generate(play: Play) -> Reply:
+def generate(play: Play) -> DemoReply:
     """The same, not streamed: the parts of all chunks in the last one."""
     turn = Turn(play)
     if turn.failed:
@@ -99,7 +99,7 @@ def generate(play: Play) -> Reply:
     return whole(_pretty(response).encode(), headers(play.dice, "application/json; charset=UTF-8"), at_s=at_s)
 
 
-def count_tokens(play: Play) -> Reply:
+def count_tokens(play: Play) -> DemoReply:
     """How many tokens the request is."""
     count = play.usage.input
     value = {"totalTokens": count, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": count}]}

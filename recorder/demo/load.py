@@ -13,7 +13,7 @@ from time import monotonic_ns
 from typing import Any
 
 from recorder.demo.dice import Dice
-from recorder.demo.reply import Headers, Reply, Step, batched
+from recorder.demo.reply import DemoReply, Headers, Step, batched
 
 MODEL = "demo-load"
 EVENTS_LIMIT = 10_000_000
@@ -28,7 +28,7 @@ _DELTA += b'"delta":" demo","item_id":"%b","logprobs":[],"obfuscation":"%b","out
 _DIGITS = 16  # of `sent_ns` and `sequence_number` together, usually
 
 
-def reply(metadata: dict[str, Any], dice: Dice, headers: Headers) -> Reply:
+def reply(metadata: dict[str, Any], dice: Dice, headers: Headers) -> DemoReply:
     """The stream that `metadata` describes; ValueError if it makes no sense."""
     wanted = {**_DEFAULTS, **metadata}
     events, size, batch = (int(wanted[name]) for name in ("events", "size", "batch"))
@@ -36,7 +36,7 @@ def reply(metadata: dict[str, Any], dice: Dice, headers: Headers) -> Reply:
     if not (0 <= events <= EVENTS_LIMIT and 0 <= size <= SIZE_LIMIT and batch >= 1 and rate >= 0):
         raise ValueError("metadata describes no stream: events, rate and size from 0, batch from 1")
     steps = _steps(events, 1 / rate if rate else 0.0, size, dice)
-    return Reply(200, headers, batched(steps, batch) if batch > 1 else steps, pace=1.0)
+    return DemoReply(200, headers, batched(steps, batch) if batch > 1 else steps, pace=1.0)
 
 
 def _steps(events: int, every_s: float, size: int, dice: Dice) -> Iterator[Step]:

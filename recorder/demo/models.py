@@ -5,12 +5,12 @@ from __future__ import annotations
 from recorder.demo import anthropic, gemini, openai_errors
 from recorder.demo.dice import EPOCH
 from recorder.demo.play import Json, Play, compact
-from recorder.demo.reply import Headers, Reply, whole
+from recorder.demo.reply import DemoReply, Headers, whole
 
 _JSON = "application/json"
 
 
-def answer(play: Play) -> Reply:
+def answer(play: Play) -> DemoReply:
     """The list in the shape of the vendor whose client asks."""
     if play.request.header("anthropic-version"):
         return _reply(_anthropic(), anthropic.headers(play.dice, _JSON))
@@ -19,7 +19,7 @@ def answer(play: Play) -> Reply:
     return _reply(_openai(), openai_errors.headers(play.dice, _JSON))
 
 
-def _reply(value: Json, headers: Headers) -> Reply:
+def _reply(value: Json, headers: Headers) -> DemoReply:
     return whole(compact(value).encode(), headers)
 
 

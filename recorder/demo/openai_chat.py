@@ -11,7 +11,7 @@ from typing import Any
 
 from recorder.demo.openai_errors import headers, refuse
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
-from recorder.demo.reply import Reply, timed, whole
+from recorder.demo.reply import DemoReply, timed, whole
 from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
 
 _HIDES_REASONING = ("gpt", "o1", "o3", "o4")  # how the names of OpenAI's own models begin
@@ -38,12 +38,12 @@ def asked(body: Json) -> Asked:
 DIALECT = Dialect(asked, refuse)
 
 
-def create(play: Play) -> Reply:
+def create(play: Play) -> DemoReply:
     """A completion of one choice."""
     turn = Turn(play)
     if play.body.get("stream"):
         frames = ((pause, f"data: {data}\n\n".encode()) for pause, data in turn.frames())
-        return Reply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(frames))
+        return DemoReply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(frames))
     if turn.failure:
         return refuse(play.dice, 500)
     body = compact(turn.completion()).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from recorder.demo.dice import Dice
-from recorder.demo.reply import Headers, Reply, whole
+from recorder.demo.reply import DemoReply, Headers, whole
 
 _REFUSALS: dict[int, tuple[str, str | None, str]] = {  # status: type, code, message
     400: ("invalid_request_error", None, "The request was refused because it asked to be."),
@@ -35,7 +35,7 @@ def headers(dice: Dice, content_type: str) -> Headers:
     )
 
 
-def refuse(dice: Dice, status: int, message: str | None = None, param: str | None = None) -> Reply:
+def refuse(dice: Dice, status: int, message: str | None = None, param: str | None = None) -> DemoReply:
     """An error answer; with 429 it says when to come again."""
     kind, code, standard = _REFUSALS[status]
     error = {"message": message or standard, "type": kind, "param": param, "code": code}

@@ -14,7 +14,7 @@ from recorder.demo import load
 from recorder.demo.background import HeldEvent
 from recorder.demo.openai_errors import headers, refuse
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
-from recorder.demo.reply import Reply, timed, whole
+from recorder.demo.reply import DemoReply, timed, whole
 from recorder.demo.scripts import Asked, Call, CustomCall, Fail, Part, Refuse, Say, Search, Source, Think, Usage
 
 _ECHOED: Json = {  # fields of the request that the response repeats, with what stands there if they are absent
@@ -78,7 +78,7 @@ def _caller(items: list[Json], call_id: object) -> str:
 DIALECT = Dialect(asked, refuse)
 
 
-def create(play: Play) -> Reply:
+def create(play: Play) -> DemoReply:
     """A new response: streamed, in one piece, or in the background."""
     stream = bool(play.body.get("stream"))
     if play.required("model") == load.MODEL:
@@ -94,7 +94,7 @@ def create(play: Play) -> Reply:
     return _json(play, turn.events[-1][1]["response"], sum(pause for pause, _ in turn.events))
 
 
-def retrieve(play: Play) -> Reply:
+def retrieve(play: Play) -> DemoReply:
     """A background response as it stands, or its stream from `starting_after` on."""
     held = play.background.find(play.name)
     if held is None:
@@ -104,7 +104,7 @@ def retrieve(play: Play) -> Reply:
     return _stream_of(play, held.steps(int(play.request.query.get("starting_after", -1))), held.started)
 
 
-def cancel(play: Play) -> Reply:
+def cancel(play: Play) -> DemoReply:
     """Stop a background response."""
     held = play.background.find(play.name)
     if held is None:
@@ -115,11 +115,11 @@ def cancel(play: Play) -> Reply:
 _SSE = "text/event-stream; charset=utf-8"
 
 
-def _stream_of(play: Play, steps: Any, started: float | None = None) -> Reply:
-    return Reply(200, headers(play.dice, _SSE), steps, started=started)
+def _stream_of(play: Play, steps: Any, started: float | None = None) -> DemoReply:
+    return DemoReply(200, headers(play.dice, _SSE), steps, started=started)
 
 
-def _json(play: Play, value: Json, at_s: float = 0.0) -> Reply:
+def _json(play: Play, value: Json, at_s: float = 0.0) -> DemoReply:
     return whole(compact(value).encode(), headers(play.dice, "application/json"), at_s=at_s)
 
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from recorder.demo.background import Background
 from recorder.demo.dice import Dice
-from recorder.demo.reply import Reply, Request
+from recorder.demo.reply import DemoReply, DemoRequest
 from recorder.demo.scripts import Asked, Script, Usage
 
 Json = dict[str, Any]
 
 
 class Play(NamedTuple):
-    request: Request
+    request: DemoRequest
     name: str  # what the path names: a model, a response
     body: Json
     script: Script
@@ -34,7 +34,7 @@ class Dialect(NamedTuple):
     """How a vendor's requests are read, and how it refuses: (dice, HTTP status, message)."""
 
     asked: Callable[[Json], Asked]
-    refuse: Callable[[Dice, int, str | None], Reply]
+    refuse: Callable[[Dice, int, str | None], DemoReply]
 
 
 def compact(value: object) -> str:

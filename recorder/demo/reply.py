@@ -20,7 +20,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DemoRequest:
     """One request as it came: header names lower-cased, `body` the bytes on the wire (without chunked framing)."""
 
     method: str
@@ -62,7 +62,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class DemoReply:
     """A response: with `length` one body of that many bytes, without it a chunked stream, one chunk a step."""
 
     status: int
@@ -73,9 +73,9 @@ class Reply:
     pace: float | None = None  # in place of the server's: a load stream keeps the rate it was asked for
 
 
-def whole(body: bytes, headers: Headers, status: int = 200, at_s: float = 0.0) -> Reply:
+def whole(body: bytes, headers: Headers, status: int = 200, at_s: float = 0.0) -> DemoReply:
     """A reply that is not streamed: all of `body` at `at_s`."""
-    return Reply(status, headers, [Step(at_s, body)], length=len(body))
+    return DemoReply(status, headers, [Step(at_s, body)], length=len(body))
 
 
 def timed(events: Iterable[tuple[float, bytes]]) -> Iterator[Step]:

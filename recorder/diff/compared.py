@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, UsageReported
 from recorder.model.recording import Recording
-from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, Pieces, Reading
+from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
@@ -96,7 +96,7 @@ class ComparedRecording:
             yield ComparedBlock(last, pieces.take(), at_the_end)
 
     @cached_property
-    def _reading(self) -> Reading:
+    def _reading(self) -> FactReader:
         return _Remembering(self.exchange)
 
     @cached_property
@@ -106,7 +106,7 @@ class ComparedRecording:
         return folding.rows()
 
 
-class _Remembering(Reading):
+class _Remembering(FactReader):
     """A reader that reads each event once, however often its facts are needed."""
 
     def __init__(self, exchange: Exchange) -> None:

@@ -1,6 +1,6 @@
-"""Journal records → rows of the log: exchanges put together again from records that came interleaved.
+"""Journal records → rows of the log: exchanges assembled from records that came interleaved.
 
-Pure but for one question, which session a request belongs to, that it asks its owner.
+Pure but for the callbacks of its owner: the session that a request belongs to, and records read again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ from itertools import islice
 
 import msgspec
 
-from recorder.ingest.batch import Batch, exchange_row, gap_record
 from recorder.ingest.capture import Capture
-from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, Unread
-from recorder.ingest.imported import Restored
-from recorder.ingest.late_records import Late
-from recorder.ingest.open_exchanges import NOBODY, Journaled, OpenExchange, Told, nothing_told
+from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, DamagedExchange
+from recorder.ingest.imported import ImportedExchange
+from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.pending import (
+    NOBODY,
+    AnyCapture,
+    Batch,
+    OpenExchange,
+    RecordSource,
+    exchange_row,
+    gap_record,
+    no_request,
+)
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import row_root
 from recorder.model.events import Event, Exchange, Session
@@ -32,7 +40,9 @@ REASON_LIMIT = 300  # characters of what an exception says: it may quote what it
 
 
 class Assembler:
-    """The records of one recorder, told in order, as a `Batch` that its owner takes and replaces."""
+    """The exchanges of one recorder, fed with its records in order, and their rows as a `Batch` that the owner takes
+    and replaces.
+    """
 
     def __init__(
         self,
@@ -41,30 +51,30 @@ class Assembler:
         late: Collection[str] = (),
         *,
         redactor: Redactor = BY_SHAPE,
-        told: Callable[[str], ToldRequest | None] = nothing_told,
-        journaled: Journaled | None = None,
+        find_request: Callable[[str], ToldRequest | None] = no_request,
+        journal: RecordSource | None = None,
     ) -> None:
-        """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are
-        exchanges whose session was purged since they were told first: they are passed over. `told` gives a request that
-        was told before, as it was recorded then: that stands, whatever is a secret now and is left of it here.
+        """`find_session` returns the id of the session that a request belongs to, or None if it begins one. Exchanges
+        in `late` are skipped: their session was purged since they were first ingested. `find_request` returns a request
+        that was ingested before, as it was recorded then: that stays, whatever is a secret now and is left of it here.
         """
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
-        self._redactor, self._told, self._journaled = redactor, told, journaled or Journaled()
+        self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
         self._rejected: set[int] = set()
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
-    def tell(self, record: Record, start: Position) -> None:
-        """Add a record that begins at or behind `start`. One that makes no sense costs the rest of its exchange, which
-        is counted, and no other; one of an exchange that began before what is told is passed over, since the log has
-        that whole.
+    def feed(self, record: Record, start: Position) -> None:
+        """Add a record that begins at or behind `start`. One that cannot be read costs the rest of its exchange, which
+        is counted, and no other. One of an exchange that began before the first record is skipped: the log has that
+        whole.
         """
         exchange = self.open.get(record.exchange)
         if record.exchange in self._rejected or (exchange is None and record.mark != Mark.REQUEST):
             return
         try:
             events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
-        except self._journaled.refusals:
+        except self._journal.refusals:
             raise
         except Exception as error:
             events = self._give_up(record, start, error)
@@ -74,9 +84,9 @@ class Assembler:
             exchange.records += 1
 
     def has_request(self, number: int) -> bool | None:
-        """Whether the request of an exchange is among the rows made so far. `None`: it is not recorded further.
+        """Return whether the request of an exchange is among the rows made so far; None if it is not recorded further.
 
-        The body of one that cannot be read never is: told again after a crash, it is put aside again.
+        The body of one that cannot be read never is: after a crash it is put aside again.
         """
         exchange = self.open.get(number)
         if number in self._rejected:
@@ -84,7 +94,7 @@ class Assembler:
         return exchange is None or exchange.begun is not None
 
     def reject(self, number: int, reason: str) -> None:
-        """Hear no more of an exchange."""
+        """Ignore all further records of an exchange."""
         self._rejected.add(number)
         exchange = self.open.pop(number, None)
         log.error("%s is not recorded further: %s", self._name(number, exchange), reason)
@@ -94,50 +104,51 @@ class Assembler:
         return f"exchange {name} of recorder {self._recorder_id}"
 
     def _give_up(self, record: Record, start: Position, error: Exception) -> list[Event]:
-        """A record cannot be read, by its own fault or by ours: what was told of its exchange before stands, and the
-        rest is counted. Nothing that raised is used any further.
+        """Count the rest of an exchange whose record cannot be read, by its own fault or by ours. The rows made of it
+        before stay. Nothing that raised is used any further.
         """
         number, exchange = record.exchange, self.open.get(record.exchange)
-        said = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
-        reason = f"{UNREAD} ({said})"
+        cause = f"{type(error).__name__}: {error}"[:REASON_LIMIT]
+        reason = f"{UNREAD} ({cause})"
         log.error("%s: %s", self._name(number, exchange), reason, exc_info=error)
         events: list[Event] = []
         if exchange is None:
             exchange = self.open[number] = OpenExchange(start, record.t_ns, NOBODY, records=1)
-            exchange.capture = Unread(None, record.t_ns, reason)
+            exchange.capture = DamagedExchange(None, record.t_ns, reason)
         elif exchange.capture is None:
             capture, events = self._begin_unread(exchange)
-            exchange.capture = Unread(capture, record.t_ns, UNREAD_REQUEST)  # told again, something else may raise
-        elif not isinstance(exchange.capture, Unread):
-            exchange.capture = Unread(self._as_before(number, exchange), record.t_ns, reason)
+            # One reason for all: read again, the record may raise something else.
+            exchange.capture = DamagedExchange(capture, record.t_ns, UNREAD_REQUEST)
+        elif not isinstance(exchange.capture, DamagedExchange):
+            exchange.capture = DamagedExchange(self._as_before(number, exchange), record.t_ns, reason)
         if record.mark == Mark.CHUNK:
             exchange.capture.chunk(record.t_ns, record.payload)
         if record.mark == Mark.END:
             events += self._end(number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason))
         return events
 
-    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | Restored | Late | None:
-        """What was made of an exchange before the record that raised, made again from the journal."""
+    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | ImportedExchange | LateRecordCounter | None:
+        """Return the capture as it was before the record that raised, made again from the journal."""
         if not isinstance(exchange.capture, Capture):
-            return None if isinstance(exchange.capture, Unread) else exchange.capture
-        exchange.capture = again = exchange.capture.asked()
-        told = 0
+            return None if isinstance(exchange.capture, DamagedExchange) else exchange.capture
+        exchange.capture = again = exchange.capture.after_request()
+        seen = 0
         for gap in exchange.gaps:
             again.gap(gap)
-        for record in islice(self._journaled.records(number, exchange.start), exchange.records):
-            if exchange.begun is not None and told >= exchange.begun:
+        for record in islice(self._journal.records(number, exchange.start), exchange.records):
+            if exchange.begun is not None and seen >= exchange.begun:
                 _MEANING[record.mark](self, record, exchange.start)
-            told += 1
-            for lost in exchange.lost_after(told):
+            seen += 1
+            for lost in exchange.lost_after(seen):
                 if lost.mark == Mark.CHUNK:
                     again.gap(gap_record(lost))
-        if told == exchange.records:
+        if seen == exchange.records:
             return again
         events = [each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id]
         return Capture.after(events[-1]) if events else None  # without a journal: where its events end
 
     def _begin_unread(self, exchange: OpenExchange) -> tuple[Capture | None, list[Event]]:
-        """An exchange whose request cannot be read: its head stands in the log, and its body is counted."""
+        """Begin an exchange whose request cannot be read: its head is recorded, and its body is counted."""
         head, size_bytes, now_ns = exchange.head, len(exchange.body), exchange.last_ns
         exchange.body = bytearray()
         grouping = Grouping()
@@ -153,10 +164,10 @@ class Assembler:
         return capture, events
 
     def _end(self, number: int, exchange: OpenExchange, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """The end of an exchange that is open; one that could not all be read is put aside."""
+        """End an open exchange; one that could not be read as a whole is put aside."""
         capture, events = self._begin(exchange)
         events += capture.end(t_ns, end)
-        if isinstance(capture, Unread):
+        if isinstance(capture, DamagedExchange):
             self._keep(number, exchange, capture)
             if exchange.begun is None:
                 self._rejected.add(number)  # its body is not in the log
@@ -165,18 +176,18 @@ class Assembler:
         del self.open[number]
         return events
 
-    def _keep(self, number: int, exchange: OpenExchange, unread: Unread) -> None:
+    def _keep(self, number: int, exchange: OpenExchange, unread: DamagedExchange) -> None:
         name = self._name(number, exchange)
         log.error("%s: %d chunks, %d bytes of it could not be read", name, unread.chunks, unread.size_bytes)
         is_in_log = exchange.begun is not None
-        records = islice(self._journaled.records(number, exchange.start), exchange.records + 1)
+        records = islice(self._journal.records(number, exchange.start), exchange.records + 1)
         gone = {Mark.REQUEST_BODY, Mark.BLANK} if is_in_log else {Mark.BLANK}
         wanted = (record for record in records if record.mark not in gone)
         file_name = exchange.head.exchange_id or f"{self._recorder_id}-{number}"
-        self._journaled.keep(file_name, exchange.session_id, wanted)
+        self._journal.keep(file_name, exchange.session_id, wanted)
 
     def lose(self, reason: str) -> None:
-        """Records are lost, nobody knows of which exchanges: each that is open has a gap there."""
+        """Add a gap to each open exchange: records are lost, nobody knows of which ones."""
         for exchange in self.open.values():
             mark = Mark.REQUEST_BODY if exchange.capture is None else Mark.CHUNK
             lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
@@ -187,10 +198,10 @@ class Assembler:
                 self.batch.add(exchange.capture.gap(gap_record(lost)))
 
     def end_all(self) -> None:
-        """The recorder is dead and nothing more comes: what is open ended there."""
+        """End what is open with `recorder_crash`: the recorder is dead, and nothing more comes."""
         end = msgspec.json.encode(ExchangeEnd("recorder_crash", "the recorder ended without ending the exchange"))
         for number, exchange in list(self.open.items()):
-            self.tell(Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start)
+            self.feed(Record(number, Mark.END, exchange.last_ns, end, exchange.start), exchange.start)
 
     def _on_request(self, record: Record, start: Position) -> list[Event]:
         head = msgspec.json.decode(record.payload, type=RequestHead)
@@ -231,18 +242,18 @@ class Assembler:
 
     def _on_gap(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
-        told = gap_record(msgspec.json.decode(record.payload, type=Gap))
+        gap = gap_record(msgspec.json.decode(record.payload, type=Gap))
         if exchange.capture is None:
-            exchange.gaps.append(told)
+            exchange.gaps.append(gap)
             return []
-        return exchange.capture.gap(told)
+        return exchange.capture.gap(gap)
 
     def _on_end(self, record: Record, start: Position) -> list[Event]:
         end = msgspec.json.decode(record.payload, type=ExchangeEnd)
         return self._end(record.exchange, self.open[record.exchange], record.t_ns, end)
 
-    def _begin(self, exchange: OpenExchange) -> tuple[Told, list[Event]]:
-        """The request is known as far as it will be: find its session, and open its part of the log."""
+    def _begin(self, exchange: OpenExchange) -> tuple[AnyCapture, list[Event]]:
+        """Find the session of a request that is complete as far as it will be, and make its first events."""
         if exchange.capture is not None:
             return exchange.capture, []
         head, wire = exchange.head, bytes(exchange.body)
@@ -250,13 +261,13 @@ class Assembler:
             exchange.capture = self._restore(head, head.imported, head.imported.exchange)
             exchange.session_id = head.imported.session.session_id
             return exchange.capture, []
-        told = self._told(head.exchange_id)
-        if told is not None and told.record.undecoded == UNREAD_REQUEST:
+        earlier = self._find_request(head.exchange_id)
+        if earlier is not None and earlier.record.undecoded == UNREAD_REQUEST:
             raise ValueError("the log has it as one that cannot be read")
-        if exchange.blank_bytes and told is None:
+        if exchange.blank_bytes and earlier is None:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
-        body = recorded_body(head, wire, self._redactor, complete=complete) if told is None else told.body()
+        body = recorded_body(head, wire, self._redactor, complete=complete) if earlier is None else earlier.body()
         dialect = by_path(head.method, head.target.partition("?")[0])
         grouping = grouped(head, body, self._redactor)
         if head.imported is None and complete and not body.undecoded:
@@ -265,8 +276,8 @@ class Assembler:
         exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
-        if told is not None:
-            events = capture.request_again(told.raws, complete=told.record.complete)
+        if earlier is not None:
+            events = capture.request_again(earlier.raws, complete=earlier.record.complete)
         else:
             wire, undecoded, redactions = body.wire, body.undecoded, body.redactions
             events = capture.request(
@@ -284,14 +295,14 @@ class Assembler:
             self.batch.sessions.append(session)
         self.batch.exchanges.append(row)
 
-    def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> Restored:
-        """Open the part of the log of an exchange that stood in another one: under ids of its own, else as it was."""
+    def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
+        """Begin an exchange that another log had: under ids of its own, else as it was."""
         row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
         self._add(imported.session, row)
-        return Restored(row)
+        return ImportedExchange(row)
 
     def _session(self, head: RequestHead, grouping: Grouping) -> tuple[str, Session | None]:
-        """The id of the session of a request, and its row if that may be new: the log takes the same row again."""
+        """Return the session id of a request, and its row if it may be new: the log accepts the same row again."""
         if head.imported is not None:
             return head.imported.session.session_id, head.imported.session
         found = self._find_session(head, grouping)

@@ -1,8 +1,8 @@
-"""What passed, as events: the one place where bytes become rows of the log.
+"""An exchange as events: the one place where bytes become rows of the log.
 
-A pure function of what it is told, in order: the request, the response head, each chunk with its time, the end. Told
-the same again it makes the same events with the same hashes; recovery after a crash is just that. It knows no clock,
-no file and no database.
+A pure function of its input in order: the request, the response head, each chunk with its time, the end. The same input
+gives the same events with the same hashes; recovery after a crash is just that. It knows no clock, no file and no
+database.
 
 The invariant: the `raw` of an exchange's body events (`recorder.model.events.BODY_KINDS`), in order of `pos`, is the
 decoded response body, byte for byte. Where it cannot be, `end` says so: `lossless` is false.
@@ -32,13 +32,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Capture:
-    """One exchange, from its first byte to its end."""
+    """The events of one exchange, from its first byte to its end."""
 
     def __init__(
         self, session_id: str, exchange_id: str, dialect: Dialect, started_ns: int, first: bytes | None = None
     ) -> None:
-        """`started_ns` is the monotonic time that all times of the exchange are relative to, `first` what its first
-        event is chained to: its row, if that is known.
+        """`started_ns` is the monotonic time that all times of the exchange are relative to; `first` is the hash that
+        its first event is chained to: that of its row, if it is known.
         """
         self._ids = (session_id, exchange_id)
         self._dialect = dialect
@@ -54,7 +54,7 @@ class Capture:
         self._is_plain = False  # from now on the body is what was on the wire
         self._conclusion = Conclusion(dialect)
         self._request_complete = True
-        self._asked = (0, self._hash, True)  # where the request ends
+        self._request_end = (0, self._hash, True)  # where the request ends
         self._parts: list[bytes] = []
         self._reads = array("q")
         self._wire, self._body = sha256(), sha256()
@@ -62,7 +62,7 @@ class Capture:
 
     @classmethod
     def after(cls, last: Event) -> Capture:
-        """What goes on behind the last event that the log has of an exchange, with nothing known of what was before."""
+        """Return a capture that continues behind the last event in the log, and knows nothing of what came before."""
         capture = cls(last.session_id, last.exchange_id, by_name("other"), 0)
         capture._pos, capture._hash = last.pos + 1, last.hash
         return capture
@@ -77,8 +77,8 @@ class Capture:
         undecoded: str | None = None,
         redactions: Mapping[str, int] | None = None,
     ) -> list[Event]:
-        """The request: its head, its decoded body, and the body as it was sent, or as it is recorded if `redactions`
-        say what was taken out of it.
+        """Return the events of a request: its head, and its decoded body. `wire` is the body as it was sent, or as it
+        is recorded if `redactions` counts what was removed from it.
         """
         record = RequestRecord(
             method=head.method,
@@ -96,24 +96,26 @@ class Capture:
         return self.request_again([_encode(record), *parts], complete=complete)
 
     def request_again(self, raws: Sequence[bytes], *, complete: bool) -> list[Event]:
-        """The request as the log has it: the `raw` of its events."""
+        """Return the events of a request that the log has, from their `raw`."""
         self._request_complete = complete
         head, *parts = raws
         events = [
             self._event("request", 0, head),
             *(self._event("request", 0, part, Keys(type="body")) for part in parts),
         ]
-        self._asked = (self._pos, self._hash, complete)
+        self._request_end = (self._pos, self._hash, complete)
         return events
 
-    def asked(self) -> Capture:
-        """The same exchange as it was when the request had been told, and nothing else."""
+    def after_request(self) -> Capture:
+        """Return a capture of the same exchange as it was after its request."""
         capture = Capture(*self._ids, self._dialect, self._started_ns)
-        capture._pos, capture._hash, capture._request_complete = capture._asked = self._asked
+        capture._pos, capture._hash, capture._request_complete = capture._request_end = self._request_end
         return capture
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
-        """The response head. It decides how the body is decoded and framed; of a known API, its first bytes too."""
+        """Return the event of a response head. It decides how the body is decoded and framed; of a known API, its first
+        bytes too.
+        """
         headers = {name.lower(): value for name, value in head.headers}
         content_type = headers.get("content-type")
         self._conclusion.head(head.headers)
@@ -126,7 +128,7 @@ class Capture:
         return [self._event("response", self._since(t_ns), _encode(head))]
 
     def chunk(self, t_ns: int, data: bytes) -> list[Event]:
-        """One read from the upstream, as it was on the wire."""
+        """Return the events of one read from the upstream, as it was on the wire."""
         self._t_ns = self._since(t_ns)
         events = self._read(len(data))
         self._wire.update(data)
@@ -147,7 +149,9 @@ class Capture:
         return events
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Something was received and not kept. What follows is framed anew, and not decoded if it was coded."""
+        """Return the events of a gap: bytes that were received and not kept. What follows is framed anew, and not
+        decoded if it was coded.
+        """
         events: list[Event] = []
         if gap.of == "response":
             self._gap_chunks += gap.chunks
@@ -165,7 +169,7 @@ class Capture:
         return [*events, self._event("gap", gap.to_ns, _encode(gap))]
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """The exchange is over, one way or another."""
+        """Return the last events, when the exchange is over one way or another."""
         events: list[Event] = []
         self._flush(events, end.outcome)
         self._report_reads(events)
@@ -190,22 +194,22 @@ class Capture:
         return [*events, self._event("end", self._since(t_ns), _encode(record))]
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """End with a gap. What is still held stands before it as it came: to read it may be what fails."""
+        """End with a gap. Bytes that are still buffered come before it as they are: to read them may be what fails."""
         held, self._splitter = self._splitter.held if self._splitter else b"", None
         events = [self._event("tail", self._t_ns, held)] if held else []
         return [*events, *self.gap(gap), *self.end(t_ns, end)]
 
     def note(self, t_ns: int, raw: bytes) -> Event:
-        """Something is said about the exchange later."""
+        """Return an event about the exchange that is added after its end."""
         return self._event("note", t_ns, raw)
 
     def _is_lossless(self, outcome: Outcome) -> bool:
-        """Whether all that came is here. Of a recorder that was killed nobody knows: it may have owed a gap."""
+        """Return whether all that came is recorded. A recorder that was killed may have owed a gap."""
         known = outcome != "recorder_crash" and self._request_complete
         return known and not self._gap_chunks and self._undecoded is None
 
     def _status(self, outcome: Outcome) -> Status:
-        """What the provider said of its own response stands above how the connection ended."""
+        """Return the status: the provider's own word comes before how the connection ended."""
         if outcome in WHOLE and self._http_status is not None and self._http_status >= 400:
             return "error_status"
         if self._conclusion.verdict is not None:
@@ -215,7 +219,7 @@ class Capture:
         return "incomplete" if self._splitter is not None and self._dialect.needs_terminal else "completed"
 
     def _take(self, data: bytes, events: list[Event]) -> None:
-        """Decoded bytes of the body."""
+        """Add decoded bytes of the body."""
         if self._opening is not None:
             data = self._opening + data
             is_stream = begins_stream(data)
@@ -230,12 +234,12 @@ class Capture:
             events.append(self._framed(piece))
 
     def _keep(self, data: bytes, events: list[Event]) -> None:
-        """Bytes that have no frames: a JSON body, a file, what could not be decoded."""
+        """Add bytes without frames: a JSON body, a file, what could not be decoded."""
         for start in range(0, len(data), FRAME_LIMIT):
             events.append(self._event("body", self._t_ns, data[start : start + FRAME_LIMIT]))
 
     def _flush(self, events: list[Event], outcome: Outcome) -> None:
-        """What decoder and splitter still hold, when nothing more comes that would complete it."""
+        """Add what decoder and splitter still buffer, when nothing more comes that would complete it."""
         if self._undecoded is not None:
             return
         try:
@@ -278,7 +282,7 @@ class Capture:
         return self._dialect.keys(piece.raw)
 
     def _keys_of_parts(self, piece: Piece) -> Keys:
-        """The keys of a block that came in parts stand on its last part, where it is complete."""
+        """Return the keys of a block in parts with its last part, where it is complete."""
         self._parts.append(piece.raw)
         if not piece.complete:
             if len(self._parts) * FRAME_LIMIT > KEYS_LIMIT:

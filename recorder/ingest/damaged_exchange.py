@@ -1,8 +1,8 @@
 """The rest of an exchange after a record that cannot be read: counted, and not understood.
 
-A record may make no sense to this version, or a fault of ours may raise on it. What was told before it stands in the
+A record may make no sense to this version, or a fault of ours may raise on it. What came before it is in the
 log. All that follows is counted and digested up to the end of the exchange, and one gap says so: received is what is
-stored and what the gap counts. As pure as `recorder.ingest.capture`, in whose place it stands.
+stored and what the gap counts. As pure as `recorder.ingest.capture`, in whose place it is used.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from hashlib import sha256
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.imported import Restored
-from recorder.ingest.late_records import Late
+from recorder.ingest.imported import ImportedExchange
+from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import ExchangeEnd, GapRecord, ResponseHead
 
@@ -19,19 +19,21 @@ UNREAD = "a record of it makes no sense to this version of recorder"
 UNREAD_REQUEST = "the request cannot be read by this version of recorder"
 
 
-class Unread:
-    """Counts what an exchange still tells."""
+class DamagedExchange:
+    """A counter for the rest of an exchange, in the place of its capture."""
 
-    def __init__(self, capture: Capture | Restored | Late | None, t_ns: int, reason: str) -> None:
-        """`capture` is as it was before that record; `None` if nothing of the exchange can stand in the log."""
+    def __init__(self, capture: Capture | ImportedExchange | LateRecordCounter | None, t_ns: int, reason: str) -> None:
+        """`capture` is as it was before the record that cannot be read; None if the log can have nothing of the
+        exchange.
+        """
         self._capture, self._reason = capture, reason
         self._from_ns = self._to_ns = t_ns
         self._digest = sha256()
         self._has_digest = True
         self.chunks = self.size_bytes = 0
 
-    def go_on(self, late: Late) -> None:
-        """The log has ended the exchange without its recorder."""
+    def go_on(self, late: LateRecordCounter) -> None:
+        """Continue with a counter, because the log has ended the exchange without its recorder."""
         self._capture = late
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
@@ -45,7 +47,7 @@ class Unread:
         return []
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Part of the rest is not even in the journal: then there is no digest of all of it."""
+        """Count a gap in the rest. Its bytes are not in the journal: then there is no digest of all of it."""
         if gap.of == "request":
             return self._capture.gap(gap) if self._capture is not None else []
         self._to_ns = gap.to_ns

@@ -1,7 +1,8 @@
-"""An exchange whose events are known already: what an export holds of it, told line by line in the place of bytes.
+"""An exchange whose events are known already: those of an export, line by line in the place of bytes.
 
-Kinds, times, positions and bytes stay as they were recorded, whatever this version would make of the bytes; the ids are
-new, and so is the chain of hashes, which hangs on them. As pure as `recorder.ingest.capture`, in whose place it stands.
+Kinds, times, positions and bytes stay as they were recorded, whatever this version would make of the bytes. The ids are
+new, and so is the chain of hashes, which depends on them. As pure as `recorder.ingest.capture`, in whose place it is
+used.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from recorder.model.payloads import ExchangeEnd, GapRecord, ResponseHead
 from recorder.wire.dialects import by_name
 
 
-class Restored:
-    """One exchange, from its first event to its last."""
+class ImportedExchange:
+    """The events of one exchange, from its first to its last."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -30,7 +31,7 @@ class Restored:
         raise ValueError("a response head is one of the events, not a record of its own")
 
     def chunk(self, t_ns: int, line: bytes) -> list[Event]:
-        """The next event. Raises `ValueError` if the line holds none."""
+        """Return the next event. Raises `ValueError` if the line holds none."""
         event = read_event(line)
         previous = self._last.hash if self._last else row_root(self._exchange)
         pos = self._last.pos + 1 if self._last else 0
@@ -41,13 +42,13 @@ class Restored:
         return [self._last]
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Events of the export were lost on their way here."""
+        """Add a gap for events of the export that were lost on their way here."""
         events = self._continued().gap(gap)
         self._last = events[-1]
         return events
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """No more events come. An exchange that has no end among them ends here: nobody knows what else there was."""
+        """End the exchange. If no `end` was among its events it ends here: nobody knows what else there was."""
         if self._ended:
             return []
         reason = end.error or "the export ends here"
@@ -58,7 +59,7 @@ class Restored:
         ]
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """The rest cannot be read. Behind an end there is no place for that."""
+        """End with a gap, because the rest cannot be read. Behind an end there is no place for that."""
         return [] if self._ended else self._continued().break_off(t_ns, gap, end)
 
     def _continued(self) -> Capture:

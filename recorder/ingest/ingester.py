@@ -6,7 +6,7 @@ transaction as the events, so a crash at any point resumes exactly there; what w
 repeat by the log itself. Recovery of a recorder that was killed is this same code, started again.
 
 What the place means: every exchange that is still open began at it or after it. `Capture` holds state that cannot be
-written down (a decompressor's, a digest's), so an open exchange is told again from its beginning. So that one long
+written down (a decompressor's, a digest's), so an open exchange is fed again from its beginning. So that one long
 stream does not keep the whole journal, its records are carried over into a file of their own when the place falls
 `CARRY_SEGMENTS` behind.
 """
@@ -25,28 +25,31 @@ import msgspec
 
 from recorder.errors import StoreConflictError, StoreError
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.batch import Batch
-from recorder.ingest.damaged_exchange import Unread
-from recorder.ingest.heartbeat import Heartbeat
-from recorder.ingest.history_lookup import asked_before, session_of_open
-from recorder.ingest.open_exchanges import nothing_told
-from recorder.ingest.recovery import counted, end_forsaken, end_open, rest_of
-from recorder.ingest.rereading import Rereading
-from recorder.ingest.session_lookup import request_in_store, same_names, session_in_store
+from recorder.ingest.damaged_exchange import DamagedExchange
+from recorder.ingest.pending import Batch, no_request
+from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
+from recorder.ingest.rereading import JournalRecordSource
+from recorder.ingest.session_lookup import (
+    digests_before,
+    request_in_store,
+    same_names,
+    session_in_store,
+    session_of_open,
+)
 from recorder.journal.carry_over import drop_carried, is_worth_carrying, read_carried, write_carried
 from recorder.journal.format import HEADER, START, Mark, Position, Record, begin
-from recorder.journal.overwrite import Bodies, blank
 from recorder.journal.reader import (
     JournalReader,
     claimed,
     ingested,
     is_journal,
     remove,
-    say_ingested,
     segment_name,
     segment_numbers,
     try_lock,
+    write_ingested,
 )
+from recorder.journal.scrub import RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
 from recorder.store.purge.delete import is_purged, late_exchanges
@@ -68,45 +71,50 @@ T = TypeVar("T")
 
 
 class Ingester:
-    """Reads one recorder's journal into the store. Used from one thread."""
+    """A reader of one recorder's journal that writes it into the store. Used from one thread."""
 
     def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
         self._store, self._directory, self._pause = store, directory, pause
         self._patience = Patience(store, pause)
-        self._recorder_id, self._again = directory.name, Rereading(directory)
+        self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
         late, offset = self._in_transaction(
             lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
         )
-        told = partial(request_in_store, store, self._in_transaction) if offset else nothing_told
+        find_request = partial(request_in_store, store, self._in_transaction) if offset else no_request
         self._assembler = Assembler(
-            self._recorder_id, self._find_session, late, redactor=redactor, told=told, journaled=self._again
+            self._recorder_id,
+            self._find_session,
+            late,
+            redactor=redactor,
+            find_request=find_request,
+            journal=self._records,
         )
-        self._again.place = self._told = Position(*offset) if offset else START
-        self._said = ingested(directory)
-        self._reader = JournalReader(directory, self._again.place)
-        self._bodies = Bodies(directory, self._again.place)
-        for record in read_carried(directory, self._again.place):
-            self._bodies.note_carried(record, self._again.place)
-            self._assembler.tell(record, self._again.place)
+        self._records.place = self._position = Position(*offset) if offset else START
+        self._written = ingested(directory)
+        self._reader = JournalReader(directory, self._records.place)
+        self._scrubber = RequestBodyScrubber(directory, self._records.place)
+        for record in read_carried(directory, self._records.place):
+            self._scrubber.note_carried(record, self._records.place)
+            self._assembler.feed(record, self._records.place)
             self._commit_if_large()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
-        """Ingest and commit what stands in the journal now, up to `BATCH_BYTES`. Returns how many bytes that was."""
+        """Ingest and commit what the journal holds now, up to `BATCH_BYTES`. Returns how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
         if self._report_damage() and records:
-            self._told = begin(records[0])  # what is committed or carried over from now on has the damage
+            self._position = begin(records[0])  # what is committed or carried over from now on has the damage
         size = 0
         for record in records:
             size += HEADER.size + len(record.payload)
-            self._bodies.note(record, self._told)
-            self._assembler.tell(record, self._told)
-            self._told = record.position
+            self._scrubber.note(record, self._position)
+            self._assembler.feed(record, self._position)
+            self._position = record.position
             self._commit_if_large()
-        if records or self._reader.position.segment > self._told.segment:
-            self._told = self._reader.position  # past the end of a segment, too: then it can be deleted
+        if records or self._reader.position.segment > self._position.segment:
+            self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
-        self._bodies.overwrite(self._again.place)
+        self._scrubber.scrub(self._records.place)
         return size
 
     def _report_damage(self) -> bool:
@@ -117,14 +125,14 @@ class Ingester:
             log.error("%s", sentence)
             self._assembler.lose(sentence)
         for stretch in self._reader.stretches:
-            self._again.keep_stretch(stretch)
+            self._records.keep_stretch(stretch)
         self._reader.torn.clear()
         self._reader.damaged.clear()
         self._reader.stretches.clear()
         return is_damaged
 
     def run(self) -> None:
-        """Ingest until `pause` says to stop. What stands in the journal then is left to `recover_one`.
+        """Ingest until `pause` says to stop. What the journal holds then is left to `recover_one`.
 
         Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
         """
@@ -134,16 +142,16 @@ class Ingester:
                 self._heartbeat.rest()
 
     def drain(self) -> None:
-        """Ingest to the end of what stands in the journal now."""
+        """Ingest to the end of what the journal holds now."""
         while self.step():
             pass
 
     def finish(self) -> None:
-        """The recorder is dead: ingest all it left, end what is open with `recorder_crash`, remove the journal.
+        """Ingest the rest of a dead recorder, end what is open with `recorder_crash`, remove the journal.
 
         Raises `Stopped` like `run`.
         """
-        self._again.writer_is_dead = True
+        self._records.writer_is_dead = True
         while self.step(writer_is_dead=True):
             pass
         self._assembler.end_all()
@@ -159,8 +167,10 @@ class Ingester:
         return QUIET_S if size < QUIET_BYTES else BUSY_S
 
     def _find_session(self, head: RequestHead, grouping: Grouping) -> str | None:
-        """The session a request is in already, or the one its grouping names, or whose conversation it goes on with."""
-        before = asked_before(grouping)
+        """Return the session that has a request already, or that its grouping names, or whose conversation it
+        continues.
+        """
+        before = digests_before(grouping)
         if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
             self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
@@ -179,10 +189,10 @@ class Ingester:
     # -- the store, which may refuse
 
     def _commit_before(self) -> None:
-        """Commit in the middle of a record, what was told before it: what fails then is no fault of that record."""
+        """Commit the rows of earlier records while one is read: a failure is no fault of that record."""
         try:
             self._commit()
-        except self._again.refusals:
+        except self._records.refusals:
             raise
         except Exception as error:
             raise Uncommitted(f"{type(error).__name__}: {error}") from error
@@ -193,22 +203,22 @@ class Ingester:
 
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
-        place = min((exchange.start for exchange in self._assembler.open.values()), default=self._told)
-        is_far = not self._again.writer_is_dead and self._told.segment - place.segment > CARRY_SEGMENTS
-        if is_far and is_worth_carrying(self._directory, place, self._again.place) and self._carry():
-            place = self._told
+        place = min((exchange.start for exchange in self._assembler.open.values()), default=self._position)
+        is_far = not self._records.writer_is_dead and self._position.segment - place.segment > CARRY_SEGMENTS
+        if is_far and is_worth_carrying(self._directory, place, self._records.place) and self._carry():
+            place = self._position
         try:
             self._write(batch, place)
-            self._bodies.committed(self._assembler.has_request)
+            self._scrubber.committed(self._assembler.has_request)
         except StoreConflictError:
             self._write_apart(batch)
             self._write(Batch(), place)
-            self._bodies.committed(lambda number: False if number in self._assembler.open else None)
-        self._again.place = place
+            self._scrubber.committed(lambda number: False if number in self._assembler.open else None)
+        self._records.place = place
         self._heartbeat.committed()
-        if self._told > self._said:  # after a start it is told once more what the log had before
-            self._said = self._told
-            say_ingested(self._directory, self._told)
+        if self._position > self._written:  # after a start, records come once more that the log had before
+            self._written = self._position
+            write_ingested(self._directory, self._position)
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
@@ -224,7 +234,9 @@ class Ingester:
         self._in_transaction(write)
 
     def _write_apart(self, batch: Batch) -> None:
-        """One exchange contradicts the log: write the others, and end this one where the log has it, with a gap."""
+        """Write the exchanges of a batch one by one, and end one that contradicts the log where the log has it, with a
+        gap.
+        """
         numbers = {exchange.head.exchange_id: number for number, exchange in self._assembler.open.items()}
         for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
             part = batch.of(exchange_id)
@@ -239,25 +251,25 @@ class Ingester:
                     self._assembler.reject(numbers[exchange_id], reason)
 
     def _is_late(self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]) -> bool:
-        """Whether the log has ended an exchange without this recorder: then what comes is counted, and noted there."""
+        """Return whether the log has ended an exchange without this recorder; then count and note what comes."""
         if any(event.kind == "note" for event in events):
             return False
-        rest = self._in_transaction(partial(counted, self._store, session_id, exchange_id))
+        rest = self._in_transaction(partial(late_counter, self._store, session_id, exchange_id))
         if rest is None:
             return False
-        rest.tell(events)
+        rest.count(events)
         if number is None:
             self._write_apart(Batch(events=rest.note()))
         else:
             exchange = self._assembler.open[number]
-            if isinstance(exchange.capture, Unread):
+            if isinstance(exchange.capture, DamagedExchange):
                 exchange.capture.go_on(rest)
             else:
                 exchange.capture = rest.instead_of(exchange.capture)
         return True
 
     def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
-        """End an exchange where the log has it, if the log may have it. Returns what was wrong."""
+        """End an exchange where the log has it, if the log may have it. Return what was wrong."""
         if is_purged(self._store, session_id):
             return "its session was purged"
         reason = f"the journal contradicts the log from here on: {error}"
@@ -265,7 +277,7 @@ class Ingester:
         return reason
 
     def _append(self, events: Sequence[Event]) -> None:
-        """Into the log; and what an exchange comes to, in the same transaction as its end."""
+        """Append events, and the projections of an exchange in the same transaction as its end."""
         self._store.append(events)
         for event in events:
             if event.kind == "end":
@@ -277,29 +289,29 @@ class Ingester:
     # -- the journal behind the place
 
     def _carry(self) -> bool:
-        """Copy the records of open exchanges into a file that stands for all of the journal before `_told`.
+        """Copy the records of open exchanges into a file that replaces all of the journal before `_position`.
 
         Returns whether it could: without room for it the journal stays as it is, and longer.
         """
         try:
-            write_carried(self._directory, self._told, self._records_of_open())
+            write_carried(self._directory, self._position, self._records_of_open())
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False
-        self._bodies.carry()
+        self._scrubber.carry()
         for exchange in self._assembler.open.values():
-            exchange.carry(self._told)
+            exchange.carry(self._position)
         return True
 
     def _records_of_open(self) -> Iterator[Record]:
-        """As they are carried over: without the bodies of requests that are in the log with the place, and with what
-        was damaged among them: nobody comes by there again.
+        """Yield the records to carry over: without request bodies that are in the log with the place, and with the
+        damage among them as gaps, because nobody reads that stretch again.
         """
-        told = Counter[int]()
-        for record in self._again.records_of_open(self._assembler.open, self._told):
-            yield blank(record) if self._assembler.has_request(record.exchange) else record
-            told[record.exchange] += 1
-            for gap in self._assembler.open[record.exchange].lost_after(told[record.exchange]):
+        seen = Counter[int]()
+        for record in self._records.records_of_open(self._assembler.open, self._position):
+            yield without_body(record) if self._assembler.has_request(record.exchange) else record
+            seen[record.exchange] += 1
+            for gap in self._assembler.open[record.exchange].lost_after(seen[record.exchange]):
                 yield record._replace(mark=Mark.GAP, t_ns=gap.to_ns, payload=msgspec.json.encode(gap))
 
     def _drop_before(self, place: Position) -> None:

@@ -1,8 +1,8 @@
-"""What a journal tells of an exchange that the log has ended without it.
+"""Records of an exchange that the log has ended without its recorder.
 
-Whoever recovers ends what a recorder has left open that seems to be gone. If it comes back all the same, its bytes
-have no place any more: nothing but a note may follow an `end`. So they are counted, and the note says how many there
-were. Told the same again, it is the same note. As pure as `recorder.ingest.capture`, in whose place it stands.
+A recovery ends what a recorder has left open that seems to be gone. If the recorder comes back all the same, its bytes
+have no place any more: only a note may follow an `end`. So they are counted, and the note has the counts. The same
+records give the same note. As pure as `recorder.ingest.capture`, in whose place it is used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.imported import Restored
+from recorder.ingest.imported import ImportedExchange
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, LateRecord, ResponseHead
 
@@ -23,24 +23,24 @@ log = logging.getLogger(__name__)
 REASON = "the recorder came back when the log had ended this exchange: what it told is counted here, and not kept"
 
 
-class Late:
-    """The rest of one exchange."""
+class LateRecordCounter:
+    """A counter of the events that one exchange still gets."""
 
     def __init__(self, end: Event) -> None:
-        """`end` is that of the log."""
+        """`end` is the last event in the log."""
         self._end = end
-        self._capture: Capture | Restored | None = None
+        self._capture: Capture | ImportedExchange | None = None
         self._events = self._body_bytes = 0
         self._body = sha256()
         self._ended: EndRecord | None = None
 
-    def instead_of(self, capture: Capture | Restored | Late | None) -> Late:
-        """More is to come, which that one makes events of."""
-        self._capture = capture if isinstance(capture, Capture | Restored) else None
+    def instead_of(self, capture: Capture | ImportedExchange | LateRecordCounter | None) -> LateRecordCounter:
+        """Take the place of a capture, which goes on making the events that are counted."""
+        self._capture = capture if isinstance(capture, Capture | ImportedExchange) else None
         return self
 
-    def tell(self, events: Iterable[Event]) -> list[Event]:
-        """Count those that the log does not have: it has a gap in the place of the first."""
+    def count(self, events: Iterable[Event]) -> list[Event]:
+        """Count the events that the log does not have: it has a gap in the place of the first."""
         for event in events:
             if event.pos < self._end.pos - 1:
                 continue
@@ -53,32 +53,32 @@ class Late:
         return []
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
-        return self.tell(self._told.response(t_ns, head))
+        return self.count(self._events_of.response(t_ns, head))
 
     def chunk(self, t_ns: int, data: bytes) -> list[Event]:
-        return self.tell(self._told.chunk(t_ns, data))
+        return self.count(self._events_of.chunk(t_ns, data))
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        return self.tell(self._told.gap(gap))
+        return self.count(self._events_of.gap(gap))
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        self.tell(self._told.end(t_ns, end))
+        self.count(self._events_of.end(t_ns, end))
         return self.note()
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """The rest cannot be read: it is counted with what could be."""
+        """Count a rest that cannot be read with the other bytes."""
         self._body_bytes += gap.size_bytes
         return self.note()
 
     def note(self) -> list[Event]:
-        """What stands behind the end of the log."""
+        """Return the note with the counts."""
         digest, ended = self._body.hexdigest(), self._ended
         record = LateRecord(REASON, self._events, self._body_bytes, digest, ended.status if ended else None)
         log.error("exchange %s: %d bytes came after the log had ended it", self._end.exchange_id, self._body_bytes)
         return [Capture.after(self._end).note(self._end.t_ns, msgspec.json.encode(record))]
 
     @property
-    def _told(self) -> Capture | Restored:
+    def _events_of(self) -> Capture | ImportedExchange:
         if self._capture is None:
             raise ValueError("records of an exchange that is over")
         return self._capture

@@ -1,16 +1,17 @@
-"""Exchanges that stand open in the log, and that no journal tells to their end.
+"""Exchanges that are open in the log, and whose end no journal has.
 
 A power cut takes what a journal had not brought to the disk, and the log may be ahead of what is left of it. A machine
 whose disk is gone takes the journal with it. Such an exchange ends where the log has it, and a gap before that end says
 that nobody knows what came after.
 
-Whose journal is on this machine is known by its locks. Of other machines a server knows when it last heard
-(`recorder.ingest.heartbeat`), by its own clock; the time in which it was away itself does not count.
+The locks of a journal show whether a recorder on this machine lives. Of other machines a server knows when it last
+heard (`Heartbeat`), by its own clock; the time in which it was away itself does not count.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,25 +20,24 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import bindparam, select
 
-from recorder.errors import StoreBusyError, StoreConflictError
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.ingest.capture import Capture
 from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
-from recorder.ingest.late_records import Late
+from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.location import is_file
-from recorder.store.resumed_response import constant
 from recorder.store.schema import events
-from recorder.store.sql import SERVER_NS, Statement
+from recorder.store.sql import SERVER_NS, Statement, constant, has_ended
 from recorder.store.writer import Store
 
 log = logging.getLogger(__name__)
 
+HEARTBEAT_S = 30.0  # to a server, a small transaction: a recorder that idles takes two a minute
 LOST = "what the journal had of it after this point is lost"
 
 _OPEN = Statement(
-    "SELECT session_id, exchange_id FROM exchanges AS e WHERE recorder_id = :recorder_id AND NOT EXISTS "
-    "(SELECT 1 FROM events WHERE session_id = e.session_id AND exchange_id = e.exchange_id AND kind = 'end')"
+    f"SELECT session_id, exchange_id FROM exchanges WHERE recorder_id = :recorder_id AND NOT {has_ended('exchanges')}"
 )
 _RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets")
 _END = Statement(
@@ -54,8 +54,7 @@ UNFINISHED = f"""
 SELECT x.recorder_id, max(o.host), count(*),
     {SILENT.format(now=SERVER_NS, heard="coalesce(max(o.seen_ns), max(x.started_ns))")}
 FROM exchanges AS x LEFT JOIN ingest_offsets AS o ON o.recorder_id = x.recorder_id
-WHERE NOT EXISTS (SELECT 1 FROM events AS e
-    WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND e.kind = 'end')
+WHERE NOT {has_ended("x")}
 GROUP BY x.recorder_id ORDER BY x.recorder_id
 """
 _UNFINISHED = Statement(UNFINISHED)
@@ -67,7 +66,7 @@ _SILENCE = Statement(
 
 
 class Unfinished(NamedTuple):
-    """What one recorder has open."""
+    """The open exchanges of one recorder."""
 
     recorder_id: str
     host: str | None
@@ -76,7 +75,9 @@ class Unfinished(NamedTuple):
 
 
 def rest_of(store: Store, session_id: str, exchange_id: str, reason: str) -> Sequence[Event]:
-    """What ends an exchange where the log has it: a gap and an `end`; nothing if it has one. In a transaction."""
+    """Return the events that end an exchange where the log has it: a gap and an `end`; none if it has ended. In a
+    transaction.
+    """
     last = store.last_event(session_id, exchange_id)
     if last is None or last.kind in ("end", "note"):
         return ()
@@ -86,7 +87,7 @@ def rest_of(store: Store, session_id: str, exchange_id: str, reason: str) -> Seq
 
 
 def end_open(store: Store, recorder_id: str) -> None:
-    """End all that a dead recorder has open. In a transaction."""
+    """End all exchanges that a dead recorder has open. In a transaction."""
     for session_id, exchange_id in list(store.ask(_OPEN, {"recorder_id": recorder_id})):
         events = rest_of(store, session_id, exchange_id, LOST)
         store.append(events)
@@ -95,7 +96,7 @@ def end_open(store: Store, recorder_id: str) -> None:
 
 
 def end_forsaken(store: Store, root: Path) -> None:
-    """End what recorders have open of which the log awaits more, and whose journal in `root` is gone.
+    """End the open exchanges of recorders that have an offset in the log, but no journal in `root`.
 
     If the database is locked, whoever recovers next does it. Of a database on a server, other machines have journals.
     """
@@ -109,22 +110,23 @@ def end_forsaken(store: Store, root: Path) -> None:
 
 
 def unfinished(store: Store) -> list[Unfinished]:
-    """What is open in a log on a server, by recorder."""
+    """Return the open exchanges in a log on a server, by recorder."""
     with store.transaction():
         return [Unfinished(*row) for row in store.ask(_UNFINISHED, {})]
 
 
 def end_silent(store: Store, root: Path, after_ns: int) -> list[Unfinished]:
-    """End what recorders have open of which a server has not heard for so long, and whose journal is not in `root`.
+    """End the open exchanges of recorders that a server has not heard of for so long, and that have no journal in
+    `root`.
 
-    What somebody else ends or tells at this moment is left to them. Returns what was open of those.
+    An exchange that somebody else ends or continues at this moment is left to them. Returns what was ended.
     """
     silent = [each for each in unfinished(store) if each.silent_ns > after_ns and not has_journal(root, each)]
     return [each for each in silent if _end_if_silent(store, each.recorder_id, after_ns)]
 
 
 def has_journal(root: Path, each: Unfinished) -> bool:
-    """Whether the journal of a recorder is there: then it tells the rest."""
+    """Return whether the journal of a recorder is here: then it has the rest."""
     return bool(each.recorder_id) and (root / Path(each.recorder_id).name).exists()
 
 
@@ -138,14 +140,38 @@ def _end_if_silent(store: Store, recorder_id: str, after_ns: int) -> bool:
     return False
 
 
-def counted(store: Store, session_id: str, exchange_id: str) -> Late | None:
-    """What counts the rest of an exchange that was ended here without its recorder. In a transaction.
+def late_counter(store: Store, session_id: str, exchange_id: str) -> LateRecordCounter | None:
+    """Return a counter for the rest of an exchange that was ended here without its recorder. In a transaction.
 
-    There is none of one that could not be read: that was counted to its end, whatever can be read of it now.
+    There is none for one that could not be read: that was counted to its end, whatever can be read of it now.
     """
     for row in store.ask(_END, {"session_id": session_id, "exchange_id": exchange_id}):
         end = Event(*row)
         record = msgspec.json.decode(end.raw, type=EndRecord)
         if record.outcome == "recorder_crash" and not (record.error or "").startswith((UNREAD, UNREAD_REQUEST)):
-            return Late(end)
+            return LateRecordCounter(end)
     return None
+
+
+class Heartbeat:
+    """A sign of life that an ingester leaves on a server in idle moments, for `end_silent`.
+
+    It is no write into the log, and a file gets none: the locks of a journal show whether a recorder on this machine
+    lives.
+    """
+
+    def __init__(self, store: Store, recorder_id: str) -> None:
+        self._store, self._recorder_id = store, recorder_id
+        self._due_s = float("inf") if is_file(store.url) else 0.0
+
+    def committed(self) -> None:
+        """Put off the next sign: a place was committed, which is one too."""
+        self._due_s = max(self._due_s, time.monotonic() + HEARTBEAT_S)
+
+    def rest(self) -> None:
+        """Leave a sign if it is time, when there is nothing to ingest. A server that is away gets the next one."""
+        now_s = time.monotonic()
+        if now_s >= self._due_s:
+            self._due_s = now_s + HEARTBEAT_S
+            with suppress(StoreError), self._store.transaction():
+                self._store.renew(self._recorder_id)

@@ -1,6 +1,6 @@
-"""The records of exchanges that are open, read once more: to be carried over, told again, or put aside.
+"""The records of open exchanges, read once more: to be carried over, fed again, or put aside.
 
-What is open began at `place` or behind it, or is carried over to there.
+An open exchange began at `place` or behind it, or its records are carried over to there.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from recorder.errors import StoreError
-from recorder.ingest.open_exchanges import Journaled
+from recorder.ingest.pending import RecordSource
 from recorder.journal import unreadable
 from recorder.journal.carry_over import read_carried
 from recorder.journal.format import START, Position, Record
-from recorder.journal.reader import JournalReader, Stretch
+from recorder.journal.reader import DamagedStretch, JournalReader
 from recorder.store.retry import Stopped, Uncommitted
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 READ_BYTES = 4 * 2**20  # at a time
 
 
-class Rereading(Journaled):
-    """The journal of an ingester, which says what its place is."""
+class JournalRecordSource(RecordSource):
+    """The journal of an ingester, which sets its place."""
 
     refusals = (StoreError, Stopped, Uncommitted, MemoryError)
 
@@ -34,13 +34,13 @@ class Rereading(Journaled):
         self.writer_is_dead = False
 
     def records(self, number: int, start: Position) -> Iterator[Record]:
-        """Those of an exchange that is open; more than were told may be there by now."""
+        """Yield the records of an open exchange; there may be more by now than were ingested."""
         if start <= self.place:
             yield from (record for record in read_carried(self._directory, self.place) if record.exchange == number)
         yield from (record for record in self._from(max(start, self.place)) if record.exchange == number)
 
     def records_of_open(self, numbers: Collection[int], until: Position) -> Iterator[Record]:
-        """Those of all exchanges that are open, as far as they were told."""
+        """Yield the records of all open exchanges, as far as they were ingested."""
         for record in read_carried(self._directory, self.place):
             if record.exchange in numbers:
                 yield record
@@ -59,13 +59,13 @@ class Rereading(Journaled):
         keep = partial(unreadable.keep_exchange, self._root, name, session_id, records)
         self._keep(f"what the journal has of exchange {name}", keep)
 
-    def keep_stretch(self, stretch: Stretch) -> None:
+    def keep_stretch(self, stretch: DamagedStretch) -> None:
         """Put aside a damaged stretch of a segment."""
         keep = partial(unreadable.keep_stretch, self._root, self._directory.name, stretch)
         self._keep(f"{stretch.path} from byte {stretch.offset} on", keep)
 
     def _keep(self, name: str, keep: Callable[[], bool]) -> None:
-        """Before its segment is deleted, if there is room for it."""
+        """Put something aside before its segment is deleted, if there is room for it."""
         place = unreadable.folder(self._root)
         try:
             is_kept = keep()

@@ -1,22 +1,22 @@
-"""Which session of the log a request belongs to, and what the log has of it already."""
+"""The session of the log that a request belongs to, by its names or by its history, and its earlier record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 
 import msgspec
 from sqlalchemy import bindparam, select
 
-from recorder.ingest.batch import Batch
-from recorder.ingest.history_lookup import session_of_history
+from recorder.ingest.pending import Batch, OpenExchange
 from recorder.model.events import PROBE
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestHead, RequestRecord
 from recorder.store.bodies.rows import whole_events
-from recorder.store.resumed_response import constant
-from recorder.store.schema import events
-from recorder.store.sql import Statement
+from recorder.store.schema import events, exchanges, tables_of
+from recorder.store.sql import Statement, constant
 from recorder.store.writer import Store
+from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, unanswered
 from recorder.wire.grouping.session import Grouping
 from recorder.wire.request_body import ToldRequest
 
@@ -24,7 +24,7 @@ Request = ToldRequest | None
 InTransaction = Callable[[Callable[[], Request]], Request]
 
 PROBES_NS = 86_400 * 10**9
-"""How long a session of probes goes on: `recorder purge` takes what is old, and one without an end never would be."""
+"""The longest that a session of probes goes on: `recorder purge` takes old ones, and an endless one never is old."""
 
 GIVEN = ("path", "header")  # the rules that find a name that the user gave
 
@@ -37,8 +37,8 @@ _REQUEST = Statement(
 
 
 def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
-    """The id of the session that an exchange is in already, that its grouping names, or whose conversation it goes on
-    with. In a transaction; `batch` is what is still to be committed.
+    """Return the id of the session that has an exchange already, that its grouping names, or whose conversation it
+    continues. In a transaction; `batch` is what is still to be committed.
     """
     found = store.session_of_exchange(head.exchange_id)
     if found is None and grouping.name is not None:
@@ -52,12 +52,12 @@ def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch:
 
 
 def same_names(source: str) -> tuple[str, ...]:
-    """The rules whose names mean the same session: a name that the user gave is one, in the path or in a header."""
+    """Return the rules whose names mean the same session: the path and a header both have names of the user."""
     return GIVEN if source in GIVEN else (source,)
 
 
 def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: str) -> Request:
-    """A request as it was recorded, if an ingester before this one has told it, with other settings."""
+    """Return a request as an earlier ingester recorded it, maybe with other settings."""
     return in_transaction(lambda: _request(store, exchange_id))
 
 
@@ -66,3 +66,76 @@ def _request(store: Store, exchange_id: str) -> Request:
     key = {"session_id": session_id, "exchange_id": exchange_id}
     raws = [event.raw for event in whole_events(store.ask(_REQUEST, key), store.ask)] if session_id else []
     return ToldRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws) if raws else None
+
+
+# -- by the history that a request repeats
+
+LOOK_BACK_NS = 7 * 86_400 * 10**9
+"""The age up to which a request may continue an exchange: a conversation rests over a weekend. Whoever asks the same
+later is more likely to run the same program again.
+"""
+
+RECENT = 64  # exchanges that came to one of the same digests: programs ask the same over and over
+
+RETRIED = -1  # the place of a request that got nothing: it is asked again once, by whoever says so
+
+_DIGESTS = [f"digest_{number}" for number in range(2 * LOOK_BACK_ANSWERS + 1)]
+_history, _later = tables_of["history"], exchanges.alias()
+_is_followed = (
+    select(_later.c.exchange_id)
+    .where(_later.c.session_id == _history.c.session_id, _later.c.exchange_id > _history.c.exchange_id)
+    .exists()
+)
+_FOUND = Statement(
+    select(*_history.c, _is_followed)
+    .where(_history.c.digest.in_([bindparam(name) for name in _DIGESTS]))
+    .where(_history.c.exchange_id > bindparam("since"))
+    .order_by(_history.c.exchange_id.desc()),
+    f"LIMIT {RECENT}",
+)
+
+
+def digests_before(grouping: Grouping) -> set[str]:
+    """Return the digests of the requests that this one may continue or repeat."""
+    asked = grouping.history
+    if asked is None:
+        return set()
+    return {before for before, _ in asked.answers} | ({asked.asked} if grouping.attempt else set())
+
+
+def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
+    """Return the session of the exchange that a request continues: the one that has most of its messages, and of
+    several with the same one that nobody has continued. So two conversations that began alike stay two.
+
+    `batch` is what is still to be committed. In a transaction.
+    """
+    asked = grouping.history
+    places = _places(asked, is_retry=bool(grouping.attempt)) if asked else {}
+    if not places:
+        return None
+    values = {**dict.fromkeys(_DIGESTS, ""), **dict(zip(_DIGESTS, places, strict=False))}
+    since = uuid7(max(0, head.started_ns - LOOK_BACK_NS), bytes(10))
+    latest = {exchange.session_id: exchange.exchange_id for exchange in batch.exchanges}
+    ranked: list[tuple[int, bool, str]] = []
+    for session_id, exchange_id, digest, is_followed in store.ask(_FOUND, {**values, "since": since}):
+        is_followed = bool(is_followed) or latest.get(session_id, "") > exchange_id
+        if not is_followed or places[digest] != RETRIED:
+            ranked.append((places[digest], is_followed, session_id))
+    return min(ranked, key=itemgetter(0, 1), default=(0, False, None))[2]  # the newest, where they are equal
+
+
+def _places(asked: Chain, *, is_retry: bool) -> dict[str, int]:
+    """Return the digests of the exchange before, the likeliest first."""
+    places = {unanswered(asked.asked): RETRIED} if is_retry else {}
+    for number, (before, with_answer) in enumerate(asked.answers):
+        places[with_answer] = 2 * number
+        places[broken_off(before)] = 2 * number + 1
+    return places
+
+
+def session_of_open(open: Iterable[OpenExchange], before: set[str]) -> str | None:
+    """Return the session of the one open exchange that a request continues: clients may be quicker than the end of a
+    stream.
+    """
+    found = {session_id for each in open for asked, session_id in [each.asked or ("", None)] if asked in before}
+    return found.pop() if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""What is carried over: the records of open exchanges from before a place in a journal, in a file of their own.
+"""A file with the records of open exchanges from before a place in a journal.
 
 The name of the file is the place, so that a place that was committed has its file and any other file is left over.
 """
@@ -18,13 +18,13 @@ BLOCK_BYTES = RECORD_LIMIT  # read at a time; one more may be held while a recor
 
 
 def carried_path(directory: Path, place: Position) -> Path:
-    """Where the records from before `place` of exchanges that were open there are carried over to."""
+    """Return the file for the records from before `place`, of exchanges that were open there."""
     return directory / f"{PREFIX}{place.segment:06d}-{place.offset:010d}"
 
 
 def is_worth_carrying(directory: Path, place: Position, before: Position) -> bool:
-    """Not until the journal from `place` on is longer than what was carried to `before`, the last time: else a long
-    stream is copied again and again.
+    """Return whether the journal from `place` on is longer than what was carried to `before`, the last time: else a
+    long stream would be copied again and again.
     """
     segments = [number for number in segment_numbers(directory) if place.segment <= number]
     grown = sum(size_bytes(directory / segment_name(number)) for number in segments)
@@ -48,7 +48,7 @@ def write_carried(directory: Path, place: Position, records: Iterable[Record]) -
 
 
 def read_carried(directory: Path, place: Position) -> Iterator[Record]:
-    """The records of that file, if there is one."""
+    """Yield the records of that file, if there is one."""
     path = carried_path(directory, place)
     if not path.exists():
         return

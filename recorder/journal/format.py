@@ -61,7 +61,7 @@ START = Position(0, 0)
 
 
 class Gap(msgspec.Struct):
-    """What was received and not kept, as the payload of a `GAP` record."""
+    """The counts of bytes that were received and not kept, as the payload of a `GAP` record."""
 
     mark: int  # REQUEST_BODY or CHUNK
     chunks: int
@@ -73,10 +73,10 @@ class Gap(msgspec.Struct):
 
 
 def parse(data: bytes, start: Position) -> Iterator[Record]:
-    """The whole, undamaged records at the beginning of `data`, which stood at `start`.
+    """Yield the whole, undamaged records at the beginning of `data`, which was read from `start`.
 
-    The checksum of a `BLANK` record is that of what it was: its mark is written over first, its payload then. That
-    mark has five bits or more that no other has, so damage does not make one.
+    The checksum of a `BLANK` record is that of what it was: its mark is written over first, its payload then. That mark
+    differs from every other one in five bits or more, so damage does not make one.
     """
     segment, base = start
     offset, end = 0, len(data)
@@ -93,36 +93,36 @@ def parse(data: bytes, start: Position) -> Iterator[Record]:
 
 
 def begin(record: Record) -> Position:
-    """Where a record begins that was read from a segment."""
+    """Return where a record begins that was read from a segment."""
     segment, offset = record.position
     return Position(segment, offset - len(record.payload) - HEADER.size)
 
 
 def encode(records: Iterable[Record]) -> Iterator[bytes]:
-    """Records as the bytes of a segment, for whoever writes a segment of their own."""
+    """Yield records as the bytes of a segment of their own."""
     yield MAGIC
     for exchange, mark, t_ns, payload, _ in records:
         yield from record_bytes(exchange, mark, t_ns, payload)
 
 
 def record_header(exchange: int, mark: int, t_ns: int, payload: bytes) -> bytes:
-    """What a record has before its payload."""
+    """Return the bytes before the payload of a record."""
     checksum = crc32(payload, crc32(_pack_checked(exchange, mark, t_ns)))
     return _pack_header(len(payload), checksum, exchange, mark, t_ns)
 
 
 def record_bytes(exchange: int, mark: int, t_ns: int, payload: bytes) -> list[bytes]:
-    """A record as its header and its payload, not yet joined."""
+    """Return a record as its header and its payload, not yet joined."""
     return [record_header(exchange, mark, t_ns, payload), payload]
 
 
 def segment_record(before_bytes: int) -> bytes:
-    """What a segment begins with: how much its writer knows to be in the one before, so that a reader misses it."""
+    """Return the first record of a segment: how many bytes the one before has, so that a reader can miss them."""
     return b"".join(record_bytes(0, Mark.SEGMENT, 0, before_bytes.to_bytes(8, "little")))
 
 
-def told_before(data: bytes) -> int | None:
-    """What the beginning of a segment says of the one before, if it says so."""
+def previous_segment_bytes(data: bytes) -> int | None:
+    """Return the size of the segment before, from the beginning of a segment; None if it has none."""
     if data[: len(MAGIC)] == MAGIC:
         for record in parse(data[len(MAGIC) :], START):
             return int.from_bytes(record.payload, "little") if record.mark == Mark.SEGMENT else None

@@ -26,8 +26,8 @@ from recorder.journal.format import (
     Position,
     Record,
     parse,
+    previous_segment_bytes,
     segment_record,
-    told_before,
 )
 
 SUFFIX = ".seg"
@@ -41,25 +41,25 @@ _FILE = re.compile(
 )
 
 
-class Stretch(NamedTuple):
-    """A segment from an offset on."""
+class DamagedStretch(NamedTuple):
+    """A segment from an offset on, which cannot be read."""
 
     path: Path
     offset: int
 
 
 class JournalReader:
-    """The read side: records from a position on, from the journal of a live recorder or a dead one."""
+    """A reader of records from a position on, from the journal of a live recorder or a dead one."""
 
     def __init__(self, directory: Path, position: Position = START) -> None:
         self.directory = directory
         self.position = position
         self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
         self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
-        self.stretches: list[Stretch] = []  # what there is of those
+        self.stretches: list[DamagedStretch] = []  # what there is of those
 
     def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
-        """What stands in the journal from `position` on, up to about `limit_bytes`. Empty when there is no more now.
+        """Return the records from `position` on, up to about `limit_bytes`; none when there are no more now.
 
         The end of a segment counts as torn only if the writer is dead or has begun the next segment.
         """
@@ -110,7 +110,7 @@ class JournalReader:
     def _leave(self, data: bytes, following: int) -> None:
         """Go on to the next segment, which says how long this one should be."""
         segment, offset = self.position
-        told = _told_before(self.directory / segment_name(following))
+        told = _previous_segment_bytes(self.directory / segment_name(following))
         if following > segment + 1:
             self.damaged.append(f"The segments between {segment} and {following} of {self.directory} are lost.")
         elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
@@ -119,7 +119,7 @@ class JournalReader:
             path = self.directory / segment_name(segment)
             self.damaged.append(f"The end of {path} is damaged or lost.")
             if size_bytes(path) > offset:
-                self.stretches.append(Stretch(path, offset))
+                self.stretches.append(DamagedStretch(path, offset))
         else:
             self._drop_tail(b"")
 
@@ -133,26 +133,26 @@ class JournalReader:
             self.torn.append(f"{left} bytes at the end of {path} were torn off in mid-write and are dropped.")
         else:
             self.damaged.append(f"{left} bytes at the end of {path} are damaged and cannot be read.")
-            self.stretches.append(Stretch(path, self.position.offset))
+            self.stretches.append(DamagedStretch(path, self.position.offset))
         self.position = self.position._replace(offset=self.position.offset + left)
 
 
-def _told_before(path: Path) -> int | None:
+def _previous_segment_bytes(path: Path) -> int | None:
     try:
         with open(path, "rb") as segment:
-            return told_before(segment.read(SEGMENT_BEGINNING))
+            return previous_segment_bytes(segment.read(SEGMENT_BEGINNING))
     except FileNotFoundError:
         return None
 
 
 def _length(data: bytes) -> int | None:
-    """The length of the first record's payload, if it is a possible one."""
+    """Return the length of the first record's payload, if it is a possible one."""
     length: int = HEADER.unpack_from(data)[0] if len(data) >= HEADER.size else RECORD_LIMIT + 1
     return length if length <= RECORD_LIMIT else None
 
 
 def size_bytes(path: Path) -> int:
-    """The size of a file; 0 if there is none."""
+    """Return the size of a file; 0 if there is none."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -160,7 +160,7 @@ def size_bytes(path: Path) -> int:
 
 
 def changed_s(path: Path) -> float:
-    """When a file was last written to; long ago if there is none."""
+    """Return when a file was last written to; long ago if there is none."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -168,7 +168,7 @@ def changed_s(path: Path) -> float:
 
 
 def ingester_pid(directory: Path) -> int | None:
-    """The process that ingests a journal, or did so last."""
+    """Return the process that ingests a journal, or did so last."""
     try:
         return int((directory / INGESTER_LOCK).read_bytes())
     except (OSError, ValueError):
@@ -183,8 +183,8 @@ def to_disk(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def say_ingested(directory: Path, place: Position) -> None:
-    """Leave word of how far a journal is in the log: what it has before `place` was read, and is committed."""
+def write_ingested(directory: Path, place: Position) -> None:
+    """Write down how far a journal is in the log: what it has before `place` was read, and is committed."""
     with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
         fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -194,7 +194,7 @@ def say_ingested(directory: Path, place: Position) -> None:
 
 
 def ingested(directory: Path) -> Position:
-    """How far a journal is in the log, as far as whoever ingests it has left word."""
+    """Return how far a journal is in the log, as its ingester wrote it down; the start if it did not."""
     try:
         return Position(*map(int, (directory / INGESTED).read_bytes().split()))
     except (OSError, ValueError, TypeError):
@@ -202,7 +202,7 @@ def ingested(directory: Path) -> Position:
 
 
 class Waiting(NamedTuple):
-    """What a journal holds that is not in the log."""
+    """The records of a journal that are not in the log."""
 
     end: Position
     size_bytes: int
@@ -210,7 +210,7 @@ class Waiting(NamedTuple):
 
 
 def waiting(directory: Path) -> Waiting:
-    """What stands in a journal behind the place up to which it is in the log. It costs some calls of the system."""
+    """Return what a journal holds behind the place up to which it is in the log. It costs some calls of the system."""
     place = ingested(directory)
     end, size = place, 0
     oldest: Position | None = None
@@ -229,7 +229,7 @@ def waiting(directory: Path) -> Waiting:
 
 
 def _age_s(directory: Path, oldest: Position) -> float:
-    """The age of a record: at most that of the journal, for an import has times of long ago."""
+    """Return the age of a record: at most that of the journal, for an import has times of long ago."""
     most_s = max(0.0, time.time() - changed_s(directory / WRITER_LOCK))
     try:
         with open(directory / segment_name(oldest.segment), "rb") as segment:
@@ -246,7 +246,7 @@ def segment_name(number: int) -> str:
 
 
 def segment_numbers(directory: Path) -> list[int]:
-    """The segments in a journal directory, in order. A directory that is gone has none."""
+    """Return the segments in a journal directory, in order. A directory that is gone has none."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -255,7 +255,7 @@ def segment_numbers(directory: Path) -> list[int]:
 
 
 def is_journal(directory: Path) -> bool:
-    """Whether a directory has nothing in it but the files of a journal. Nothing else may be locked, read or removed."""
+    """Return whether a directory has only the files of a journal. Nothing else may be locked, read or removed."""
     if directory.is_symlink() or not directory.is_dir():
         return False
     with os.scandir(directory) as found:
@@ -290,7 +290,7 @@ def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
 
 @contextlib.contextmanager
 def claimed(directory: Path) -> Iterator[bool]:
-    """Be the one who ingests a journal, and leave word of who that is; gives whether nobody else is."""
+    """Hold the lock of the ingester of a journal, with the pid in it; gives whether nobody else has it."""
     claim = try_lock(directory, INGESTER_LOCK)
     try:
         if claim is not None:

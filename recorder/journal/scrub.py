@@ -1,48 +1,189 @@
-"""Overwriting what a journal still holds of exchanges that are in no log any more, while its recorder runs.
+"""Zeros over the bytes of a journal that must not stay in it, while its recorder goes on writing to it.
+
+Request bodies may hold secrets: each is overwritten when the log has it (`RequestBodyScrubber`). Of sessions that were
+purged all payloads are overwritten (`scrub_exchanges`).
 
 Rules of this file:
 
-* Only what stands before the place up to which the journal is ingested is written to: nobody reads that again. What
-  stands behind it may be read this very moment.
-* A record keeps its length and its place. Should the journal be told from its beginning, to a new database, the other
-  records are all there.
+* A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a
+  power cut too.
+* A body is overwritten after the commit that has its request, not before. Told again after a crash, the request is
+  taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that is on the
+  disk before the payload is touched.
+* Of a purged session only what is before the place up to which the journal is ingested is overwritten: nobody reads
+  that again, so its records get a checksum that fits. What is behind it may be read this very moment.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Collection, Iterator
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from recorder.journal.carry_over import read_carried
-from recorder.journal.format import HEADER, MAGIC, Mark, Position, Record, parse, record_bytes
-from recorder.journal.reader import JournalReader, segment_name, segment_numbers
+from recorder.journal.carry_over import carried_path, read_carried
+from recorder.journal.format import (
+    HEADER,
+    MAGIC,
+    MARK_OFFSET,
+    RECORD_LIMIT,
+    Mark,
+    Position,
+    Record,
+    parse,
+    record_bytes,
+)
+from recorder.journal.reader import JournalReader, segment_name, segment_numbers, to_disk
 from recorder.model.payloads import RequestHead
 
-READ_BYTES = 4 * 2**20  # at a time
+log = logging.getLogger(__name__)
+
+SCRUB_S = 1.0  # it takes a sync of the file that the recorder writes to: not with each of forty commits a second
+BODY_BLOCK_BYTES = HEADER.size + RECORD_LIMIT  # at a time: one record at least
+BLOCK_BYTES = 4 * 2**20  # of records that are searched, at a time
+_ZEROS = bytes(2**20)
+_BLANK = bytes([Mark.BLANK])
+_TO_ITS_END = sys.maxsize
+
+Stretch = tuple[int, int, int]
+"""A segment's number, and the bytes from where to where."""
 
 
-def blank(directory: Path, place: Position, exchange_ids: Collection[str]) -> bool:
-    """Overwrite what stands before `place` of these exchanges; returns whether nothing is left of them behind it.
+class RequestBodyScrubber:
+    """The request bodies in one journal that are due to be overwritten, or will be."""
 
-    Records whose exchange began in a segment that is deleted are overwritten too: there is no telling whose they are.
+    def __init__(self, directory: Path, place: Position) -> None:
+        """`place` is where ingesting starts: the bodies before it are in the log."""
+        self._directory = directory
+        self._noted: dict[int, tuple[Position, Position]] = {}  # by exchange: from where to where
+        self._carried: set[int] = set()  # exchanges with a part in what is carried over
+        self._due: dict[int, tuple[Position, Position]] = {}
+        self._before: Position | None = place
+        self._next_s = time.monotonic() + SCRUB_S
+
+    def note(self, record: Record, start: Position) -> None:
+        """Note a record that begins at or behind `start` and is being ingested."""
+        if record.mark == Mark.REQUEST_BODY:
+            begun, _ = self._noted.get(record.exchange, (start, start))
+            self._noted[record.exchange] = begun, record.position
+
+    def note_carried(self, record: Record, place: Position) -> None:
+        """Note a record from before `place` that was carried over and is being ingested."""
+        if record.mark == Mark.REQUEST_BODY:
+            self._carried.add(record.exchange)
+            self._noted.setdefault(record.exchange, (place, place))
+
+    def carry(self) -> None:
+        """Note that all bodies that are not in the log yet were carried over."""
+        self._carried.update(self._noted)
+
+    def committed(self, is_in_log: Callable[[int], bool | None]) -> None:
+        """Note a commit. `is_in_log` returns whether the request of an exchange is in it; None if it never will be."""
+        for number, stretch in list(self._noted.items()):
+            known = is_in_log(number)
+            if known is not False:
+                del self._noted[number]
+            if known:
+                self._due[number] = stretch
+
+    def scrub(self, place: Position) -> None:
+        """Overwrite the bodies that the log has, if it is time. `place` is the one that is committed."""
+        now_s = time.monotonic()
+        if not (self._due or self._before) or now_s < self._next_s:
+            return
+        self._next_s = now_s + SCRUB_S
+        due, self._due = self._due, {}
+        before, self._before = self._before, None
+        try:
+            if before is not None:
+                _scrub_bodies(self._directory / segment_name(before.segment), 0, before.offset, None)
+            for number, start, end in _joined(due.values()):
+                _scrub_bodies(self._directory / segment_name(number), start, end, due)
+            if not self._carried.isdisjoint(due):
+                _scrub_bodies(carried_path(self._directory, place), 0, _TO_ITS_END, due)
+                self._carried.difference_update(due)
+        except OSError as error:
+            log.warning("request bodies in the journal are not overwritten, and go with it: %s", error.strerror)
+
+
+def _joined(spans: Iterable[tuple[Position, Position]]) -> list[Stretch]:
+    """Return the stretches of some spans, each place once."""
+    joined: list[Stretch] = []
+    for number, start, end in sorted(each for span in spans for each in _by_segment(*span)):
+        if joined and joined[-1][0] == number and start <= joined[-1][2]:
+            number, start, before = joined.pop()
+            end = max(before, end)
+        joined.append((number, start, end))
+    return joined
+
+
+def _by_segment(start: Position, end: Position) -> Iterator[Stretch]:
+    for number in range(start.segment, end.segment + 1):
+        first = start.offset if number == start.segment else 0
+        yield number, first, end.offset if number == end.segment else _TO_ITS_END
+
+
+def without_body(record: Record) -> Record:
+    """Return a record with its request body blanked."""
+    if record.mark != Mark.REQUEST_BODY:
+        return record
+    return record._replace(mark=Mark.BLANK, payload=bytes(len(record.payload)))
+
+
+def _scrub_bodies(path: Path, start: int, end: int, exchanges: Collection[int] | None) -> None:
+    """Overwrite the request bodies of these exchanges, or of all, in a stretch of a file, if it exists."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        payloads = list(_payloads(fd, max(start, len(MAGIC)), end, exchanges))
+        if not payloads:
+            return
+        for offset, _ in payloads:
+            os.pwrite(fd, _BLANK, offset - HEADER.size + MARK_OFFSET)
+        to_disk(fd)
+        for offset, length in payloads:
+            for at in range(0, length, len(_ZEROS)):
+                os.pwrite(fd, _ZEROS[: length - at], offset + at)
+    finally:
+        os.close(fd)
+
+
+def _payloads(fd: int, start: int, end: int, exchanges: Collection[int] | None) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the length of each body."""
+    while start < end and (
+        records := list(parse(os.pread(fd, min(BODY_BLOCK_BYTES, end - start), start), Position(0, start)))
+    ):
+        for record in records:
+            if record.mark == Mark.REQUEST_BODY and (exchanges is None or record.exchange in exchanges):
+                yield record.position.offset - len(record.payload), len(record.payload)
+        start = records[-1].position.offset
+
+
+def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[str]) -> bool:
+    """Overwrite the payloads of these exchanges before `place`; return whether nothing is left of them behind it.
+
+    Records whose exchange began in a segment that is deleted are overwritten too: nobody knows whose they are.
     """
     kept: set[int] = set()
     for number in segment_numbers(directory):
         if number <= place.segment:
             with suppress(FileNotFoundError):  # its recorder is done with it, and deletes it
-                _blank_segment(directory / segment_name(number), number, place, exchange_ids, kept)
+                _scrub_segment(directory / segment_name(number), number, place, exchange_ids, kept)
     rest = chain(read_carried(directory, place), _records_from(directory, place))
     with suppress(FileNotFoundError):
         return not any(directory.glob("partial-*")) and not any(_exchange_id(each) in exchange_ids for each in rest)
     return True
 
 
-def _blank_segment(path: Path, number: int, place: Position, exchange_ids: Collection[str], kept: set[int]) -> None:
+def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Collection[str], kept: set[int]) -> None:
     data = path.read_bytes()[len(MAGIC) :]
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -53,13 +194,13 @@ def _blank_segment(path: Path, number: int, place: Position, exchange_ids: Colle
             if began is not None and began not in exchange_ids:
                 kept.add(record.exchange)
             if record.exchange not in kept:
-                _overwrite(fd, record)
+                _zero_payload(fd, record)
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def _overwrite(fd: int, record: Record) -> None:
+def _zero_payload(fd: int, record: Record) -> None:
     length = len(record.payload)
     buffers = record_bytes(record.exchange, record.mark, record.t_ns, bytes(length))
     os.pwrite(fd, b"".join(buffers), record.position.offset - length - HEADER.size)
@@ -67,12 +208,12 @@ def _overwrite(fd: int, record: Record) -> None:
 
 def _records_from(directory: Path, place: Position) -> Iterator[Record]:
     reader = JournalReader(directory, place)
-    while records := reader.read(READ_BYTES):
+    while records := reader.read(BLOCK_BYTES):
         yield from records
 
 
 def _exchange_id(record: Record) -> str | None:
-    """The exchange that begins with a record, if one does."""
+    """Return the exchange that begins with a record, if one does."""
     if record.mark != Mark.REQUEST:
         return None
     with suppress(msgspec.MsgspecError):

@@ -1,12 +1,13 @@
-"""What stood in a journal and could not be read: kept beside the journals, so that nothing is lost with a segment.
+"""Records that could not be read, kept beside the journals so that nothing is lost with a segment.
 
 `<database>.journal.unreadable/` has a file for each exchange, in the format of a segment, and one for each damaged
-stretch of a segment, as it stood. The request body is left out if the log has it. All files are for their owner alone.
+stretch of a segment, with its bytes. The request body is left out if the log has it. All files are for their owner
+alone.
 
 Rules of this file:
 
-* The folder has a bound. What is over it is not kept, and that is said: it was counted like the rest.
-* A purge deletes what is of its sessions, and what nobody can say whose it is.
+* The folder has a bound. What is over it is not kept, and that is logged: it was counted like the rest.
+* A purge deletes the files of its sessions, and those whose session is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recorder.journal.format import Record, encode
-from recorder.journal.reader import Stretch
+from recorder.journal.reader import DamagedStretch
 
 SUFFIX = ".unreadable"
 PARTIAL = ".partial"
@@ -26,7 +27,7 @@ LIMIT_BYTES = 256 * 2**20  # some hundreds of long exchanges: enough to find a f
 BLOCK_BYTES = 2**20
 
 
-class Kept(NamedTuple):
+class UnreadableFile(NamedTuple):
     """A file of that folder."""
 
     path: Path
@@ -34,16 +35,16 @@ class Kept(NamedTuple):
 
 
 def folder(root: Path) -> Path:
-    """Where it is kept, for the journals in `root`."""
+    """Return the folder for the journals in `root`."""
     return root.with_name(f"{root.name}{SUFFIX}")
 
 
-def kept(root: Path) -> list[Kept]:
-    """The files there. Raises `OSError` if they cannot be listed."""
+def unreadable_files(root: Path) -> list[UnreadableFile]:
+    """Return the files there. Raises `OSError` if they cannot be listed."""
     place = folder(root)
     if not place.is_dir():
         return []
-    return [Kept(path, path.stat().st_size) for path in sorted(place.iterdir()) if path.is_file()]
+    return [UnreadableFile(path, path.stat().st_size) for path in sorted(place.iterdir()) if path.is_file()]
 
 
 def keep_exchange(root: Path, name: str, session_id: str | None, records: Iterable[Record]) -> bool:
@@ -51,19 +52,19 @@ def keep_exchange(root: Path, name: str, session_id: str | None, records: Iterab
     return _keep(root, f"{session_id or UNKNOWN}.{name}.seg", encode(records))
 
 
-def keep_stretch(root: Path, recorder_id: str, stretch: Stretch) -> bool:
+def keep_stretch(root: Path, recorder_id: str, stretch: DamagedStretch) -> bool:
     """Keep a damaged stretch. Returns whether there is room. Raises `OSError`."""
     name = f"{UNKNOWN}.{recorder_id}-{stretch.path.stem}-{stretch.offset}.damaged"
     return _keep(root, name, _bytes_of(stretch))
 
 
 def forget(root: Path, session_ids: Collection[str]) -> int:
-    """Delete what is kept of sessions, and what may be theirs. Returns how many files of the latter kind there were.
+    """Delete the files of sessions, and those that may be theirs. Return how many files of the latter kind there were.
 
     Raises `OSError`.
     """
     unknown = 0
-    for each in kept(root):
+    for each in unreadable_files(root):
         session_id = each.path.name.partition(".")[0]
         if session_id in session_ids or session_id == UNKNOWN:
             each.path.unlink(missing_ok=True)
@@ -75,7 +76,7 @@ def _keep(root: Path, name: str, data: Iterable[bytes]) -> bool:
     place = folder(root)
     place.mkdir(mode=0o700, exist_ok=True)
     path, partial = place / name, place / f"{name}{PARTIAL}"
-    room = LIMIT_BYTES - sum(each.size_bytes for each in kept(root) if each.path not in (path, partial))
+    room = LIMIT_BYTES - sum(each.size_bytes for each in unreadable_files(root) if each.path not in (path, partial))
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
         for piece in data:
             room -= len(piece)
@@ -96,7 +97,7 @@ def _keep(root: Path, name: str, data: Iterable[bytes]) -> bool:
     return True
 
 
-def _bytes_of(stretch: Stretch) -> Iterator[bytes]:
+def _bytes_of(stretch: DamagedStretch) -> Iterator[bytes]:
     with stretch.path.open("rb") as segment:
         segment.seek(stretch.offset)
         while block := segment.read(BLOCK_BYTES):

@@ -7,6 +7,7 @@ the exchange began.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -102,3 +103,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are no conversation, by day
 LATEST = "latest"  # the session that was used last: no session is called that
+
+
+def has_ended(events: Iterable[Event]) -> bool:
+    """Return whether the `end` of an exchange is among its events; notes may stand behind it."""
+    return any(event.kind == "end" for event in events)

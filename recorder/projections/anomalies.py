@@ -1,7 +1,7 @@
-"""What is wrong with a stream: what it says twice and differently, what is missing, what nobody understands.
+"""Faults of a stream: what it says twice and differently, what is missing, what nobody understands.
 
-Other folds report here what they see (`Note`); numbers, types and ends are looked at here. An anomaly of one kind about
-one thing is one row, with the event where it first shows and how often it does.
+Other folds report here what they see (`Note`); numbers, types and ends are checked here. Anomalies of one kind about
+one thing are one row, with the event where the first one shows and their number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AnomalyRow(msgspec.Struct, frozen=True):
 
 
 class Anomalies:
-    """The fold; `note` is what the others call."""
+    """The fold; the others report to `note`."""
 
     def __init__(self, exchange: Exchange) -> None:
         dialect = by_name(exchange.api)
@@ -60,7 +60,7 @@ class Anomalies:
             self._seen[key] = [event.pos, 1]
 
     def last_number(self) -> int | None:
-        """The highest sequence number so far."""
+        """Return the highest sequence number so far."""
         highest = max(self._next_number - 1, self._before_gap)
         return highest if highest >= 0 else None
 
@@ -77,7 +77,7 @@ class Anomalies:
         }
 
     def event(self, event: Event) -> None:
-        """Numbers and types of the events themselves."""
+        """Check the number and the type of an event."""
         number = event.sequence_number
         if number == self._next_number:
             self._next_number = number + 1
@@ -96,7 +96,9 @@ class Anomalies:
         self._next_number = max(number + 1, expected)
 
     def _at_the_end(self, event: Event) -> None:
-        """An error may be followed by the end that it is the reason for. Comments may follow anything."""
+        """Check an event at the end: an error may be followed by the end that it caused, and comments may follow
+        anything.
+        """
         type = event.type
         if type is None:
             return
@@ -124,7 +126,7 @@ class Anomalies:
             self._before_gap, self._next_number = max(self._before_gap, self._next_number - 1), ANY
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
-        """What a client or this recorder broke off need not have an end."""
+        """Report a missing end; what a client or this recorder broke off need not have one."""
         is_ours = fact.outcome in ENDED_HERE
         is_finished = self._is_finished and not self._needs_terminal and fact.outcome == "eof"
         is_ended = not self._says_its_end or bool(self._endings) or is_finished
@@ -136,6 +138,4 @@ class Anomalies:
             yield AnomalyRow(*self._ids, number, kind, pos, count, storable(detail))
 
 
-PROJECTION = Projection(
-    "anomalies", 1, AnomalyRow, ("session_id", "exchange_id", "anomaly"), lambda exchange, _: Anomalies(exchange)
-)
+PROJECTION = Projection("anomalies", 1, AnomalyRow, ("session_id", "exchange_id", "anomaly"))

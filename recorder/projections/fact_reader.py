@@ -1,7 +1,7 @@
-"""Events of the log → facts: the payload taken out of its frame, and what the exchange's dialect makes of it.
+"""Events of the log → facts: the payload is taken out of its frame, and the exchange's dialect decodes it.
 
-Pure, and told in order. What the log keeps in pieces is put together here: parts of a long frame, a body that is no
-stream, a request body. The pieces of one payload are held up to a limit; the log has them all.
+Pure, and fed in order. Payloads that the log keeps in pieces are joined here: parts of a long frame, a body that is no
+stream, a request body. The pieces of one payload are kept up to a limit; the log has them all.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _NOTHING: Sequence[Fact] = ()
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """What is read here of the first `request` event."""
+    """The fields of the first `request` event that are read here."""
 
     headers: list[Header] = []
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What is read here of a `response` event."""
+    """The fields of a `response` event that are read here."""
 
     status: Annotated[int, msgspec.Meta(ge=0, le=999)]
 
 
 class _Gap(msgspec.Struct, frozen=True):
-    """What is read here of a `gap` event."""
+    """The fields of a `gap` event that are read here."""
 
     of: str = "response"
     size_bytes: Whole = 0
@@ -79,14 +79,14 @@ class Pieces:
             self._pieces.clear()
 
     def take(self) -> bytes | None:
-        """All of them, or `None` if they passed the limit; then there are none."""
+        """Return all pieces joined, or None if they passed the limit, and drop them."""
         whole = None if self.size_bytes > self._limit else b"".join(self._pieces)
         self._pieces, self.size_bytes = [], 0
         return whole
 
 
-class Reading:
-    """The facts of one exchange."""
+class FactReader:
+    """A decoder of the events of one exchange into facts."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._dialect = by_name(exchange.api)
@@ -100,7 +100,7 @@ class Reading:
         self._is_asking = True  # the request is not over yet
 
     def facts(self, event: Event) -> Sequence[Fact]:
-        """What an event means."""
+        """Return the facts of an event."""
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
             return self._tell(event.type, event.raw[start : start + length])
@@ -108,9 +108,9 @@ class Reading:
         return read(self, event) if read else _NOTHING
 
     def close(self) -> Sequence[Fact]:
-        """What an exchange that has no `end` yet says besides: for a look at it as it stands."""
+        """Return the last facts of an exchange that has no `end` yet, for a look at it at this moment."""
         document = (fact for fact in self._read_document() if not isinstance(fact, Malformed))  # half of it is no fault
-        return [*self._asked(), *document]
+        return [*self._request_facts(), *document]
 
     def _on_request(self, event: Event) -> Sequence[Fact]:
         if event.pos and event.type == "body":
@@ -121,10 +121,10 @@ class Reading:
 
     def _on_response(self, event: Event) -> Sequence[Fact]:
         head = _decoded(_head_of, event.raw)
-        return [*self._asked(), *([] if head is None else [Responded(head.status)])]
+        return [*self._request_facts(), *([] if head is None else [Responded(head.status)])]
 
-    def _asked(self) -> Sequence[Fact]:
-        """The request, once it is over."""
+    def _request_facts(self) -> Sequence[Fact]:
+        """Return the facts of the request, once it is over."""
         if not self._is_asking:
             return _NOTHING
         self._is_asking = False
@@ -140,14 +140,14 @@ class Reading:
         return self._block(event, event.raw)
 
     def _on_part(self, event: Event) -> Sequence[Fact]:
-        """A part that is shorter than parts are is the last one; so is one that ends with a blank line."""
+        """Join parts. A part that is shorter than parts are is the last one; so is one that ends with a blank line."""
         self._parts.add(event.raw)
         if len(event.raw) == FRAME_LIMIT and not event.raw.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
             return _NOTHING
         return self._parts_block(event)
 
     def _on_tail(self, event: Event) -> Sequence[Fact]:
-        """What is whole but for its blank line is told: several providers end so. What is cut off says nothing."""
+        """Read an event without its blank line: several providers end so. Half an event has no facts."""
         self._parts.add(event.raw)
         facts = [fact for fact in self._parts_block(event) if not isinstance(fact, Malformed)]
         is_document = event.raw.lstrip().startswith((b"{", b"["))  # an error, in a body that says it is a stream
@@ -158,7 +158,7 @@ class Reading:
         return (TooLarge(size_bytes),) if block is None else self._block(event, block)
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """A block that is more than one line of data, or none to the standard."""
+        """Read a block that has more than one line of data, or none by the standard."""
         block = block.removeprefix(BOM)
         data = parse(block).data
         if data is None:
@@ -166,8 +166,8 @@ class Reading:
         return self._tell(event.type, data) if data.strip() else _NOTHING
 
     def _without_data(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """No event to the standard, and most clients pass over it. But errors come so: as bare JSON (Gemini), or as a
-        field `error:` (llama.cpp).
+        """Read a block without data. It is no event by the standard, and most clients skip it. But errors come so: as
+        bare JSON (Gemini), or as a field `error:` (llama.cpp).
         """
         bare = block.removeprefix(b"error:").strip()
         if not bare.startswith((b"{", b"[")):
@@ -198,21 +198,21 @@ class Reading:
 
     def _on_end(self, event: Event) -> Sequence[Fact]:
         end = _decoded(_end_of, event.raw) or Ended("unknown", "unknown")
-        return [*self._asked(), *self._read_document(), end]
+        return [*self._request_facts(), *self._read_document(), end]
 
 
-Reader = Callable[[Reading, Event], Sequence[Fact]]
+KindReader = Callable[[FactReader, Event], Sequence[Fact]]
 
-_READERS: Mapping[str, Reader] = {
-    "request": Reading._on_request,
-    "response": Reading._on_response,
-    "frame": Reading._on_frame,
-    "part": Reading._on_part,
-    "tail": Reading._on_tail,
-    "body": Reading._on_body,
-    "reads": Reading._on_reads,
-    "gap": Reading._on_gap,
-    "end": Reading._on_end,
+_READERS: Mapping[str, KindReader] = {
+    "request": FactReader._on_request,
+    "response": FactReader._on_response,
+    "frame": FactReader._on_frame,
+    "part": FactReader._on_part,
+    "tail": FactReader._on_tail,
+    "body": FactReader._on_body,
+    "reads": FactReader._on_reads,
+    "gap": FactReader._on_gap,
+    "end": FactReader._on_end,
 }
 """By the kind of event; comments and notes mean nothing."""
 
@@ -220,7 +220,7 @@ Decoded = TypeVar("Decoded")
 
 
 def _decoded(decode: Callable[[bytes], Decoded], raw: bytes) -> Decoded | None:
-    """The JSON of an event of our own; `None` if another version wrote it otherwise."""
+    """Return the JSON of an event of our own; None if another version wrote it otherwise."""
     try:
         return decode(raw)
     except msgspec.DecodeError:

@@ -11,7 +11,7 @@ from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.facts import Fact
 from recorder.projections import PROJECTIONS, history
 from recorder.projections.anomalies import Anomalies
-from recorder.projections.fact_reader import Reading
+from recorder.projections.fact_reader import FactReader
 from recorder.projections.projection import Fold, Handler, Witness
 from recorder.projections.timing import Timing
 
@@ -19,26 +19,26 @@ Rows = Mapping[str, list[Any]]
 """By the name of the projection."""
 
 RECALLED = ("items", "phases", "anomalies")
-"""What is told of the events of an earlier exchange: what a response is, not when this one came."""
+"""The projections that get the events of an earlier exchange: what a response is, not when this one came."""
 
 
 class Folding:
     """The state of all projections of one exchange.
 
-    An exchange that resumes a response of an earlier one is told the events before its own with `recall`, so that its
-    items are those of the whole response.
+    If the exchange resumes a response of an earlier one, `recall` gets the events before its own, so that its items are
+    those of the whole response.
     """
 
-    def __init__(self, exchange: Exchange, reading: Reading | None = None, *, with_history: bool = False) -> None:
-        """`with_history`: its session is found by the history that requests repeat, so that is kept too."""
-        self._reading = reading or Reading(exchange)
+    def __init__(self, exchange: Exchange, reading: FactReader | None = None, *, with_history: bool = False) -> None:
+        """`with_history`: the session was found by the history that requests repeat, so that is projected too."""
+        self._reading = reading or FactReader(exchange)
         anomalies, timing = Anomalies(exchange), Timing(exchange)
         self._observe_anomalies, self._observe_timing = anomalies.event, timing.event
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
         self._rows: dict[str, list[Any]] = {}
         witness = Witness(anomalies.note, timing.began, anomalies.last_number, lambda: self._rows["items"])
         self._folds = {
-            each.name: shared.get(each.name) or each.fold(exchange, witness)
+            each.name: each.fold(exchange, witness) if each.fold else shared[each.name]
             for each in PROJECTIONS
             if with_history or each is not history.PROJECTION
         }
@@ -47,18 +47,18 @@ class Folding:
         self._last: Event | None = None
 
     def recall(self, event: Event) -> None:
-        """An event of the same response, from an earlier exchange."""
+        """Apply an event of the same response, from an earlier exchange."""
         if self._recall_handlers is None:
             self._recall_handlers = Handlers(self._folds[name] for name in RECALLED)
         event = msgspec.structs.replace(event, t_ns=0, pos=0)
         self._apply(self._recall_handlers, self._reading.facts(event), event)
 
     def tell(self, event: Event) -> None:
-        """The next event of the exchange."""
+        """Apply the next event of the exchange."""
         self.tell_all((event,))
 
     def tell_all(self, events: Iterable[Event]) -> None:
-        """The next events of the exchange, in order. This loop is what a fold costs."""
+        """Apply the next events of the exchange, in order. This loop is the cost of a fold."""
         facts_of, handlers = self._reading.facts, self._handlers
         observe_timing, observe_anomalies = self._observe_timing, self._observe_anomalies
         event = self._last
@@ -71,7 +71,7 @@ class Folding:
         self._last = event
 
     def rows(self) -> Rows:
-        """What the events so far come to. Nothing may be told after it."""
+        """Return the rows of all projections after the events so far. No event may follow."""
         if self._last is not None:
             self._apply(self._handlers, self._reading.close(), self._last)
         for name, fold in self._folds.items():  # in order: the history is told of the items
@@ -85,7 +85,7 @@ class Folding:
 
 
 class Handlers(dict[type[Fact], Handler]):
-    """By the class of a fact, what tells it to every fold that wants it."""
+    """The handlers of all folds joined, by the class of a fact."""
 
     def __init__(self, folds: Iterable[Fold]) -> None:
         wanted = [fold.handlers() for fold in folds]
@@ -93,13 +93,13 @@ class Handlers(dict[type[Fact], Handler]):
             self[kind] = _together([handlers[kind] for handlers in wanted if kind in handlers])
 
     def __missing__(self, kind: type[Fact]) -> Handler:
-        """A fact that nobody wants, or a subclass of one."""
+        """Return the handler of a fact that no fold handles, or of a subclass of one."""
         base = next((each for each in kind.__mro__[1:] if each in self), None)
         return self.setdefault(kind, self[base] if base else _together([]))
 
 
 def _together(handlers: list[Handler]) -> Handler:
-    """Several handlers as one; one as it is: that is what deltas have."""
+    """Return several handlers as one; a single one as it is, without a call more for each delta."""
 
     def handle(fact: Fact, event: Event) -> None:
         for each in handlers:

@@ -19,7 +19,7 @@ _CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "
 
 
 class HistoryRow(msgspec.Struct, frozen=True):
-    """What a conversation has come to with one exchange."""
+    """The digest of a conversation after one exchange."""
 
     session_id: str
     exchange_id: str

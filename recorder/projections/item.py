@@ -1,4 +1,4 @@
-"""One output item while it grows, how it is found again at the end, and its row."""
+"""One output item while it grows, its match among the items of the end, and its row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Text:
         self.is_stated = False
 
     def add(self, piece: str, number: int | None) -> None:
-        """A delta, with its number in the stream."""
+        """Add a delta, with its number in the stream."""
         if number is None:
             number = self.last
         if number < self.last:
@@ -39,7 +39,7 @@ class Text:
         self.numbers.append(number)
 
     def state(self, text: str, number: int | None) -> None:
-        """What all of it is."""
+        """Replace the text by a statement of all of it."""
         self.last = max(self.last, number or 0)
         self.pieces, self.numbers, self.is_stated = [text], [self.last], True
 
@@ -57,7 +57,7 @@ class Text:
 
 
 class Item:
-    """What is known of an item. `opening` is what it said as it began of texts of which nothing came later."""
+    """The known content of an item. `opening` has texts from its beginning of which nothing came later."""
 
     __slots__ = (
         *("kind", "type", "began_ns", "ended_ns", "output_index", "item_id", "role", "phase", "status"),
@@ -85,11 +85,11 @@ class Item:
         self.failed: bool | None = None
 
     def about(self) -> str:
-        """A name for it that another run of the same conversation shares."""
+        """Return a name for it that another run of the same conversation shares."""
         return self.type if self.output_index is None else f"{self.type} {self.output_index}"
 
     def take(self, stated: Stated) -> None:
-        """All that is stated but its id and texts."""
+        """Take all that is stated but its id and texts."""
         self.kind, self.type = stated.kind, stated.type
         self.role = stated.role or self.role
         self.phase = stated.phase or self.phase
@@ -105,39 +105,39 @@ class Item:
             self.logprobs = [stated.logprobs]
 
     def known(self, field: Field, part: int) -> str | None:
-        """One of its texts as far as it is known."""
+        """Return one of its texts as far as it is known."""
         text = self.texts.get((field, part))
         return None if text is None else str(text)
 
     def text_of(self, field: Field, part: int) -> Text:
-        """One of its texts, to be added to; an empty one at first."""
+        """Return one of its texts, to be added to; an empty one at first."""
         text = self.texts.get((field, part))
         if text is None:
             text = self.texts[field, part] = Text()
         return text
 
     def replace(self, field: Field, texts: Mapping[int, str], number: int | None) -> None:
-        """Put other texts in the place of a field's, by part."""
+        """Replace the texts of a field, by part."""
         last = max((text.last for key, text in self.texts.items() if key[0] == field), default=0)
         self.texts = {key: text for key, text in self.texts.items() if key[0] != field}
         for part, text in texts.items():
             self.text_of(field, part).state(text, last if number is None else max(last, number))
 
-    def said(self, field: Field) -> list[str]:
-        """The texts of a field as they came, in order of their parts."""
+    def streamed(self, field: Field) -> list[str]:
+        """Return the texts of a field from the stream, in order of their parts."""
         return [str(self.texts[key]) for key in sorted(self.texts) if key[0] == field]
 
     def parts(self, field: Field) -> list[str]:
-        """The same, or what it said as it began."""
-        return self.said(field) or [text for each, _, text in self.opening if each == field]
+        """Return the texts of a field from the stream, or those from its beginning."""
+        return self.streamed(field) or [text for each, _, text in self.opening if each == field]
 
     def text(self, field: Field) -> str | None:
-        """The parts of a field as one; `None` if there is none."""
+        """Return the parts of a field as one; None if there is none."""
         parts = self.parts(field)
         return "".join(parts) if parts else None
 
     def is_long(self) -> bool:
-        """Whether it has more than a projection keeps."""
+        """Return whether it has more than a projection keeps."""
         extras = (sum(map(len, self.annotations)), sum(map(len, self.logprobs)), len(self.output or ""))
         return max(*map(len, self.texts.values()), *extras) > STORABLE_LIMIT
 
@@ -145,13 +145,13 @@ class Item:
         return f"[{','.join(self.annotations)}]" if self.annotations else None
 
     def logprobs_json(self) -> str | None:
-        """The arrays of all deltas as one array."""
+        """Return the arrays of all deltas as one array."""
         entries = [array.strip()[1:-1] for array in self.logprobs]
         return f"[{','.join(entry for entry in entries if entry.strip())}]" if self.logprobs else None
 
 
 class Streamed:
-    """The items of the stream, each to be found once among those of the end."""
+    """The items of the stream, each to be matched once with one of the end."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._left = {id(item): item for item in items}
@@ -162,7 +162,7 @@ class Streamed:
             self._by_type.setdefault(item.type, []).append(item)
 
     def take(self, index: int, stated: Stated) -> Item | None:
-        """The streamed item that a final one is: by its id, by its place and type, else the next of its type."""
+        """Return the streamed item that a final one is: by its id, by its place and type, else the next of its type."""
         for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
             if item is not None and self._left.pop(id(item), None) is not None:
                 return item
@@ -205,7 +205,7 @@ class ItemRow(msgspec.Struct, frozen=True):
 
 
 def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> ItemRow:
-    """The row of an item; `key` is its `call_key`."""
+    """Return the row of an item; `key` is its `call_key`."""
     summary = item.parts("summary")
     arguments = storable(item.text("arguments"))
     said = item.text("reasoning") if item.kind == "reasoning" else item.text("text")

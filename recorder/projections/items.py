@@ -1,7 +1,7 @@
 """Messages, reasoning and tool calls of a response, as far as its events have come.
 
-A text is what its deltas come to, until its end says what it is, and the item's end what that is; where two of them
-differ, the later one stands and the difference is an anomaly. An empty statement takes nothing away.
+A text is the sum of its deltas until its end states it, and then until the end of the item does. Where two of them
+differ, the later one counts and the difference is an anomaly. An empty statement removes nothing.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class _Items:
         item.ended_ns = event.t_ns
 
     def _on_returned(self, fact: Returned, event: Event) -> None:
-        """A tool of the provider has a result within the stream."""
+        """Set the result of a provider's tool, which came within the stream."""
         waiting = (
             item
             for item in self._order
@@ -135,7 +135,7 @@ class _Items:
             call.output, call.failed, call.ended_ns = fact.output, fact.failed, event.t_ns
 
     def _on_restated(self, fact: Restated, event: Event) -> None:
-        """What the end of a response (or a document) says its items are; items that it leaves out stay."""
+        """Take the items that the end of a response (or a document) states; items that it leaves out stay."""
         streamed = Streamed(self._order)
         for index, stated in enumerate(fact.items[:ITEMS_LIMIT]):
             item = streamed.take(index, stated)
@@ -160,7 +160,7 @@ class _Items:
                 self._note("cut", f"texts of {item.about()}", event)
 
     def _take(self, item: Item, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
-        """What is stated stands above what was known."""
+        """Replace what was known by what is stated."""
         if mismatch == "item_mismatch" or item.item_id is None:
             self._rename(item, stated.item_id, event)
         item.take(stated)
@@ -170,9 +170,9 @@ class _Items:
             self._state(item, field, stated, mismatch, event)
 
     def _state(self, item: Item, field: Field, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
-        """All parts of a field at once: an item need not number them as its deltas do."""
+        """Replace all parts of a field at once: an item need not number them as its deltas do."""
         texts = {part: text for each, part, text in stated.texts if each == field}
-        text, said = "".join(texts.values()), item.said(field)
+        text, said = "".join(texts.values()), item.streamed(field)
         if mismatch is not None and said and "".join(said) != text:
             self._note(mismatch, f"{field} of {item.about()}", event)
         if text or not any(said):

@@ -1,4 +1,4 @@
-"""What the provider's own tools did, and when: the steps that a stream tells of, without content of their own."""
+"""The steps of the provider's own tools with their times, which have no content of their own."""
 
 from __future__ import annotations
 

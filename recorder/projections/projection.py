@@ -1,9 +1,9 @@
-"""What a projection is: a fold of the facts of one exchange into the rows of one table.
+"""The definition of a projection: a fold of the facts of one exchange into the rows of one table.
 
 Rules of this folder:
 
-* Pure: no clock, no database, no other exchange. The same events give the same rows, in whatever batches they come,
-  and every prefix of them is legal.
+* Pure: no clock, no database, no other exchange. The same events give the same rows, in whatever batches they come, and
+  every prefix of them is legal.
 * Nothing stops a fold: what is missing, repeated, reordered or garbled is an anomaly and a value that is `NULL`.
 * A projection is one file, one struct that is its table's columns in order, and one version number. Whoever changes
   what it computes has a migration say that a rebuild is due, and adds columns at the end; whoever changes what a column
@@ -49,7 +49,7 @@ Began = Callable[[Field, Event], None]
 
 
 class Witness(NamedTuple):
-    """Whom a fold tells of what it sees and another one keeps, or asks."""
+    """The callbacks by which a fold reports to other folds, or reads from them."""
 
     note: Note
     began: Began
@@ -64,27 +64,20 @@ class Fold(Protocol):
     """The state of one projection of one exchange."""
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        """What to call for a fact of that class, with the event that says it."""
+        """Return the handlers by the class of a fact; each gets the fact and its event."""
 
     def rows(self) -> Iterable[msgspec.Struct]:
-        """What it comes to so far. May be asked at any point, any number of times."""
-
-
-class Observer(Fold, Protocol):
-    """A fold that also looks at the events of the response body themselves."""
-
-    def event(self, event: Event) -> None:
-        """One event of a body kind, before its facts."""
+        """Return the rows so far. May be called at any point, any number of times."""
 
 
 class Projection(msgspec.Struct, frozen=True):
-    """One table, and how it is computed."""
+    """One table, and its fold."""
 
     name: str
     version: int
     row: type[msgspec.Struct]
     key: tuple[str, ...]
-    fold: Callable[[Exchange, Witness], Fold]
+    fold: Callable[[Exchange, Witness], Fold] | None = None  # None: made by `Folding`, for the others report to it
 
     @property
     def table(self) -> str:

@@ -1,4 +1,4 @@
-"""What clients' tools returned, each result once: told by the first request that carries it.
+"""Results of clients' tools, each once: from the first request that carries it.
 
 Agents send the whole history with every request. So a result is kept by its call and its content, and of several
 requests that carry it the store keeps the earliest: in whatever order exchanges are folded, the rows are the same.
@@ -63,13 +63,15 @@ class _Results:
             )
 
     def _digest(self, result: Returned, count: int) -> str:
-        """Another call may return the same: one of the same id is the next of the history, one without of this turn."""
+        """Return the digest of a result. Another call may return the same: one of the same id is the next of the
+        history, one without an id is of this turn.
+        """
         scope = count if result.call_id else self._exchange.exchange_id
         return sha256(f"{scope} {result.output}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def call_key(call_id: str | None, name: str | None, number: int) -> str:
-    """What a call and its result have in common: the id; without one (Gemini), the name and which of that name."""
+    """Return the key that a call and its result share: the id; without one (Gemini), the name with a number."""
     return storable(call_id) if call_id else storable(f"{name or ''}[{number}]")
 
 

@@ -1,4 +1,4 @@
-"""When things came, since the exchange began: what a client waited for, and how evenly it was served."""
+"""The times of a response since the exchange began: how long a client waited, and how evenly it was served."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TimingRow(msgspec.Struct, frozen=True):
 
 
 class Timing:
-    """The fold; `began` is what the fold of items calls."""
+    """The fold; the fold of items reports to `began`."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
@@ -63,7 +63,7 @@ class Timing:
         }
 
     def event(self, event: Event) -> None:
-        """A piece of the body. Of a long event in parts, only the last part is the event; a document is none."""
+        """Note a piece of the body. A long event in parts counts with its last part; a document is no event."""
         if event.kind == "frame" or event.type is not None:
             self._arrived(event.t_ns)
         elif event.kind == "body":
@@ -78,7 +78,7 @@ class Timing:
             self._first_byte_ns = fact.t_ns
 
     def began(self, field: Field, event: Event) -> None:
-        """A text began."""
+        """Note that a text began."""
         if field not in self._first and event.kind in _STREAMED:
             self._first[field] = event.t_ns
 
@@ -128,8 +128,8 @@ def _per_second(count: int, span_ns: int) -> float | None:
 
 
 def _percentile(ascending: list[int], percent: int) -> int | None:
-    """The smallest value that at least `percent` of them do not pass (nearest rank)."""
+    """Return the smallest value that at least `percent` of them do not pass (nearest rank)."""
     return ascending[-(-len(ascending) * percent // 100) - 1] if ascending else None
 
 
-PROJECTION = Projection("timing", 1, TimingRow, ("session_id", "exchange_id"), lambda exchange, _: Timing(exchange))
+PROJECTION = Projection("timing", 1, TimingRow, ("session_id", "exchange_id"))

@@ -16,6 +16,13 @@ TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
 _WHOLE = frozenset({"completed", "incomplete", "failed"})
 
 
+SHARES: Mapping[str, tuple[str, str]] = {
+    "reasoning_share": ("reasoning_output_tokens", "output_tokens"),
+    "cached_share": ("cache_read_input_tokens", "input_tokens"),
+}
+"""By name, the part and the whole of each share of sums: both over the exchanges that reported both."""
+
+
 class UsageRow(msgspec.Struct, frozen=True):
     """The token counts of one exchange, `NULL` where not reported. See `recorder.model.facts.Usage`."""
 
@@ -54,7 +61,9 @@ class _Usage:
         self._is_finished = True
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
-        """A status of the transport says that it broke; a stream that is over says why; a document is whole."""
+        """Note whether the count is whole: a status of the transport means that it broke; a stream that is over has a
+        reason; a document is whole.
+        """
         said = self._is_finished or (not fact.frames and self._raw is not None)
         self._is_whole = fact.status in _WHOLE and said
 

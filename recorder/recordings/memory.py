@@ -11,6 +11,7 @@ from recorder.journal.format import START, Mark, Record
 from recorder.model.events import Event
 from recorder.model.payloads import ExchangeEnd
 from recorder.model.recording import MemoryBudget, Recording
+from recorder.proxy.http.messages import Sink
 from recorder.proxy.recording import new_id
 from recorder.wire.recording import recording_of
 
@@ -30,7 +31,7 @@ def assembled(
     number = 0
     for mark, t_ns, payload in records:
         number += mark is Mark.REQUEST
-        assembler.tell(Record(number, mark, t_ns, payload, START), START)
+        assembler.feed(Record(number, mark, t_ns, payload, START), START)
         budget.add(len(payload))
     events: dict[str, list[Event]] = {}
     for event in assembler.batch.events:
@@ -51,6 +52,9 @@ class MemoryJournal:
         exchange = MemoryExchange(self._budget)
         self._exchanges.append(exchange)
         return exchange
+
+    def flush(self) -> None:
+        """Do nothing: no chunk waits."""
 
     def recordings(self, session_id: str) -> list[Recording]:
         """Return what was recorded so far, as parts of a session. An exchange that has not ended ends here.
@@ -73,7 +77,18 @@ class MemoryExchange:
         self._budget.add(len(payload))
         self._records.append((mark, t_ns, payload))
 
-    def end(self, t_ns: int, payload: bytes) -> None:
+    def write_all(self, t_ns: int, records: list[tuple[Mark, bytes]]) -> None:
+        for mark, payload in records:
+            self.write(mark, t_ns, payload)
+
+    def later(self, t_ns: int, data: bytes, then: Sink) -> bool:
+        self.write(Mark.CHUNK, t_ns, data)
+        then(data)
+        return False
+
+    def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
+        if last:
+            self.write(Mark.CHUNK, t_ns, last)
         self._records.append((Mark.END, t_ns, payload))
 
     def records(self) -> list[JournalRecord]:

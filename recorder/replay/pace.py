@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from recorder.errors import UpstreamError
 from recorder.model.events import Event
+from recorder.proxy.http.messages import Request
 
 T = TypeVar("T")
 
@@ -77,7 +78,7 @@ THREAD = ThreadClock()
 class Waiting:
     """The waits of one request: deadlines of a clock, as long as the client that sent it has patience."""
 
-    def __init__(self, clock: Clock, request: Any = None) -> None:
+    def __init__(self, clock: Clock, request: Request | None = None) -> None:
         self.clock = clock
         self.started_ns = clock.now_ns()
         timeouts = request.extensions.get("timeout") if request is not None else None

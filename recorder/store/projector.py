@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import Table, and_, bindparam, delete, func, select, tuple_
+from sqlalchemy import Table, and_, bindparam, delete, func, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
@@ -26,9 +26,9 @@ from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.store.bodies.rows import whole_events
 from recorder.store.postgres.ddl import WORDS
-from recorder.store.resumed_response import EARLIER_EVENTS, constant, each_number_once, earlier
+from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, sessions, tables_of
-from recorder.store.sql import Statement
+from recorder.store.sql import Statement, constant, has_ended
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
@@ -83,11 +83,6 @@ def _insert(table: Table) -> Statement:
     )
 
 
-_of_end = select(events.c.pos).where(
-    events.c.session_id == exchanges.c.session_id,
-    events.c.exchange_id == exchanges.c.exchange_id,
-    events.c.kind == constant("end"),
-)
 _source = select(sessions.c.source).where(sessions.c.session_id == exchanges.c.session_id).scalar_subquery()
 _EXCHANGE = Statement(select(exchanges, _source).where(_of_exchange(exchanges)))
 _EVENTS = Statement(select(events).where(_of_exchange(events)).order_by(events.c.pos), is_long=True)
@@ -97,7 +92,7 @@ _RESUMING = Statement(
     select(exchanges.c.exchange_id)
     .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
     .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
-    .where(_of_end.exists())
+    .where(text(has_ended("exchanges")))
 )
 
 _DELETES = {name: Statement(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}

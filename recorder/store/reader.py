@@ -21,14 +21,14 @@ from recorder.model.events import LATEST, PROBE, Event, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.store import engine as engines
 from recorder.store import migrate
-from recorder.store.bodies.rows import SOURCES, Whole, damaged, is_shared
+from recorder.store.bodies.rows import SOURCES, SharedRow, damaged, is_shared
 from recorder.store.location import database_name, database_path, database_url, is_file
 from recorder.store.progress import PROGRESS, Progress
 from recorder.store.purge.tombstone import Tombstone
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
-from recorder.store.retention import OPEN, Holding, holdings
+from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
-from recorder.store.session_list import NEWEST_FIRST, SPANS, Listing, SessionRow, Wanted
+from recorder.store.session_list import NEWEST_FIRST, SPANS, Listing, SessionFilter, SessionRow
 from recorder.store.usage import By, Tally, sums_by, tallies
 
 AnyRow = Row[*tuple[Any, ...]]
@@ -95,9 +95,9 @@ class Log:
     async def close(self) -> None:
         await self._engine.dispose()
 
-    async def sessions(self, limit: int | None = None, wanted: Wanted | None = None) -> list[SessionRow]:
+    async def sessions(self, limit: int | None = None, wanted: SessionFilter | None = None) -> list[SessionRow]:
         """Those of the newest exchanges, newest first, each with the sums of its exchanges."""
-        listing = Listing(wanted or Wanted(), limit, self._engine.dialect.name)
+        listing = Listing(wanted or SessionFilter(), limit, self._engine.dialect.name)
         with engines.translated(self.url):
             async with self._engine.connect() as connection:
                 rows = (await connection.execute(listing.newest)).all()
@@ -135,9 +135,9 @@ class Log:
         rows = await self._all(select(tombstones).where(ids.between(*meant)).order_by(ids).limit(2))
         return Tombstone(*rows[0]) if len(rows) == 1 else None
 
-    async def holdings(self, session_ids: Collection[str] | None = None) -> list[Holding]:
+    async def holdings(self, session_ids: Collection[str] | None = None) -> list[SessionSize]:
         """What some sessions take, or all: the least recently used first."""
-        return [Holding(*row) for row in await self._all(holdings(session_ids))]
+        return [SessionSize(*row) for row in await self._all(session_sizes(session_ids))]
 
     async def recorders_of_open(self) -> dict[str, set[str]]:
         """The recorders of exchanges that have not ended, by session."""
@@ -203,8 +203,8 @@ class Log:
     async def _event(self, row: AnyRow) -> Event:
         """One at a time: of a page of recipes, not all bodies are in memory."""
         try:
-            whole = Whole(row)
-            return whole.event(await self._all(self._sources, **whole.asked))
+            whole = SharedRow(row)
+            return whole.event(await self._all(self._sources, **whole.parameters))
         except ValueError as error:
             raise StoreError(damaged(row, error)) from error
 

@@ -1,4 +1,4 @@
-"""The response that an earlier exchange received: its events, which a resumed stream goes on from, and its session.
+"""The response that an earlier exchange received: its events, which a resumed stream continues, and its session.
 
 A client that was cut off asks for the rest (`GET /responses/{id}?stream=true&starting_after=N`). The numbers go on, so
 the earlier events up to N and the exchange's own are the whole response, each number once.
@@ -10,22 +10,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnClause, ColumnElement, LargeBinary, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, LargeBinary, and_, bindparam, func, or_, select
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.sql import Contains
+from recorder.store.sql import Contains, constant
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
 
-def constant(value: str | int) -> ColumnClause[Any]:
-    """A word or number of this program as a part of the statement: who runs it need not give it."""
-    return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
-
-
 def begins(table: Any) -> ColumnElement[bool]:
-    """Whether a row of `events` is one of the first of a response body: the request before it may have many parts."""
+    """Return the condition that a row of `events` is one of the first of a response body; a long request may precede
+    it.
+    """
     head = events.alias("head")
     head_pos = (
         select(func.min(head.c.pos))
@@ -63,7 +60,7 @@ EARLIER_EVENTS = (
 
 
 def earlier(exchange: Exchange) -> dict[str, Any] | None:
-    """What `EARLIER_EVENTS` is asked with; `None` if the exchange resumes nothing, or all of it from the start."""
+    """Return the parameters of `EARLIER_EVENTS`; None if the exchange resumes nothing, or a response from its start."""
     if exchange.resumes_response_id is None or exchange.resumes_after is None:
         return None
     return {
@@ -76,7 +73,7 @@ def earlier(exchange: Exchange) -> dict[str, Any] | None:
 
 
 def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
-    """The events of several exchanges, one after another, less those whose number was there already.
+    """Yield the events of several exchanges, one after another, without numbers that were there already.
 
     Of an event in parts, only the last part has the number.
     """

@@ -1,4 +1,4 @@
-"""What each session takes in the database, and which of them are to go: by age, by size, or for the rest to fit."""
+"""The size of each session in the database, and the policy that selects sessions to purge by age, size, or in total."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, text
 
-from recorder.store.resumed_response import constant
 from recorder.store.schema import events, exchanges, sessions
+from recorder.store.sql import has_ended
 
 AnySelect = Select[*tuple[Any, ...]]
 
 
-class Holding(msgspec.Struct, frozen=True):
-    """A session and what it takes."""
+class SessionSize(msgspec.Struct, frozen=True):
+    """A session and the size of its events."""
 
     session_id: str
     name: str
@@ -25,63 +25,57 @@ class Holding(msgspec.Struct, frozen=True):
     bytes: int  # of its events, requests included
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """What sessions must not be, to stay. Of several all must be passed for one to go."""
+class RetentionPolicy(msgspec.Struct, frozen=True):
+    """Bounds on sessions. A session expires when it passes all that are given."""
 
     before_ns: int | None = None  # last used before that
     over_bytes: int | None = None  # larger than that
     keep_bytes: int | None = None  # the least recently used of all those that together are larger
 
 
-def holdings(session_ids: Collection[str] | None = None) -> AnySelect:
-    """The statement for some sessions, or all: the least recently used first."""
-    told = select(
+def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
+    """Return the statement for some sessions, or all: the least recently used first."""
+    of_exchanges = select(
         exchanges.c.session_id,
         func.count().label("exchanges"),
         func.max(exchanges.c.started_ns).label("used_ns"),
     ).group_by(exchanges.c.session_id)
-    held = select(
+    of_events = select(
         events.c.session_id, func.count().label("events"), func.sum(func.length(events.c.raw)).label("bytes")
     ).group_by(events.c.session_id)
     if session_ids is not None:
-        told = told.where(exchanges.c.session_id.in_(session_ids))
-        held = held.where(events.c.session_id.in_(session_ids))
-    told_, held_ = told.subquery(), held.subquery()
-    used_ns = func.coalesce(told_.c.used_ns, sessions.c.created_ns).label("used_ns")
-    counts = (told_.c.exchanges, held_.c.events, held_.c.bytes)
+        of_exchanges = of_exchanges.where(exchanges.c.session_id.in_(session_ids))
+        of_events = of_events.where(events.c.session_id.in_(session_ids))
+    of_exchanges_, of_events_ = of_exchanges.subquery(), of_events.subquery()
+    used_ns = func.coalesce(of_exchanges_.c.used_ns, sessions.c.created_ns).label("used_ns")
+    counts = (of_exchanges_.c.exchanges, of_events_.c.events, of_events_.c.bytes)
     statement = (
         select(sessions.c.session_id, sessions.c.name, used_ns, *(func.coalesce(count, 0) for count in counts))
-        .join_from(sessions, told_, told_.c.session_id == sessions.c.session_id, isouter=True)
-        .join(held_, held_.c.session_id == sessions.c.session_id, isouter=True)
+        .join_from(sessions, of_exchanges_, of_exchanges_.c.session_id == sessions.c.session_id, isouter=True)
+        .join(of_events_, of_events_.c.session_id == sessions.c.session_id, isouter=True)
         .order_by(used_ns, sessions.c.session_id)
     )
     return statement if session_ids is None else statement.where(sessions.c.session_id.in_(session_ids))
 
 
-_end = events.alias("ending")
-_has_ended = (
-    select(_end.c.pos)
-    .where(_end.c.session_id == exchanges.c.session_id, _end.c.exchange_id == exchanges.c.exchange_id)
-    .where(_end.c.kind == constant("end"))
-    .correlate(exchanges)
-    .exists()
+OPEN: AnySelect = (
+    select(exchanges.c.session_id, exchanges.c.recorder_id).where(text(f"NOT {has_ended('exchanges')}")).distinct()
 )
-OPEN: AnySelect = select(exchanges.c.session_id, exchanges.c.recorder_id).where(~_has_ended).distinct()
 """Sessions with an exchange that has not ended, and the recorders that were recording it."""
 
 
-def chosen(held: Sequence[Holding], limits: Limits, spared: Collection[str] = ()) -> list[Holding]:
-    """Of all sessions, the least recently used first, those that are to go. `spared` are ids of some that stay."""
+def expired(sizes: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:
+    """Return the sessions to purge, from all sessions with the least recently used first. `spared` are ids to keep."""
     found = [
         each
-        for each in held
+        for each in sizes
         if each.session_id not in spared
         and (limits.before_ns is None or each.used_ns < limits.before_ns)
         and (limits.over_bytes is None or each.bytes > limits.over_bytes)
     ]
     if limits.keep_bytes is None:
         return found
-    excess = sum(each.bytes for each in held) - limits.keep_bytes
+    excess = sum(each.bytes for each in sizes) - limits.keep_bytes
     going = []
     for each in found:
         if excess <= 0:

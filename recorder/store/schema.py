@@ -40,7 +40,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from recorder.projections import PROJECTIONS, Projection
+from recorder.projections import PROJECTIONS, TABLES, Projection
 from recorder.projections.views import VIEWS
 from recorder.store.postgres import ddl as postgres_ddl
 from recorder.store.postgres.ddl import SEARCH as SEARCH
@@ -190,13 +190,13 @@ rebuilds = Table(
 )
 
 # Also if a recorder of an older version has just written what it knows no projections of.
-REBUILD_IS_DUE = """SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
+REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
     SELECT 1 FROM (
         SELECT session_id, exchange_id FROM events WHERE kind = 'end'
         ORDER BY session_id DESC, exchange_id DESC LIMIT 1000
     ) AS e
     WHERE NOT EXISTS (
-        SELECT 1 FROM p_exchanges_v1 AS p WHERE p.session_id = e.session_id AND p.exchange_id = e.exchange_id
+        SELECT 1 FROM {TABLES["exchanges"]} AS p WHERE p.session_id = e.session_id AND p.exchange_id = e.exchange_id
     ) AND NOT EXISTS (
         SELECT 1 FROM dead_letters AS d WHERE d.session_id = e.session_id AND d.exchange_id = e.exchange_id
     )
@@ -210,18 +210,18 @@ Index(
     exchanges.c.resumes_response_id,
     sqlite_where=text("resumes_response_id IS NOT NULL"),
 )
-Index("p_exchanges_v1_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
+Index(f"{TABLES['exchanges']}_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
 # The one index that does not begin with a session: which one a request belongs to is what is asked.
-Index("p_history_v1_digest", tables_of["history"].c.digest)
-Index("p_results_v1_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
-Index("p_results_v1_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
+Index(f"{TABLES['history']}_digest", tables_of["history"].c.digest)
+Index(f"{TABLES['results']}_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
+Index(f"{TABLES['results']}_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
 # What an exchange has of each kind is counted without a look at the texts.
-Index("p_items_v1_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
+Index(f"{TABLES['items']}_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
 
-# The words of messages, reasoning and arguments. It keeps no text: whoever writes `p_items_v1` writes it too, because
+# The words of messages, reasoning and arguments. It keeps no text: whoever writes items writes it too, because
 # a trigger may not use it where `trusted_schema` is off.
 SEARCH_TABLE = (
-    f"CREATE VIRTUAL TABLE {SEARCH} USING fts5(text, refusal, summary_text, arguments, content='p_items_v1', "
+    f"CREATE VIRTUAL TABLE {SEARCH} USING fts5(text, refusal, summary_text, arguments, content='{TABLES['items']}', "
     "content_rowid='rowid', tokenize='unicode61 remove_diacritics 2')"
 )
 

@@ -1,6 +1,6 @@
-"""The list of sessions: which are wanted, in which order, and what can be said of each in one row.
+"""The list of sessions: a filter, an order, and a summary of each session in one row.
 
-What streams just now is in it: that comes from the log. What a session is about comes from the projections, of the
+Open exchanges are in it, because they come from the log. The content of a session comes from the projections, of the
 exchanges that have ended.
 """
 
@@ -12,10 +12,25 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, and_, bindparam, case, column, exists, false, func, literal_column, or_, select, table
+from sqlalchemy import (
+    Select,
+    and_,
+    bindparam,
+    case,
+    column,
+    exists,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    table,
+    text,
+)
 
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.store.schema import SEARCH, events, exchanges, sessions, tables_of
+from recorder.store.sql import constant, has_ended
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -36,8 +51,8 @@ NEWEST_FIRST = (
 )
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """Which sessions: all that is given must hold. Texts are found anywhere in a name, in small or capital letters."""
+class SessionFilter(msgspec.Struct, frozen=True):
+    """Conditions on sessions, all of which must hold. Texts match anywhere in a name, regardless of case."""
 
     model: str | None = None  # of an exchange that has ended, as asked for or as answered
     client: str | None = None
@@ -49,7 +64,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class SessionRow(Session, frozen=True):
-    """A session and what can be said of its exchanges together."""
+    """A session with the sums over its exchanges."""
 
     # From the log.
     started_ns: int = 0  # wall time of the first request; of the session itself if there is none
@@ -88,7 +103,7 @@ _summary = table("session_summary", column("session_id", sessions.c.session_id.t
 
 
 class _End(msgspec.Struct, frozen=True):
-    """What is read here of an `end` event."""
+    """The fields of an `end` event that are read here."""
 
     status: str = UNKNOWN
     body_bytes: int = 0
@@ -98,7 +113,7 @@ class _End(msgspec.Struct, frozen=True):
 _end_of = msgspec.json.Decoder(_End).decode
 
 _last, _ending, _body = events.alias("last"), events.alias("ending"), events.alias("body")
-_told, _items = tables_of["exchanges"], tables_of["items"]
+_projected, _items = tables_of["exchanges"], tables_of["items"]
 
 
 def _within(table: Any) -> Any:
@@ -122,11 +137,11 @@ _LINES = (
         (exchanges.c.started_ns + func.coalesce(_last.c.t_ns, 0)).label("ended_ns"),
         _ending.c.raw.label("ending"),
         case((_ending.c.raw.is_(None), _open_bytes), else_=0).label("open_bytes"),
-        _told.c.purpose,
+        _projected.c.purpose,
     )
     .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
-    .join(_ending, and_(_within(_ending), _ending.c.kind == "end"), isouter=True)
-    .join(_told, _within(_told), isouter=True)
+    .join(_ending, and_(_within(_ending), _ending.c.kind == constant("end")), isouter=True)
+    .join(_projected, _within(_projected), isouter=True)
     .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
 )
 
@@ -141,21 +156,21 @@ let SQLite begin with the events: all of the session's.)
 
 
 class Listing:
-    """The newest sessions of those that are wanted: what to ask the database, and the rows of what it says.
+    """The statements for the newest sessions that match a filter, and the rows made of their results.
 
-    Ask `newest`, then what `about` gives, in one transaction.
+    Run `newest`, then what `about` returns, in one transaction.
     """
 
-    def __init__(self, wanted: Wanted, limit: int | None, engine: str = "sqlite") -> None:
+    def __init__(self, wanted: SessionFilter, limit: int | None, engine: str = "sqlite") -> None:
         self.newest: AnySelect = (
             select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
         )
-        self._is_all = limit is None and wanted == Wanted()
+        self._is_all = limit is None and wanted == SessionFilter()
 
     def about(self, found: Sequence[Any]) -> tuple[AnySelect, AnySelect]:
-        """The exchanges of the sessions that `newest` found, and what their projections come to.
+        """Return statements for the exchanges of the sessions that `newest` found, and for their projections.
 
-        A view is summed up for all sessions, unless the question itself names those that it is about.
+        A view is summed up for all sessions, unless the statement itself names those that it is about.
         """
         chosen = self.newest.with_only_columns(sessions.c.session_id)
         named: Any = [row.session_id for row in found] if len(found) <= NAMED else chosen
@@ -165,17 +180,17 @@ class Listing:
         return lines, select(_summary).where(_summary.c.session_id.in_(named))
 
     @staticmethod
-    def rows(found: Iterable[Any], lines: Iterable[Any], told: Iterable[Any]) -> list[SessionRow]:
-        """A row for each session, of what the statements gave, in order."""
+    def rows(found: Iterable[Any], lines: Iterable[Any], summaries: Iterable[Any]) -> list[SessionRow]:
+        """Return a row for each session, from the results of the statements, in order."""
         sums = {
             session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
         }
-        projected = {row.session_id: _read(row._mapping) for row in told}
+        projected = {row.session_id: _read(row._mapping) for row in summaries}
         return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
 
 
-def _conditions(wanted: Wanted, engine: str) -> list[Any]:
-    """What a session must be like."""
+def _conditions(wanted: SessionFilter, engine: str) -> list[Any]:
+    """Return the conditions of a filter."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
     conditions.append((sessions.c.source == PROBE) == wanted.probes)
@@ -183,7 +198,7 @@ def _conditions(wanted: Wanted, engine: str) -> list[Any]:
         compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
     ]
     if wanted.words is not None:
-        conditions.append(sessions.c.session_id.in_(_SAID[engine](wanted.words)))
+        conditions.append(sessions.c.session_id.in_(_SEARCHES[engine](wanted.words)))
     return [*conditions, _some(exchanges, *began)] if began else conditions
 
 
@@ -196,14 +211,13 @@ def _has(column: Any, value: str) -> Any:
 
 
 def _status() -> Any:
-    """How an exchange ended, or that it has not."""
-    is_over = exists().where(_within(events), events.c.kind == "end").correlate(exchanges)
-    told = select(_told.c.status).where(_within(_told)).correlate(exchanges).scalar_subquery()
-    return case((is_over, func.coalesce(told, UNKNOWN)), else_=OPEN)
+    """Return the expression for how an exchange ended, or that it has not."""
+    status = select(_projected.c.status).where(_within(_projected)).correlate(exchanges).scalar_subquery()
+    return case((text(has_ended("exchanges")), func.coalesce(status, UNKNOWN)), else_=OPEN)
 
 
-def _said_on_server(words: str) -> AnySelect:
-    """The sessions in one of whose items all words occur."""
+def _search_server(words: str) -> AnySelect:
+    """Select the sessions that have all words in one of their items, on PostgreSQL."""
     found = table(SEARCH, column("session_id"), column("words"))
     matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
     return select(found.c.session_id).where(*matching or [false()])
@@ -216,29 +230,31 @@ def _query(word: str) -> Any:
     return func.phraseto_tsquery(_PLAIN, word)
 
 
-def _said(words: str) -> AnySelect:
-    """The same, in a file."""
+def _search_file(words: str) -> AnySelect:
+    """Select the sessions that have all words in one of their items, on SQLite."""
     found: AnySelect = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
     return select(_items.c.session_id).where(literal_column(f"{_items.name}.rowid").in_(found))
 
 
 def _matches(words: str) -> Any:
-    """In quotes nothing is an operator of the search; only a star at the end of a word is one, outside of them."""
+    """Return the condition of a search. Words are quoted, so no operator counts; a star at the end is not."""
     quoted = " ".join(map(_quoted, words.replace("\0", " ").split()))
     return literal_column(SEARCH).op("MATCH")(quoted or '""')
 
 
 def _quoted(word: str) -> str:
-    said = word.replace('"', '""')
-    return f'"{said.removesuffix("*")}"*' if len(said) > 1 and said.endswith("*") else f'"{said}"'
+    quoted = word.replace('"', '""')
+    return f'"{quoted.removesuffix("*")}"*' if len(quoted) > 1 and quoted.endswith("*") else f'"{quoted}"'
 
 
 _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
-    "model": lambda model: _some(_told, or_(_has(_told.c.request_model, model), _has(_told.c.response_model, model))),
+    "model": lambda model: _some(
+        _projected, or_(_has(_projected.c.request_model, model), _has(_projected.c.response_model, model))
+    ),
     "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
     "status": lambda status: _some(exchanges, _status() == status),
 }
-_SAID: Mapping[str, Callable[[str], AnySelect]] = {"sqlite": _said, "postgresql": _said_on_server}
+_SEARCHES: Mapping[str, Callable[[str], AnySelect]] = {"sqlite": _search_file, "postgresql": _search_server}
 _PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
 _BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
     "since_ns": operator.ge,
@@ -252,13 +268,13 @@ def _row(session: Session, sums: Mapping[str, Any] | None, projected: Mapping[st
     return SessionRow(**{**msgspec.structs.asdict(session), **(sums or empty), **projected})
 
 
-def _read(told: Mapping[str, Any]) -> dict[str, Any]:
-    lists = {name: tuple(filter(None, (told[name] or "").split(_SEPARATOR))) for name in _LISTS}
-    return {**{name: told[name] for name in _PROJECTED}, **lists}
+def _read(summary: Mapping[str, Any]) -> dict[str, Any]:
+    lists = {name: tuple(filter(None, (summary[name] or "").split(_SEPARATOR))) for name in _LISTS}
+    return {**{name: summary[name] for name in _PROJECTED}, **lists}
 
 
 def _sum(lines: Sequence[Any]) -> dict[str, Any]:
-    """What the exchanges of one session, in order of their start, come to."""
+    """Return the sums over the exchanges of one session, in order of their start."""
     ends = [None if line.ending is None else _read_end(line.ending) for line in lines]
     started_ns, ended_ns = lines[0].started_ns, max(line.ended_ns for line in lines)
     return {
@@ -280,9 +296,9 @@ def _sum(lines: Sequence[Any]) -> dict[str, Any]:
 
 
 def last_status(exchanges: Iterable[tuple[str | None, str]]) -> str:
-    """How the last of some exchanges ended, of each what it is for and its status.
+    """Return how the last of some exchanges ended, from the purpose and the status of each.
 
-    What a client asks on its own it also breaks off, when it is done: that says nothing of the session.
+    A client also breaks off what it asks on its own, when it is done: that says nothing of the session.
     """
     status = None
     for purpose, each in exchanges:

@@ -1,15 +1,156 @@
-"""An exchange of the log as it stands, or stood: folded on the fly with the functions that fill the projections."""
+"""A session, or an exchange of it, as it stood at a moment: folded from the log, open exchanges included.
+
+The result of a call stands in a later request of the session. It is found there even if only one exchange is looked
+at, but not if that request came after the moment.
+"""
 
 from __future__ import annotations
 
-from recorder.errors import RecorderError
-from recorder.model.events import Exchange
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
+
+import msgspec
+
+from recorder.errors import RecorderError, StoreError, UsageError
+from recorder.model.events import Event, Exchange, Kind, Session
+from recorder.projections import PROJECTIONS
+from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.exchanges import ExchangeRow, completeness, is_same_response
 from recorder.projections.fold import Folding, Rows
+from recorder.projections.item import ItemRow
+from recorder.projections.results import ResultRow
+from recorder.projections.timing import TimingRow
+from recorder.projections.usage import UsageRow
 from recorder.store.reader import Log
 
+Numbered = Sequence[tuple[int, Exchange]]
 
-async def folded(log: Log, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None) -> Rows:
-    """The events of an exchange, up to a position or a time since it began if one is given.
+REQUEST_KINDS: tuple[Kind, ...] = ("request", "response", "end")  # a request is over when one of the others comes
+
+
+class CallResult(msgspec.Struct, frozen=True):
+    """The result of a call."""
+
+    output: str
+    failed: bool | None
+    latency_ns: int | None
+
+
+class ExchangeState(msgspec.Struct, frozen=True):
+    """An exchange at the moment of the snapshot. `answers` are the results of its calls, by the number of the item."""
+
+    number: int
+    exchange: Exchange
+    told: ExchangeRow
+    items: list[ItemRow]
+    usage: UsageRow
+    timing: TimingRow
+    anomalies: list[AnomalyRow]
+    answers: dict[int, CallResult]
+    superseded_by: tuple[int, Exchange] | None = None  # the one that has most of the same response
+
+
+class UnfoldableExchange(msgspec.Struct, frozen=True):
+    """An exchange whose fold failed, and why."""
+
+    number: int
+    exchange: Exchange
+    reason: str
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A session at a moment."""
+
+    session: Session
+    title: str | None
+    is_whole: bool  # not only one of its exchanges
+    at_ns: int | None  # the moment, since the first exchange shown began; `None` for now
+    exchanges: list[ExchangeState | UnfoldableExchange]
+
+    @property
+    def unfoldable(self) -> list[UnfoldableExchange]:
+        return [each for each in self.exchanges if isinstance(each, UnfoldableExchange)]
+
+
+class Cutoff(NamedTuple):
+    """The moment of a snapshot: a wall time, and the last event of the one exchange that is shown; empty for now."""
+
+    wall_ns: int | None = None
+    pos: int | None = None
+    is_past_end: bool = False
+    last_ns: int | None = None  # when the last event came, since the first exchange that is shown began
+
+    def has_begun(self, exchange: Exchange) -> bool:
+        return self.wall_ns is None or exchange.started_ns <= self.wall_ns
+
+    def at_ns(self, exchange: Exchange) -> int | None:
+        return None if self.wall_ns is None else self.wall_ns - exchange.started_ns
+
+
+async def cutoff(
+    log: Log,
+    everything: Numbered,
+    chosen: Numbered,
+    *,
+    after_ns: int | None = None,
+    share: float | None = None,
+    at_event: int | None = None,
+) -> Cutoff:
+    """Return the moment so long after the chosen exchanges began, at a share of their whole time, or at an event.
+
+    `everything` is all that there is in the session. Raises `UsageError` for an event if not one exchange is chosen.
+    """
+    if at_event is not None:
+        if len(chosen) != 1:
+            raise UsageError(f"An event has its place in one exchange, and here are {len(chosen)}: say which.")
+        return await _at_event(log, chosen[0][1], at_event)
+    if (after_ns is None and share is None) or not chosen:
+        return Cutoff()
+    began_ns, spans = chosen[0][1].started_ns, await log.spans(chosen[0][1].session_id)
+    if share is not None:
+        return Cutoff(began_ns + round(share * (_last_ns(chosen, spans) - began_ns)))
+    last_ns = _last_ns(everything, spans) - began_ns  # a call may have its result after the exchange that is chosen
+    after_ns = after_ns or 0
+    return Cutoff(began_ns + after_ns, is_past_end=after_ns > last_ns, last_ns=last_ns)
+
+
+def _last_ns(exchanges: Numbered, spans: Mapping[str, int]) -> int:
+    return max(each.started_ns + spans.get(each.exchange_id, 0) for _, each in exchanges)
+
+
+async def _at_event(log: Log, exchange: Exchange, pos: int) -> Cutoff:
+    async for event in log.events(exchange.session_id, exchange.exchange_id, after=pos - 1):
+        return Cutoff(exchange.started_ns + event.t_ns, pos)
+    return Cutoff(is_past_end=True)
+
+
+async def take_snapshot(log: Log, session: Session, everything: Numbered, chosen: Numbered, until: Cutoff) -> Snapshot:
+    """Return a snapshot of the chosen exchanges. `everything` is all that there is in the session."""
+    begun = [(number, each) for number, each in everything if until.has_begun(each)]
+    shown = [(number, each) for number, each in chosen if until.has_begun(each)]
+    folds = _Folds(log, until)
+    for number, each in shown:
+        await folds.fold(number, each, until.pos)
+    if folds.have_any({each.resumes_response_id for _, each in begun} - {None}):
+        for number, each in begun:
+            await folds.fold(number, each)
+    results = _Results(
+        (row for _, each in begun for row in folds.rows.get(each.exchange_id, _NO_ROWS)["results"]),
+        {each.exchange_id: each.thread_id for _, each in everything},
+    )
+    for _, each in shown:
+        await folds.find_results(results, each, begun)
+    return Snapshot(
+        session=session,
+        title=await folds.title(begun),
+        is_whole=len(chosen) == len(everything),
+        at_ns=until.at_ns(shown[0][1]) if shown else None,
+        exchanges=[_shown(number, each, folds, results) for number, each in shown],
+    )
+
+
+async def folded_exchange(log: Log, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None) -> Rows:
+    """Return the projections of an exchange, up to a position or a time since it began if one is given.
 
     Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events` still shows the log.
     """
@@ -29,3 +170,163 @@ async def folded(log: Log, exchange: Exchange, *, at_pos: int | None = None, at_
         reason = f"{type(error).__name__}: {error}"
         message = f"recorder cannot make sense of exchange {exchange.exchange_id}, please report it: {reason}"
         raise RecorderError(message) from error
+
+
+class _Results:
+    """The results of calls, by call; requests repeat them all, each is kept once."""
+
+    def __init__(self, rows: Iterable[ResultRow], threads: Mapping[str, str | None]) -> None:
+        """`threads` has the thread of each exchange that may bring a result."""
+        self._threads = threads
+        self._by_call: dict[str, list[ResultRow]] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self.add(rows)
+
+    def add(self, rows: Iterable[ResultRow]) -> None:
+        for row in rows:
+            if (row.call_key, row.digest) not in self._seen:
+                self._seen.add((row.call_key, row.digest))
+                self._by_call.setdefault(row.call_key, []).append(row)
+
+    def of(self, call: ItemRow, since_ns: int) -> ResultRow | None:
+        """Return the first result after a time, preferably from the thread of the call; as the views have it."""
+        rows = [row for row in self._by_call.get(call.call_key or "", ()) if row.started_ns > since_ns]
+        return min(rows, key=lambda row: (not self.is_of_thread(call, row), row.started_ns, row.digest), default=None)
+
+    def is_of_thread(self, call: ItemRow, row: ResultRow) -> bool:
+        """Return whether a result came in the thread of its call."""
+        return self._threads[row.exchange_id] == self._threads[call.exchange_id]
+
+
+class FoldedExchange(NamedTuple):
+    """An exchange with its projected row."""
+
+    number: int
+    exchange: Exchange
+    row: ExchangeRow
+
+
+class _Folds:
+    """The projections of exchanges at the moment; of those that are not shown, only what their requests have."""
+
+    def __init__(self, log: Log, until: Cutoff) -> None:
+        self._log, self._until = log, until
+        self.rows: dict[str, Rows] = {}
+        self.failed: dict[str, str] = {}
+        self._asked: dict[str, Rows] = {}
+        self._by_response: dict[str | None, list[FoldedExchange]] = {}
+
+    async def fold(self, number: int, exchange: Exchange, pos: int | None = None) -> None:
+        """Fold an exchange, if that is not done yet. A failure does not hide the others."""
+        exchange_id = exchange.exchange_id
+        if exchange_id in self.rows or exchange_id in self.failed:
+            return
+        at_ns = None if pos is not None else self._until.at_ns(exchange)
+        try:
+            rows = self.rows[exchange_id] = await folded_exchange(self._log, exchange, at_pos=pos, at_ns=at_ns)
+        except StoreError:
+            raise
+        except RecorderError as error:
+            self.failed[exchange_id] = str(error)
+            return
+        told = FoldedExchange(number, exchange, rows["exchanges"][0])
+        self._by_response.setdefault(told.row.response_id, []).append(told)
+
+    def have_any(self, response_ids: Set[str | None]) -> bool:
+        """Return whether a folded exchange has one of these responses."""
+        return not response_ids.isdisjoint(self._by_response)
+
+    def with_response(self, row: ExchangeRow) -> list[FoldedExchange]:
+        """Return the exchanges with the response of this one, if one of the two has retrieved it."""
+        same = self._by_response.get(row.response_id, ()) if row.response_id is not None else ()
+        return [each for each in same if is_same_response(each.row, row)]
+
+    def first_ns(self, exchange: Exchange) -> int:
+        """Return when a response began: if it was retrieved later, results may have come before that."""
+        row = self.rows[exchange.exchange_id]["exchanges"][0]
+        same = self.with_response(row) if row.is_retrieval else ()
+        return min((told.exchange.started_ns for told in same), default=exchange.started_ns)
+
+    async def title(self, begun: Numbered) -> str | None:
+        """Return the first text of a person in the session, else the first of the client's own requests."""
+        others: str | None = None
+        for _, exchange in begun:
+            told = self.rows.get(exchange.exchange_id) or await self._request(exchange)
+            for row in told["exchanges"]:
+                if row.user_text and row.purpose in (None, "turn"):
+                    return str(row.user_text)
+                others = others or row.user_text
+        return others
+
+    async def find_results(self, results: _Results, exchange: Exchange, begun: Numbered) -> None:
+        """Read the requests after an exchange until its calls have their results."""
+        items = self.rows.get(exchange.exchange_id, _NO_ROWS)["items"]
+        calls = [item for item in items if item.kind == "tool_call" and item.output is None]
+        first_ns = self.first_ns(exchange) if calls else 0
+        for _, later in begun if calls else ():
+            found = [(call, results.of(call, first_ns)) for call in calls]
+            if all(result is not None and results.is_of_thread(call, result) for call, result in found):
+                return
+            if later.started_ns > first_ns and later.exchange_id not in self.rows:
+                results.add((await self._request(later))["results"])
+
+    async def _request(self, exchange: Exchange) -> Rows:
+        """Return the projections of a request alone; empty ones if it cannot be folded."""
+        if exchange.exchange_id not in self._asked:
+            at_ns, kept = self._until.at_ns(exchange), []
+            async for event in self._log.events(exchange.session_id, exchange.exchange_id, kinds=REQUEST_KINDS):
+                if at_ns is None or event.t_ns <= at_ns:
+                    kept.append(event)
+            self._asked[exchange.exchange_id] = _requested(exchange, kept)
+        return self._asked[exchange.exchange_id]
+
+
+_NO_ROWS: Rows = {projection.name: [] for projection in PROJECTIONS}
+
+
+def _requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
+    folding = Folding(exchange)
+    try:
+        folding.tell_all(events)
+        return folding.rows()
+    except Exception:  # whoever asks for that exchange is told
+        return _NO_ROWS
+
+
+def _shown(number: int, exchange: Exchange, folds: _Folds, results: _Results) -> ExchangeState | UnfoldableExchange:
+    rows = folds.rows.get(exchange.exchange_id)
+    if rows is None:
+        return UnfoldableExchange(number, exchange, folds.failed[exchange.exchange_id])
+    [told], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
+    calls = [item for item in rows["items"] if item.kind == "tool_call"]
+    first_ns = folds.first_ns(exchange)
+    answers = {call.item: _answer(exchange, call, results.of(call, first_ns)) for call in calls}
+    return ExchangeState(
+        number=number,
+        exchange=exchange,
+        told=told,
+        items=rows["items"],
+        usage=usage,
+        timing=timing,
+        anomalies=rows["anomalies"],
+        answers={item: answer for item, answer in answers.items() if answer is not None},
+        superseded_by=_superseded_by(told, folds.with_response(told)),
+    )
+
+
+def _superseded_by(row: ExchangeRow, others: Iterable[FoldedExchange]) -> tuple[int, Exchange] | None:
+    """Return the exchange that has most of a response, if that is another one (`recorder.projections.exchanges`)."""
+    best = max(others, key=lambda folded: completeness(folded.row), default=None)
+    is_better = best is not None and completeness(best.row) > completeness(row)
+    return (best.number, best.exchange) if best is not None and is_better else None
+
+
+def _answer(exchange: Exchange, call: ItemRow, result: ResultRow | None) -> CallResult | None:
+    """Return the result of a call: the provider's own, or the one that the client sent."""
+    if call.output is not None:
+        ended_ns = call.ended_ns
+        return CallResult(call.output, call.failed, None if ended_ns is None else ended_ns - call.began_ns)
+    if result is None:
+        return None
+    took_ns = None if call.ended_ns is None else result.started_ns - (exchange.started_ns + call.ended_ns)
+    return CallResult(result.output, result.failed, None if took_ns is None or took_ns < 0 else took_ns)

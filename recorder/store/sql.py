@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, text
+from sqlalchemy import BigInteger, Boolean, ColumnClause, ColumnElement, literal_column, text
 from sqlalchemy.dialects import registry, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
@@ -93,3 +93,24 @@ def _clock(_element: ServerTime, _compiler: Any, **_options: Any) -> str:
 
 
 SERVER_NS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)"
+
+
+def constant(value: str | int) -> ColumnClause[Any]:
+    """Return a word or number of this program as a part of the statement: it needs no value when it runs."""
+    return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
+
+
+def has_ended(exchange: str) -> str:
+    """Return the condition that an exchange has its `end`, for any engine; the index `events_end` answers it.
+
+    `exchange` is the name of a table in the query, with the two ids. Notes may stand behind an `end`: a look at the
+    last event does not do. The same of events in memory is `recorder.model.events.has_ended`.
+    """
+    key = f"ended.session_id = {exchange}.session_id AND ended.exchange_id = {exchange}.exchange_id"
+    return f"EXISTS (SELECT 1 FROM events AS ended WHERE {key} AND ended.kind = 'end')"
+
+
+ENDED_EXCHANGES = Statement(
+    "SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end' ORDER BY exchange_id"
+)
+"""The ids of a session's exchanges that have ended."""

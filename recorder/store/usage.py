@@ -1,7 +1,7 @@
 """The sums of `recorder usage`: tokens by day, week, month, model, session, client or tool, or by several of them.
 
-SQL sums what has one key. Days are put together to weeks and months here: no two engines count those alike. Days are
-those of UTC; numbers and shares are those of the views `usage_by_day` and `usage_by_model`, computed as there.
+SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those alike. Days are
+those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model` (`SHARES`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table
 
+from recorder.model.facts import Usage
+from recorder.projections.usage import SHARES
 from recorder.store.schema import exchanges
 
 By = Literal["day", "week", "month", "model", "session", "client", "tool"]
@@ -42,7 +44,7 @@ _DATES: Mapping[str, Callable[[datetime.date], str]] = {
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """The tokens of some exchanges; a sum is `None` where none of them reported any."""
+    """The sums over some exchanges; a sum of tokens is None where none of them reported any."""
 
     key: tuple[Any, ...]
     calls: int | None  # of a tool, as the two after it
@@ -56,9 +58,10 @@ class Tally(msgspec.Struct, frozen=True):
     output_tokens: int | None
     reasoning_output_tokens: int | None
     total_tokens: int | None
-    reasoned: int | None  # of those that report both: the reasoning, and the whole output
+    # Of each of `SHARES`, the part and the whole, over the exchanges that report both.
+    reasoned: int | None
     reasoned_of: int | None
-    cached: int | None  # likewise, of the input
+    cached: int | None
     cached_of: int | None
 
     @property
@@ -70,24 +73,24 @@ class Tally(msgspec.Struct, frozen=True):
         return _share(self.cached, self.cached_of)
 
     def row(self, by: Sequence[By]) -> dict[str, Any]:
-        """The row of a table of what was used, by the names of its columns."""
+        """Return the row of a table of usage, by the names of its columns."""
         return {**dict(zip(keys(by), self.key, strict=True)), **{name: getattr(self, name) for name in numbers(by)}}
 
 
 _NUMBERS = Tally.__struct_fields__[1:]
 _CALLS = ("calls", "answered", "failed")
 _COUNTS = _NUMBERS[_NUMBERS.index("exchanges") : _NUMBERS.index("reasoned")]
-_TOKENS = tuple(name for name in _COUNTS if name.endswith("_tokens"))
+_TOKENS = Usage.__struct_fields__
 
 
 def keys(by: Sequence[By]) -> tuple[str, ...]:
-    """The columns of the key."""
+    """Return the columns of the key."""
     return tuple(name for each in by for name in KEYS[each])
 
 
 def numbers(by: Sequence[By]) -> tuple[str, ...]:
-    """The columns after the key."""
-    return (*(_CALLS if "tool" in by else ()), *_COUNTS, "reasoning_share", "cached_share")
+    """Return the columns after the key."""
+    return (*(_CALLS if "tool" in by else ()), *_COUNTS, *SHARES)
 
 
 _OF_EXCHANGE = ("session_id", "session_name", "exchange_id", "started_ns", "client", "model", "usage_raw")
@@ -103,7 +106,7 @@ _SOURCES: Mapping[By, tuple[Any, ...]] = {
 
 
 def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
-    """The sums by key, with the day for what is a time: of the exchanges that began then."""
+    """Return the statement for the sums by key, of the exchanges that began in a span; times are grouped by day."""
     if "tool" in by:
         return _of_tools(by, since_ns, until_ns)
     columns = _columns(by)
@@ -113,13 +116,13 @@ def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None 
 
 
 def _columns(by: Sequence[By], tool: Any = None) -> list[Any]:
-    """What is grouped by, each column under a name of its own."""
+    """Return the columns to group by, each under a name of its own."""
     found = [column for each in by for column in ((tool,) if each == "tool" else _SOURCES.get(each, (_DAY,)))]
     return [column.label(f"key_{number}") for number, column in enumerate(found)]
 
 
 def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
-    """The rows of the statement as sums: times in their order, what else used most first."""
+    """Return the rows of the statement as sums: times in their order, other keys by most used."""
     width = len(keys(by))
     named = [_named(by, Tally(tuple(row[:width]), *row[width:])) for row in rows]
     named.sort(key=lambda each: str(each.key))
@@ -141,13 +144,13 @@ def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
 
 
 def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
-    """The sum of sums that have no exchange in common."""
+    """Return the sum of sums that have no exchange in common."""
     parts = list(several)
     return Tally(key, *(_sum(getattr(part, name) for part in parts) for name in _NUMBERS))
 
 
 def _named(by: Sequence[By], tally: Tally) -> Tally:
-    """With the names of days, weeks and months."""
+    """Replace the numbers of days by the names of days, weeks and months."""
     names = keys(by)
     key = (
         _DATES[name](_EPOCH + datetime.timedelta(value)) if name in _DATES and value is not None else value
@@ -170,13 +173,12 @@ def _sums() -> list[Any]:
     return [
         func.count(columns.usage_raw),
         *(func.sum(columns[name]) for name in _TOKENS),
-        *_both(columns.reasoning_output_tokens, columns.output_tokens),
-        *_both(columns.cache_read_input_tokens, columns.input_tokens),
+        *(each for part, whole in SHARES.values() for each in _both(columns[part], columns[whole])),
     ]
 
 
 def _both(part: Any, whole: Any) -> list[Any]:
-    """The sums of two columns over the rows that have both."""
+    """Return the sums of two columns over the rows that have both."""
     has_both = and_(part.is_not(None), whole.is_not(None))
     return [func.sum(case((has_both, value))) for value in (part, whole)]
 
@@ -189,7 +191,7 @@ def _within(started_ns: Any, since_ns: int | None, until_ns: int | None) -> list
 
 
 def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None) -> Select[Any]:
-    """Each exchange counts once for each tool that it called."""
+    """Return the statement for the sums by tool: an exchange counts once for each tool that it called."""
     tool = func.coalesce(_calls.c.name, _calls.c.type).label("tool")
     ids = (_calls.c.session_id, _calls.c.exchange_id)
     began = and_(exchanges.c.session_id == ids[0], exchanges.c.exchange_id == ids[1])

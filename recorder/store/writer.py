@@ -27,7 +27,7 @@ from sqlalchemy.sql import Executable
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store import migrate
-from recorder.store.bodies.rows import Appender, events_as_they_are
+from recorder.store.bodies.rows import EventAppender, events_as_they_are
 from recorder.store.location import database_path, database_url, default_url, is_file
 from recorder.store.projector import Projector
 from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
@@ -117,7 +117,7 @@ class Store:
         self.url = database_url(url)
         migrate.upgrade(self.url, busy_timeout_s)
         self._writer = _writer(self.url, busy_timeout_s)
-        self._appender = Appender(self._writer)
+        self._appender = EventAppender(self._writer)
         self.projector = Projector(self)  # inside a transaction, as everything else
         self._failure: StoreError | None = None  # of a statement of this transaction
 

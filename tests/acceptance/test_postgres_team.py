@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.store.location import database_url
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
 from tests import history
 from tests.acceptance.logbook import assert_chained, entries
@@ -155,9 +155,9 @@ def assert_verified(url: URL) -> None:
     found = entries(url)
     assert_chained(found)
     for _, exchange, events in found:
-        verifier = Verifier(exchange.session_id, exchange.exchange_id, exchange)
+        verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
         for event in events:
-            verifier.tell(event)
+            verifier.feed(event)
         assert verifier.close() == []
 
 

@@ -15,28 +15,28 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 
-from recorder.ingest.batch import Batch
 from recorder.ingest.ingester import Ingester, recover
-from recorder.journal import overwrite as overwriting
+from recorder.ingest.pending import Batch
+from recorder.journal import scrub
 from recorder.journal.format import Position
 from recorder.journal.writer import Journal
 from recorder.model.events import BODY_KINDS
 from recorder.model.payloads import RequestRecord
 from recorder.proxy.durable import DurableTransport
+from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.store import migrate
-from recorder.store.bodies.rows import Appender
+from recorder.store.bodies.rows import EventAppender
 from recorder.store.sqlite import connection as sqlite
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.writer import SqliteWriter
@@ -44,6 +44,7 @@ from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
 from tests.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.iofaults import on_disk
+from tests.messages import request_for
 from tests.powercut import Drive, Image, crashes
 from tests.proxy.test_recording import Echo
 
@@ -68,7 +69,7 @@ _STATE = (
 def recording(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Several checkpoints in each; what is in the log is overwritten; what recovery says of images nobody reads."""
     monkeypatch.setattr(sqlite_writer, "WAL_BYTES", 100_000)
-    monkeypatch.setattr(overwriting, "EVERY_S", 0)
+    monkeypatch.setattr(scrub, "SCRUB_S", 0)
     caplog.set_level(logging.CRITICAL)
 
 
@@ -110,7 +111,7 @@ class Watched(Store):
 
         self._writer.close()
         self._writer = type("Writer", (SqliteWriter,), {"_checkpoint": noted})(self.url, 5.0)
-        self._appender = Appender(self._writer)
+        self._appender = EventAppender(self._writer)
 
     @contextmanager
     def transaction(self, alone: bool = False) -> Iterator[None]:
@@ -169,11 +170,16 @@ def in_mode_journal(
     journal.close()
 
 
-class Answering(httpx.AsyncBaseTransport):
-    """Answers with the chunks that the request names."""
+class Answering:
+    """Answers with the chunks that are set when the request comes."""
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return await Echo(*request.extensions["chunks"]).handle_async_request(request)
+    chunks: Sequence[bytes] = ()
+
+    async def handle_async_request(self, request: Request) -> Response:
+        return await Echo(*self.chunks).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
 
 
 def in_mode_strict(
@@ -183,16 +189,15 @@ def in_mode_strict(
     journal = kind(root, name, segment_bytes=SEGMENT_BYTES, writev=os.writev, durable=True)
     ingester = Ingester(store, journal.directory, never)
 
+    answering = Answering()
     ids: list[str] = []  # for the exchange that begins next, and its session
-    strict = DurableTransport(RecordingTransport(Answering(), journal, make_id=lambda: ids.pop()), journal)
+    strict = DurableTransport(RecordingTransport(answering, journal, make_id=lambda: ids.pop()), journal)
 
     async def client(count: int) -> None:
         chunks, had, name = chunks_of(dice, count), 0, new_id()
         story.sent[name] = b"".join(chunks)
-        ids[:] = [new_id(), name]
-        response = await strict.handle_async_request(
-            httpx.Request("POST", "http://h/v1/x", content=question(dice), extensions={"chunks": chunks})
-        )
+        ids[:], answering.chunks = [new_id(), name], chunks
+        response = await strict.handle_async_request(request_for("POST", "http://h/v1/x", content=question(dice)))
         async for chunk in response.stream:
             had += len(chunk)
             story.seen.append((story.drive.moment(), name, had))
@@ -390,7 +395,7 @@ class OffsetFirst(Ingester):
 
 class OffsetLast(Ingester):
     def _write(self, batch: Batch, place: Position | None) -> None:
-        super()._write(batch, self._again.place)  # where it was: a recorder without any place is none
+        super()._write(batch, self._records.place)  # where it was: a recorder without any place is none
         super()._write(Batch(), place)
 
 
@@ -413,7 +418,7 @@ def test_bodies_overwritten_before_their_marks_are_synced_are_seen_to_lose_what_
     ram: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B3 broken, durability `strict`: of a record half overwritten, and all behind it, nothing can be read."""
-    monkeypatch.setattr(overwriting, "to_disk", lambda fd: None)
+    monkeypatch.setattr(scrub, "to_disk", lambda fd: None)
     found = cut_power(ram, 400, seed=1, follow=in_mode_strict)
     assert sum(count for what, count in found.counted.items() if what.startswith("seen, ")) > 5
 

@@ -6,7 +6,7 @@ import asyncio
 import http.client
 from pathlib import Path
 
-from recorder.demo.reply import Request
+from recorder.demo.reply import DemoRequest
 from recorder.demo.server import start
 from tests.acceptance.logbook import assert_chained, entries
 from tests.sdks import ASKS, Got
@@ -30,7 +30,7 @@ async def ask_all(base: str, prefix: str = "") -> dict[str, Got]:
     return answers
 
 
-def fetch(port: int, request: Request) -> bytes:
+def fetch(port: int, request: DemoRequest) -> bytes:
     """The same request again, without any SDK."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
     try:

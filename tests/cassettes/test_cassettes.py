@@ -22,7 +22,7 @@ from recorder.cassettes.jsonl import Jsonl
 from recorder.cassettes.plain import STEP_NS, PlainRequest, PlainStream, read_request
 from recorder.errors import RecorderError
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.batch import Batch
+from recorder.ingest.pending import Batch
 from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line, read_event
@@ -49,7 +49,7 @@ def told(entries: Iterable[Entry]) -> Batch:
     number = 0
     for mark, t_ns, payload in entries:
         number += mark is Mark.REQUEST
-        assembler.tell(Record(number, mark, t_ns, payload, START), START)
+        assembler.feed(Record(number, mark, t_ns, payload, START), START)
     assert not assembler.open
     return assembler.batch
 

@@ -16,7 +16,7 @@ from recorder.cassettes.content import formats
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.har.writer import har_lines as har_of
 from recorder.errors import RecorderError
-from recorder.ingest.batch import Batch
+from recorder.ingest.pending import Batch
 from recorder.model.events import BODY_KINDS, Outcome
 from recorder.wire.recording import recording_of
 from tests.cassettes.test_cassettes import OUTCOMES, body, imported, told

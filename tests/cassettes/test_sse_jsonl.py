@@ -26,7 +26,7 @@ from recorder.cassettes.sse_jsonl.frames import PAD_LIMIT, Framing, parsed
 from recorder.cassettes.sse_jsonl.lines import CONTENT_LIMIT, seconds
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import NotFoundError, RecorderError
-from recorder.ingest.batch import Batch
+from recorder.ingest.pending import Batch
 from recorder.journal.format import Mark
 from recorder.model.events import BODY_KINDS, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead

@@ -23,7 +23,7 @@ from recorder.cassettes.vcr.reader import Vcr
 from recorder.cassettes.vcr.writer import CLOSING, OPENING, interaction, unsaid
 from recorder.cassettes.vcr.yaml_values import DEPTH_LIMIT, VALUES_LIMIT, YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
-from recorder.ingest.batch import Batch
+from recorder.ingest.pending import Batch
 from recorder.model.events import BODY_KINDS
 from recorder.model.payloads import Header
 from recorder.model.recording import Recording

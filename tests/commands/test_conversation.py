@@ -14,7 +14,6 @@ from rich.cells import cell_len
 
 from recorder.commands.ui.conversation import as_written, conversation
 from recorder.commands.ui.document import document
-from recorder.commands.ui.snapshot import Answered, Snapshot, Taken
 from recorder.model.events import Exchange, Session
 from recorder.model.facts import ItemKind
 from recorder.model.text import safe_text
@@ -23,6 +22,7 @@ from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
+from recorder.store.session_state import CallResult, ExchangeState, Snapshot
 from tests.commands.test_show import CONTROLS
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 from tests.folds import captured, folded
@@ -110,7 +110,7 @@ def _told(**fields: Any) -> list[str]:
 
 def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> Snapshot:
     """One exchange in which every text is the same."""
-    taken = Taken(
+    taken = ExchangeState(
         number=1,
         exchange=msgspec.structs.replace(EXCHANGE, target=text, method=text),
         told=row(
@@ -120,7 +120,7 @@ def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> S
         usage=row(UsageRow, EXCHANGE, input_tokens=1),
         timing=row(TimingRow, EXCHANGE, ttft_ns=1),
         anomalies=[row(AnomalyRow, EXCHANGE, kind="malformed", detail=text, count=2)],
-        answers={0: Answered(output, None, 1)},
+        answers={0: CallResult(output, None, 1)},
     )
     return Snapshot(Session("s", 0, text, "path", "{}", "live"), text, True, None, [taken])
 
@@ -145,7 +145,7 @@ def test_every_stream_of_the_corpus_can_be_shown() -> None:
         exchange, events = captured((CORPUS / entry["file"]).read_bytes(), _API.get(entry["provider"], "other"))
         rows = folded(exchange, events)
         [told], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
-        taken = Taken(1, exchange, told, rows["items"], usage, timing, rows["anomalies"], {})
+        taken = ExchangeState(1, exchange, told, rows["items"], usage, timing, rows["anomalies"], {})
         snapshot = Snapshot(Session("s", 0, "s", "path", "{}", "live"), None, True, None, [taken])
         piped, shown = ([line.plain for line in conversation(snapshot, width)] for width in (None, 80))
         assert not re.search(CONTROLS, "".join(piped).replace("\t", " "))

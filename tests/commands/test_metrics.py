@@ -20,12 +20,12 @@ from recorder.commands.ops import health
 from recorder.commands.serving.health_snapshot import LAG_S, Vitals, reasons
 from recorder.commands.serving.log_probe import window
 from recorder.commands.serving.lowwater import MARK_BYTES, watch_disk
-from recorder.commands.serving.meter import FRESH_S, Meter, Tape
+from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter
 from recorder.commands.serving.metrics import METRICS, Metric, exposition
 from recorder.commands.serving.processes import Process
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import HEADER, Mark, Position
-from recorder.journal.reader import WRITER_LOCK, say_ingested, waiting
+from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
 from recorder.journal.writer import Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.store.writer import Store
@@ -152,7 +152,7 @@ def test_the_lag_is_the_age_of_the_oldest_record_that_waits(exchanges: Exchanges
     for age_s in (500, 400, 1):
         tape.write(Mark.CHUNK, now_ns - age_s * 10**9, b"x")
     assert 500 <= (waiting(exchanges.journal.directory).since_s or 0) < 600
-    say_ingested(exchanges.journal.directory, Position(1, 8 + HEADER.size + 1))
+    write_ingested(exchanges.journal.directory, Position(1, 8 + HEADER.size + 1))
     assert 400 <= (waiting(exchanges.journal.directory).since_s or 0) < 500
 
 
@@ -167,7 +167,7 @@ def test_what_waits_in_later_segments_counts(tmp_path: Path) -> None:
         journal.exchange().write(Mark.CHUNK, 1, b"x" * 1_000)
     journal.close()
     assert waiting(journal.directory).size_bytes == 5 * (1_000 + HEADER.size)
-    say_ingested(journal.directory, Position(3, 37))
+    write_ingested(journal.directory, Position(3, 37))
     assert waiting(journal.directory).size_bytes == 3 * (1_000 + HEADER.size)
 
 
@@ -227,7 +227,7 @@ def exchanges(tmp_path: Path) -> Iterator[Exchanges]:
 def test_a_chunk_goes_to_the_journal_itself(exchanges: Exchanges) -> None:
     """Nothing of ours is called for it, only for the first record and the last."""
     inner = exchanges.journal.exchange()
-    tape = Tape(inner, exchanges.meter.traffic)
+    tape = MeteredWriter(inner, exchanges.meter.traffic)
     tape.write(Mark.REQUEST_END, 0, b"{}")
     assert tape.write == inner.write
 

@@ -13,9 +13,8 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.heartbeat import EVERY_S, Heartbeat
 from recorder.ingest.ingester import Ingester, recover
-from recorder.ingest.recovery import Unfinished, end_open, end_silent
+from recorder.ingest.recovery import HEARTBEAT_S, Heartbeat, Unfinished, end_open, end_silent
 from recorder.journal.writer import Journal
 from recorder.model.payloads import LateRecord
 from recorder.store.location import journal_root
@@ -165,7 +164,7 @@ def test_an_idle_recorder_is_heard_of(on_server: Elsewhere, monkeypatch: pytest.
     heartbeat.rest()  # not again so soon
     assert second == value(on_server.store.url, seen) > first
     now_s = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now_s + EVERY_S)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + HEARTBEAT_S)
     heartbeat.rest()
     assert value(on_server.store.url, seen) > second
 

@@ -21,7 +21,7 @@ from sqlalchemy import URL
 
 from recorder.demo.server import start
 from recorder.store.reader import Log
-from recorder.store.session_list import Wanted
+from recorder.store.session_list import SessionFilter
 from tests.behind import connected
 from tests.commands.test_commands import HOSTILE
 from tests.commands.test_terminal import on_terminal
@@ -157,14 +157,14 @@ TEXTS = st.text(max_size=40) | st.sampled_from(
 async def test_any_text_can_be_searched_for(recorded: Conversations, texts: list[str]) -> None:
     async with await Log.open(recorded.database) as log:
         for words in texts:
-            wanted = Wanted(words=words.encode("utf-8", "replace").decode())
+            wanted = SessionFilter(words=words.encode("utf-8", "replace").decode())
             assert len(await log.sessions(None, wanted)) <= 3
 
 
 async def test_a_word_of_a_message_finds_its_session(recorded: Conversations) -> None:
     async with await Log.open(recorded.database) as log:
         for word in ("Paris", "is", "meant", "291", "unit", "get"):
-            found = [row.name for row in await log.sessions(None, Wanted(words=word))]
+            found = [row.name for row in await log.sessions(None, SessionFilter(words=word))]
             assert found == (["weather"] if word != "get" else []), "names of tools are not searched"
 
 
@@ -291,7 +291,7 @@ async def test_a_limit_takes_the_newest_of_those_that_are_wanted(database: URL) 
         every = await log.sessions()
         assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(12))]
         assert await log.sessions(7) == every[:7]
-        assert await log.sessions(7, Wanted(model="gpt")) == every[:7]
+        assert await log.sessions(7, SessionFilter(model="gpt")) == every[:7]
 
 
 def test_where_sessions_come_from_and_that_they_failed_is_shown_only_if_so(tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ import pytest
 from rich.cells import cell_len
 
 from recorder.commands import main
-from recorder.commands.ui import snapshot as snapshots
 from recorder.demo.server import start
 from recorder.model.events import Event
 from recorder.projections.fold import Folding
-from recorder.store import session_state as folded_exchange
+from recorder.store import session_state
 from tests.commands.test_commands import HOSTILE
 from tests.commands.test_terminal import on_terminal
 from tests.conversations import (
@@ -317,8 +316,7 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
     poisoned = Conversations(tmp_path / "recorder.db").session("poisoned")
     poisoned.exchange(response(*message("poison")), asking("poison"))
     poisoned.exchange(ANSWERS, QUESTION, at_s=2.0)
-    monkeypatch.setattr(folded_exchange, "Folding", _Faulty)
-    monkeypatch.setattr(snapshots, "Folding", _Faulty)
+    monkeypatch.setattr(session_state, "Folding", _Faulty)
     for arguments in ((), ("--json",)):
         with pytest.raises(SystemExit) as ended:
             main(["show", "poisoned", "--db", str(poisoned.path), *arguments])

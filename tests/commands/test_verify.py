@@ -35,8 +35,8 @@ from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.purge.delete import purge
 from recorder.store.schema import LOG, dead_letters, tables_of
-from recorder.store.verify.chain import Verifier
-from recorder.store.verify.log import Checkup, Verified, Writer
+from recorder.store.verify.chain import ChainVerifier
+from recorder.store.verify.log import LogVerifier, SessionReport, Writer
 from recorder.store.writer import Store
 from tests import behind
 from tests.acceptance.logbook import assert_chained, entries
@@ -141,11 +141,11 @@ def changed(stored: Stored) -> Iterator[Changed]:
         yield Changed(database_url(path), connection)
 
 
-def verified(what: Changed | Stored | Path, writer: Writer = "alive") -> list[Verified]:
+def verified(what: Changed | Stored | Path, writer: Writer = "alive") -> list[SessionReport]:
     """All sessions of a database; what is changed in a connection is committed."""
     if isinstance(what, Changed):
         what.connection.commit()
-    with Checkup.open(database_url(what) if isinstance(what, Path) else what.url, lambda _: writer) as checkup:
+    with LogVerifier.open(database_url(what) if isinstance(what, Path) else what.url, lambda _: writer) as checkup:
         assert checkup.damage() == []
         return [checkup.verify(session_id, lambda count: None) for session_id in checkup.session_ids()]
 
@@ -235,7 +235,7 @@ def test_any_flipped_bit_is_found(in_file: Stored, cell: tuple[str, str], number
 
 def test_without_the_chain_a_flipped_bit_would_not_be_found(in_file: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken on purpose: it is the chain that finds it, and not luck."""
-    monkeypatch.setattr(Verifier, "_check_link", lambda verifier, event: None)
+    monkeypatch.setattr(ChainVerifier, "_check_link", lambda verifier, event: None)
     with changed(in_file) as connection:
         for column in ("hash", "item_id", "data_start"):
             assert flip(connection, "events", column, of_ended(connection, "events", in_file.ended)[0], 5)
@@ -412,11 +412,11 @@ def test_a_reader_may_prove_it_if_temporary_tables_may_be_made(postgres_database
     behind.asked(postgres_database, "DO $$ BEGIN CREATE ROLE proving LOGIN IN ROLE recorder_reader; EXCEPTION "
                  "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
     url = postgres_database.set(username="proving")
-    with Checkup.open(url, lambda _: "alive") as checkup:
+    with LogVerifier.open(url, lambda _: "alive") as checkup:
         [session_id] = checkup.session_ids()
         assert checkup.verify(session_id, lambda count: None).findings == []
     behind.asked(postgres_database, f'REVOKE TEMPORARY ON DATABASE "{url.database}" FROM public')
-    with Checkup.open(url, lambda _: "alive") as checkup, pytest.raises(RecorderError, match="GRANT TEMPORARY"):
+    with LogVerifier.open(url, lambda _: "alive") as checkup, pytest.raises(RecorderError, match="GRANT TEMPORARY"):
         checkup.verify(session_id, lambda count: None)
 
 

@@ -16,7 +16,7 @@ import pytest
 from google.genai import errors as gemini_errors
 
 from recorder.demo.app import App
-from recorder.demo.reply import Request
+from recorder.demo.reply import DemoRequest
 from recorder.demo.scripts import Asked, Call, Refuse, Say, choose
 from recorder.demo.server import DemoServer, start
 from tests.corpus import ROOT
@@ -216,7 +216,7 @@ async def test_a_stream_takes_two_to_three_seconds_at_pace_one() -> None:
     app = App(lambda: 0.0, 1.0)
     body = json.dumps(user("hello")).encode()
     for path in (RESPONSES, CHAT, MESSAGES):
-        times = [step.at_s for step in app.reply(Request("POST", path, (), body)).steps]
+        times = [step.at_s for step in app.reply(DemoRequest("POST", path, (), body)).steps]
         assert 0.2 <= times[0] <= 0.4
         assert 1.7 <= times[-1] <= 3.3
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from recorder.cassettes import Entry, Names
-from recorder.errors import NotFoundError, RecorderError, UsageError
+from recorder.errors import NotFoundError, RecorderError, UpstreamError, UsageError
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.capture import Capture
 from recorder.journal.format import MAGIC, START, Mark, Record, encode
@@ -19,10 +22,12 @@ from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.projections.fold import Folding
 from recorder.proxy import admission
-from recorder.proxy.http import framing
+from recorder.proxy.http.client_connection import ClientConnection
+from recorder.proxy.http.server_connection import ServerConnection, ServerConnections, is_framed
+from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import Routes, parse_upstream
 from recorder.recordings.files import cassette_in
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
@@ -75,9 +80,9 @@ def dialects(data: bytes) -> None:
 
 
 def _check(row: Exchange, events: list[Event]) -> None:
-    verifier, folding = Verifier(row.session_id, row.exchange_id, row), Folding(row)
+    verifier, folding = ChainVerifier(row.session_id, row.exchange_id, row), Folding(row)
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     assert verifier.close() == []
     folding.tell_all(events)
     assert folding.rows()["exchanges"]
@@ -105,7 +110,7 @@ def records(data: bytes) -> None:
         (Path(folder) / segment_name(1)).write_bytes(b"".join(encode(told)))
         assembler = Assembler("recorder-1", lambda head, grouping: None)
         for record in JournalReader(Path(folder)).read(1 << 24, writer_is_dead=True):
-            assembler.tell(record, START)
+            assembler.feed(record, START)
         assembler.lose("damaged")
         assembler.end_all()
     assert not assembler.open
@@ -122,7 +127,7 @@ def cassettes(data: bytes) -> None:
 
 
 def _enter(assembler: Assembler, number: int, entry: Entry) -> None:
-    assembler.tell(Record(1, entry.mark, entry.t_ns, entry.payload, START), START)
+    assembler.feed(Record(1, entry.mark, entry.t_ns, entry.payload, START), START)
 
 
 def heads(data: bytes) -> None:
@@ -135,7 +140,7 @@ def heads(data: bytes) -> None:
     hosts = sum(name == b"host" for name, _ in headers)
     admission.refusal(method.decode("latin-1"), by_name, hosts, {"name.example"}, 2**20)
     admission.without_token(b"token", target, headers)
-    framing.is_framed(headers, "1.1")
+    is_framed(headers, "1.1")
     redaction.target(target.decode("latin-1"))
     with suppress(UsageError, NotFoundError):
         route = Routes().route(target.decode("latin-1"), headers)
@@ -145,8 +150,129 @@ def heads(data: bytes) -> None:
         parse_upstream(data.decode("utf-8", "replace"))
 
 
+class _Transport(asyncio.Transport):
+    """A socket that takes whatever is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+
+    def abort(self) -> None:
+        self._closing = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class _Request(NamedTuple):
+    method: str
+    path: bytes
+    query: bytes
+    headers: Headers
+    body: bytes
+
+
+def requests(data: bytes) -> None:
+    """The server sees the same requests however the bytes are cut, and leaves nothing.
+
+    Of bytes in one piece it may see fewer: one that it refuses takes those with it that are not answered yet.
+    """
+    size, sent = 1 + (data[0] if data else 0), data[1:]
+    cut = asyncio.run(_served([sent[at : at + size] for at in range(0, len(sent), size)]))
+    whole = asyncio.run(_served([sent]))
+    assert cut[: len(whole)] == whole
+    for request in cut:
+        assert is_framed(request.headers, "1.1")
+        assert request.path.isascii()
+    assert sum(len(request.path) + len(request.body) for request in cut) <= len(sent)
+
+
+async def _served(pieces: list[bytes]) -> list[_Request]:
+    seen: list[_Request] = []
+
+    async def answer(exchange: ServerExchange) -> None:
+        body = b""
+        while piece := await exchange.read():
+            body += piece
+        seen.append(_Request(exchange.method, exchange.path, exchange.query, exchange.headers, body))
+        exchange.respond(200, [], body)
+
+    connections, transport = ServerConnections(answer, lambda: None, lambda: None), _Transport()
+    connection = ServerConnection(connections, asyncio.get_running_loop())
+    connection.connection_made(transport)
+    for piece in pieces:
+        if transport.is_closing():
+            break
+        connection.data_received(piece)
+        await asyncio.sleep(0)
+    for _ in range(2 * sum(map(len, pieces)) + 2):  # each request takes a turn or two
+        if not connections.answering or transport.is_closing():
+            break
+        await asyncio.sleep(0)
+    connection.connection_lost(None)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not connections.answering
+    assert not connections.connections
+    return seen
+
+
+class _Response(NamedTuple):
+    status: int
+    reason: bytes
+    headers: Headers
+    body: bytes
+    outcome: str
+
+
+def responses(data: bytes) -> None:
+    """The client reads the same response however the bytes are cut, and no error but `UpstreamError` comes of them."""
+    choice, size, sent = (data[0] if data else 0), 1 + (data[1] if len(data) > 1 else 0), data[2:]
+    pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
+    cut, whole = (asyncio.run(_received(each, is_head=choice == 1)) for each in (pieces, [sent]))
+    assert cut == whole
+    assert len(cut.body) <= len(sent)
+
+
+async def _received(pieces: list[bytes], *, is_head: bool) -> _Response:
+    with socket.socket() as unconnected:
+        connection, transport = ClientConnection(unconnected), _Transport()
+        connection.connection_made(transport)
+        response = connection.begin(b"GET / HTTP/1.1\r\n\r\n", None, chunked=False, is_head=is_head)
+        for piece in pieces:
+            if not transport.is_closing():
+                connection.data_received(piece)
+        connection.connection_lost(None)
+        body, outcome = b"", "eof"
+        try:
+            await response.head()
+            while chunk := await response.read():
+                body += chunk
+        except UpstreamError as error:
+            outcome = error.outcome
+        response.close()
+        if not response.status:  # no head: what came of it is nobody's
+            return _Response(0, b"", [], body, outcome)
+        return _Response(response.status, response.reason, response.headers, body, outcome)
+
+
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (splitter, dialects, journal, records, cassettes, heads)
+    each.__name__: each for each in (splitter, dialects, journal, records, cassettes, heads, requests, responses)
 }
 
 _FRAME = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"x"}\n\n'
@@ -161,5 +287,16 @@ SEEDS: Mapping[str, list[bytes]] = {
         b"POST /v1/responses?key=x\r\nHost: localhost:1\r\nContent-Length: 2",
         b"GET /s/name/v1/models\r\nHost: [::1]\r\nOrigin: null\r\nTransfer-Encoding: chunked",
         b"openai=https://h.example/v1",
+    ],
+    "requests": [
+        b"\x02POST /v1/x?a=b HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
+        b"\x09PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;a\r\n12\r\n0\r\nX: y\r\n\r\nGET / HTTP/1.0\n\n",
+        b"\xffPOST / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\nExpect: x\r\n\r\nabc",
+    ],
+    "responses": [
+        b"\x00\x01HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbodyHTTP/1.1 200 OK\r\n\r\n",
+        b"\x00\x09HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n4 ;x\r\nbody\r\n0\r\nX: y\r\n\r\n",
+        b"\x00\xffHTTP/1.0 200 OK\nSet-Cookie: a\nSet-Cookie: b\n\nto the end",
+        b"\x01\x05HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n",
     ],
 }

@@ -1,4 +1,4 @@
-"""What overwriting, unreadable records and sessions known by history make of one journal together, told over and over.
+"""What scrubbing, unreadable records and sessions known by history make of one journal together, told over and over.
 
 The measure is the same journal told once, by one ingester, before anything of it is overwritten.
 """
@@ -18,11 +18,10 @@ import pytest
 
 from recorder.ingest import assembler
 from recorder.ingest import ingester as ingest
-from recorder.ingest.batch import Batch
 from recorder.ingest.capture import Capture
 from recorder.ingest.ingester import Ingester
-from recorder.journal import overwrite as overwriting
-from recorder.journal import unreadable
+from recorder.ingest.pending import Batch
+from recorder.journal import scrub, unreadable
 from recorder.journal.format import MAGIC, START, Mark, Position, Record, parse
 from recorder.journal.reader import segment_name, segment_numbers
 from recorder.journal.writer import Journal
@@ -33,7 +32,7 @@ from recorder.wire import request_body
 from recorder.wire.dialects import Keys
 from recorder.wire.sse import Piece
 from tests.ingest.test_ingester import Exchange, body, ending, never, query
-from tests.journal.test_overwrite import Upload
+from tests.journal.test_scrub import Upload
 from tests.serving import run
 
 POISON = b"data: poison"
@@ -65,7 +64,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Capture, "_keys", faulty_keys)
     monkeypatch.setattr(assembler, "recorded_body", faulty_body)
-    monkeypatch.setattr(overwriting, "EVERY_S", 0)
+    monkeypatch.setattr(scrub, "SCRUB_S", 0)
     monkeypatch.setattr("tests.ingest.test_ingester.time.monotonic_ns", lambda: 7)
 
 
@@ -104,7 +103,7 @@ def scripts(noise: random.Random) -> list[Script]:
 
 def mortal(noise: random.Random, store: Store, directory: Path) -> Ingester:
     """An ingester that may die before a commit, behind it, and behind what is overwritten then."""
-    write, overwrite = Ingester._write, overwriting.Bodies.overwrite
+    write, overwrite = Ingester._write, scrub.RequestBodyScrubber.scrub
 
     def dies(do: Callable[[], None]) -> None:
         at = noise.random()
@@ -119,8 +118,8 @@ def mortal(noise: random.Random, store: Store, directory: Path) -> Ingester:
             dies(lambda: write(self, batch, place))
 
     ingester = Mortal(store, directory, never)
-    theirs = ingester._bodies
-    theirs.overwrite = lambda place: dies(lambda: overwrite(theirs, place))  # type: ignore[method-assign]
+    theirs = ingester._scrubber
+    theirs.scrub = lambda place: dies(lambda: overwrite(theirs, place))  # type: ignore[method-assign]
     return ingester
 
 
@@ -131,7 +130,7 @@ def all_rows(path: Path) -> dict[str, list[Any]]:
 
 def kept(root: Path) -> dict[str, list[tuple[int, int, bytes]]]:
     """What is put aside, by file."""
-    files = {each.path.name: each.path.read_bytes()[len(MAGIC) :] for each in unreadable.kept(root)}
+    files = {each.path.name: each.path.read_bytes()[len(MAGIC) :] for each in unreadable.unreadable_files(root)}
     return {name: [(each[0], each[1], each[3]) for each in parse(data, START)] for name, data in files.items()}
 
 

@@ -67,7 +67,7 @@ def gap_of(path: Path, exchange_id: str) -> GapRecord:
 
 def kept(root: Path) -> dict[str, list[Record]]:
     """The records of each file that is kept."""
-    files = {each.path.name: each.path.read_bytes() for each in unreadable.kept(root)}
+    files = {each.path.name: each.path.read_bytes() for each in unreadable.unreadable_files(root)}
     return {name: list(parse(data[len(MAGIC) :], START)) for name, data in files.items()}
 
 
@@ -227,7 +227,7 @@ def test_what_is_kept_has_a_bound(
     journal.close()
     recover(store, root, never)
     assert 1 <= len(kept(root)) < 4
-    assert sum(each.size_bytes for each in unreadable.kept(root)) <= 3_000
+    assert sum(each.size_bytes for each in unreadable.unreadable_files(root)) <= 3_000
     assert "is not kept" in caplog.text
     for exchange in exchanges:
         assert_all_is_counted(path, exchange, 1)
@@ -245,7 +245,7 @@ def test_a_damaged_stretch_is_kept_as_it_stood(store: Store, root: Path) -> None
     exchange.chunk(COMPLETED).end()
     journal.close()
     recover(store, root, never)
-    [each] = unreadable.kept(root)
+    [each] = unreadable.unreadable_files(root)
     assert each.path.name.startswith("unknown.r-000002-")
     assert data.endswith(each.path.read_bytes())
     assert 100 < each.size_bytes < len(data)
@@ -264,7 +264,7 @@ def test_it_is_private_and_said_and_goes_with_a_purge(store: Store, root: Path, 
     store.close()
     folder = unreadable.folder(root)
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert {each.path.stat().st_mode & 0o777 for each in unreadable.kept(root)} == {0o600}
+    assert {each.path.stat().st_mode & 0o777 for each in unreadable.unreadable_files(root)} == {0o600}
     said = run(path, "doctor").out.decode()
     [line] = [line for line in said.splitlines() if str(folder) in line]
     assert line.startswith("warn")

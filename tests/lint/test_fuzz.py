@@ -24,7 +24,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter, ValidationError
 
 from recorder.demo.app import App
-from recorder.demo.reply import Request
+from recorder.demo.reply import DemoRequest
 from tests.changed import Change, blocks_of, changed, changes, payload_of
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 from tests.lint import test_anthropic, test_gemini, test_openai_chat, test_openai_responses
@@ -82,7 +82,7 @@ def _demo(api: str, prompt: str) -> bytes:
         "contents": [{"parts": [{"text": prompt}]}],
     }
     body = {**asked, "messages": [{"role": "user", "content": prompt}]}
-    reply = App(lambda: 0.0, 1.0).reply(Request("POST", TARGETS[api], (), json.dumps(body).encode()))
+    reply = App(lambda: 0.0, 1.0).reply(DemoRequest("POST", TARGETS[api], (), json.dumps(body).encode()))
     return b"".join(step.take() for step in reply.steps)
 
 

@@ -25,7 +25,7 @@ from recorder.model.facts import (
     Unterminated,
 )
 from recorder.model.payloads import GapRecord
-from recorder.projections.fact_reader import PAYLOAD_LIMIT, Pieces, Reading
+from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.wire.sse import BOM, FRAME_LIMIT
 from tests.folds import MS, captured, event
 
@@ -40,7 +40,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def facts(exchange: Exchange, events: Iterable[Event]) -> list[Fact]:
-    reading = Reading(exchange)
+    reading = FactReader(exchange)
     return [fact for each in events for fact in reading.facts(each)]
 
 
@@ -158,7 +158,7 @@ def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
     [failed] = [fact for fact in facts(exchange, events) if isinstance(fact, Failed)]
     assert (failed.message, failed.code) == ("Bad key", "invalid_api_key")
     *begun, _ = events
-    reading = Reading(exchange)
+    reading = FactReader(exchange)
     assert not any(isinstance(fact, Failed) for each in begun for fact in reading.facts(each))
     assert any(isinstance(fact, Failed) for fact in reading.close())
 

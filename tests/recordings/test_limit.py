@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from recorder.cassettes.writing import cassette, save
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.writing import cassette, save
 from recorder.commands import main
 from recorder.commands.run import _Run, _save
 from recorder.errors import RecorderError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recorder.model.shared_body import RUNS, SOURCES, VERSION, Recipe, read_recipe, write_recipe
 from recorder.store.bodies import dedup
-from recorder.store.bodies.dedup import Sharing
+from recorder.store.bodies.dedup import BodyDeduplicator
 from tests.agents import AGENTS, bodies
 from tests.log_rows import make_id
 
@@ -22,7 +22,7 @@ class Rows:
     """What stands in the rows of a session."""
 
     def __init__(self) -> None:
-        self.sharing = Sharing()
+        self.sharing = BodyDeduplicator()
         self.literals: dict[tuple[str, int], bytes] = {}
         self.recipes: list[Recipe | None] = []
         self.size_bytes = 0
@@ -79,7 +79,7 @@ def test_what_went_in_comes_out(first: list[bytes], turns: list[list[tuple[int, 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2), st.binary(max_size=200)), max_size=30))
 def test_sessions_and_positions_do_not_mix(told: list[tuple[int, int, bytes]]) -> None:
     sessions = [Rows() for _ in range(3)]
-    shared = Sharing()
+    shared = BodyDeduplicator()
     for rows in sessions:
         rows.sharing = shared
     for session, pos, body in told:
@@ -168,7 +168,7 @@ def test_the_least_recently_used_session_is_forgotten() -> None:
 
 
 def test_an_exchange_with_another_kind_of_id_is_stored_whole() -> None:
-    shared, body = Sharing(), bodies("gemini", 1)[0]
+    shared, body = BodyDeduplicator(), bodies("gemini", 1)[0]
     for exchange_id in ("x", make_id(1).upper(), make_id(1).replace("-", "")):
         assert [shared.row("s", exchange_id, 1, body) for _ in range(2)] == [None, None]
 

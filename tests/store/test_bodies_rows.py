@@ -24,7 +24,7 @@ from recorder.model.jsonl import event_line, read_event
 from recorder.store.bodies.rows import events_as_they_are, whole_events
 from recorder.store.reader import Log
 from recorder.store.sql import Statement
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
 from tests.agents import AGENTS, bodies
 from tests.ingest import test_ingester
@@ -90,9 +90,9 @@ async def assert_as_sent(url: URL, sent: Sequence[bytes]) -> None:
 
 
 def findings(exchange: Exchange, events: Iterable[Event]) -> list[Any]:
-    verifier = Verifier(exchange.session_id, exchange.exchange_id, exchange)
+    verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     return verifier.close()
 
 

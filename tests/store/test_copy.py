@@ -23,8 +23,8 @@ from recorder.model.events import Event
 from recorder.store.copy import source as sides
 from recorder.store.copy import target as copied_
 from recorder.store.copy.copy import copy
-from recorder.store.copy.source import FIRST_ID, LAST_ID, Side
-from recorder.store.copy.target import Copied
+from recorder.store.copy.source import FIRST_ID, LAST_ID, BulkReader
+from recorder.store.copy.target import CopyReport
 from recorder.store.location import database_path, database_url, is_file
 from recorder.store.purge.delete import purge
 from recorder.store.schema import dead_letters, tables_of
@@ -136,11 +136,11 @@ def copied(
     progress: Callable[[int, int], None] = quiet,
     ids: Sequence[str] | None = None,
     busy_timeout_s: float = 30.0,
-) -> list[Copied]:
-    async def all_of_it() -> list[Copied]:
-        async with await Side.open(source) as here:
+) -> list[CopyReport]:
+    async def all_of_it() -> list[CopyReport]:
+        async with await BulkReader.open(source) as here:
             with Store(target, busy_timeout_s) as store:
-                async with await Side.open(target) as there:
+                async with await BulkReader.open(target) as there:
                     return await copy(here, there, store, progress, ids)
 
     return asyncio.run(all_of_it())
@@ -148,7 +148,7 @@ def copied(
 
 def read(url: URL) -> Log:
     async def rows() -> tuple[list[Any], list[Event], list[Any]]:
-        async with await Side.open(url) as log:
+        async with await BulkReader.open(url) as log:
             extents = [each async for page in log.extents(EVERYTHING) for each in page]
             events = [
                 each async for page in log.events_between(*((each, each) for each in EVERYTHING)) for each in page
@@ -167,13 +167,13 @@ def read(url: URL) -> Log:
 _NUMBERS = ("exchanges", "events", "standing")
 
 
-def summed(found: Sequence[Copied]) -> tuple[int, int, int, int]:
+def summed(found: Sequence[CopyReport]) -> tuple[int, int, int, int]:
     """Exchanges, events, exchanges that stood there, open ones."""
     exchanges, events, standing = (sum(getattr(each, name) for each in found) for name in _NUMBERS)
     return exchanges, events, standing, sum(len(each.open) for each in found)
 
 
-def findings(found: Sequence[Copied]) -> list[tuple[str, int | None]]:
+def findings(found: Sequence[CopyReport]) -> list[tuple[str, int | None]]:
     return [(place.check, place.pos) for each in found for place in each.findings]
 
 

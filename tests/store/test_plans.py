@@ -20,7 +20,7 @@ from sqlalchemy import URL, event
 
 from recorder.model.events import BODY_KINDS
 from recorder.store.reader import Log
-from recorder.store.session_list import Wanted
+from recorder.store.session_list import SessionFilter
 from recorder.store.usage import By
 from recorder.store.writer import Store
 from tests import behind
@@ -54,11 +54,11 @@ LATE = make_id(1, 2 * START_NS)  # followers ask for what began a few seconds ag
 
 QUESTIONS: Mapping[str, Callable[[Log], Awaitable[Any]]] = {
     "sessions": lambda log: log.sessions(50),
-    "sessions of a model": lambda log: log.sessions(50, Wanted(model="m")),
-    "sessions of a client": lambda log: log.sessions(50, Wanted(client="c")),
-    "sessions of a status": lambda log: log.sessions(50, Wanted(status="open")),
-    "sessions of a time": lambda log: log.sessions(50, Wanted(since_ns=1, until_ns=START_NS * 2)),
-    "sessions with words": lambda log: log.sessions(50, Wanted(words="dice")),
+    "sessions of a model": lambda log: log.sessions(50, SessionFilter(model="m")),
+    "sessions of a client": lambda log: log.sessions(50, SessionFilter(client="c")),
+    "sessions of a status": lambda log: log.sessions(50, SessionFilter(status="open")),
+    "sessions of a time": lambda log: log.sessions(50, SessionFilter(since_ns=1, until_ns=START_NS * 2)),
+    "sessions with words": lambda log: log.sessions(50, SessionFilter(words="dice")),
     "latest": lambda log: log.session("latest"),
     "a name": lambda log: log.session("run-1"),
     "an id": lambda log: log.session(SESSION),
@@ -229,7 +229,7 @@ def test_a_list_of_sessions_sums_up_those_that_it_shows_and_no_others(file: Path
 
 
 def test_a_list_that_finds_no_session_sums_up_none(file: Path) -> None:
-    wanted = Wanted(probes=True)
+    wanted = SessionFilter(probes=True)
     statements = asyncio.run(_asked(file, lambda log: log.sessions(50, wanted)))
     assert [statement for statement, _ in statements if "session_summary" in statement] == []
 

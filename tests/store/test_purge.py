@@ -20,7 +20,7 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, RecorderError, StoreConflictError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
-from recorder.journal.scrub import blank
+from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.writer import Journal
 from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import GRANTS
@@ -28,7 +28,7 @@ from recorder.store.purge.delete import late_exchanges, purge
 from recorder.store.purge.tombstone import Counts
 from recorder.store.purge.vacuum import sweep
 from recorder.store.reader import Log
-from recorder.store.retention import Holding, Limits, chosen
+from recorder.store.retention import RetentionPolicy, SessionSize, expired
 from recorder.store.schema import SEARCH
 from recorder.store.writer import Store
 from tests import behind
@@ -385,7 +385,7 @@ def test_a_journal_that_is_being_written_holds_nothing_of_it_either(store: Store
     ingester.drain()
     assert files_with(journal.directory, "a")
     counts = purged(store, "a", RECORDER)
-    assert blank(journal.directory, place(store), counts.late[RECORDER])
+    assert scrub_exchanges(journal.directory, place(store), counts.late[RECORDER])
     assert files_with(journal.directory, "a") == []
     record(journal, "c")
     ingester.drain()
@@ -398,7 +398,7 @@ def test_a_journal_told_to_a_new_database_has_the_others(file: Store, path: Path
     kept = asked(journal, "b").chunk(b"data: 1\n\n").end()
     Ingester(file, journal.directory, never).drain()
     late = purged(file, "a", RECORDER).late[RECORDER]
-    assert blank(journal.directory, place(file), late)
+    assert scrub_exchanges(journal.directory, place(file), late)
     record(journal, "c")
     with Store(path.parent / "new.db") as new:
         Ingester(new, journal.directory, never).drain()
@@ -414,15 +414,15 @@ def test_an_open_stream_from_before_keeps_it_until_it_ends(store: Store, journal
     record(journal, "a")
     ingester.drain()
     late = purged(store, "a", RECORDER).late[RECORDER]
-    assert not blank(journal.directory, place(store), late)
+    assert not scrub_exchanges(journal.directory, place(store), late)
     long.chunk(b"data: 1\n\n").end()
     ingester.drain()
-    assert blank(journal.directory, place(store), late)
+    assert scrub_exchanges(journal.directory, place(store), late)
     assert files_with(journal.directory, "a") == []
 
 
 def test_a_journal_that_is_gone_holds_nothing(tmp_path: Path) -> None:
-    assert blank(tmp_path / "gone", Position(3, 100), {"x"})
+    assert scrub_exchanges(tmp_path / "gone", Position(3, 100), {"x"})
 
 
 # -- the file
@@ -604,23 +604,23 @@ def test_a_writer_may_not_purge_and_is_told_who_may(postgres_database: URL) -> N
 # -- which sessions
 
 
-def held(*sizes: int) -> list[Holding]:
-    return [Holding(f"s{number}", "", number, 1, 1, size) for number, size in enumerate(sizes)]
+def held(*sizes: int) -> list[SessionSize]:
+    return [SessionSize(f"s{number}", "", number, 1, 1, size) for number, size in enumerate(sizes)]
 
 
 @pytest.mark.parametrize(
     ("limits", "spared", "expected"),
     [
-        (Limits(before_ns=2), (), ["s0", "s1"]),
-        (Limits(over_bytes=20), (), ["s2", "s3"]),
-        (Limits(before_ns=3, over_bytes=20), (), ["s2"]),
-        (Limits(keep_bytes=100), (), []),
-        (Limits(keep_bytes=99), (), ["s0"]),
-        (Limits(keep_bytes=70), (), ["s0", "s1"]),
-        (Limits(keep_bytes=0), (), ["s0", "s1", "s2", "s3"]),
-        (Limits(keep_bytes=99), ("s0",), ["s1"]),
-        (Limits(before_ns=1, keep_bytes=0), (), ["s0"]),
+        (RetentionPolicy(before_ns=2), (), ["s0", "s1"]),
+        (RetentionPolicy(over_bytes=20), (), ["s2", "s3"]),
+        (RetentionPolicy(before_ns=3, over_bytes=20), (), ["s2"]),
+        (RetentionPolicy(keep_bytes=100), (), []),
+        (RetentionPolicy(keep_bytes=99), (), ["s0"]),
+        (RetentionPolicy(keep_bytes=70), (), ["s0", "s1"]),
+        (RetentionPolicy(keep_bytes=0), (), ["s0", "s1", "s2", "s3"]),
+        (RetentionPolicy(keep_bytes=99), ("s0",), ["s1"]),
+        (RetentionPolicy(before_ns=1, keep_bytes=0), (), ["s0"]),
     ],
 )
-def test_the_longest_unused_go_first(limits: Limits, spared: tuple[str, ...], expected: list[str]) -> None:
-    assert [each.session_id for each in chosen(held(10, 20, 30, 40), limits, spared)] == expected
+def test_the_longest_unused_go_first(limits: RetentionPolicy, spared: tuple[str, ...], expected: list[str]) -> None:
+    assert [each.session_id for each in expired(held(10, 20, 30, 40), limits, spared)] == expected

@@ -17,7 +17,7 @@ from recorder.ingest.capture import Capture
 from recorder.model.chain import link, root
 from recorder.model.events import Event, Outcome
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
-from recorder.store.verify.chain import FINDINGS_LIMIT, Finding, Verifier
+from recorder.store.verify.chain import FINDINGS_LIMIT, ChainFinding, ChainVerifier
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT
 from tests.folds import EXCHANGE
@@ -51,15 +51,15 @@ def captured(
     return [*events, *capture.end(500, ExchangeEnd(outcome))]
 
 
-def verified(events: Sequence[Event]) -> Verifier:
-    verifier = Verifier("s-1", "e-1", EXCHANGE)
+def verified(events: Sequence[Event]) -> ChainVerifier:
+    verifier = ChainVerifier("s-1", "e-1", EXCHANGE)
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     verifier.close()
     return verifier
 
 
-def found(events: Sequence[Event]) -> list[Finding]:
+def found(events: Sequence[Event]) -> list[ChainFinding]:
     return verified(events).findings
 
 
@@ -161,9 +161,9 @@ def test_events_that_changed_places_are_found(one: int, other: int) -> None:
 
 
 def test_a_chain_of_another_exchange_does_not_pass() -> None:
-    verifier = Verifier("s-1", "e-2")
+    verifier = ChainVerifier("s-1", "e-2")
     for event in EVENTS:
-        verifier.tell(event)
+        verifier.feed(event)
     assert [(each.pos, each.check) for each in verifier.close()] == [(0, "hash")]
 
 
@@ -252,10 +252,10 @@ def test_verifying_keeps_up_with_the_disk() -> None:
 
 def test_what_is_held_does_not_grow_with_the_exchange() -> None:
     many = captured([SSE] * 10_000)
-    verifier = Verifier("s-1", "e-1", EXCHANGE)
+    verifier = ChainVerifier("s-1", "e-1", EXCHANGE)
     tracemalloc.start()
     for event in many:
-        verifier.tell(event)
+        verifier.feed(event)
     held_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held_bytes < 256 * 1024 < sum(len(event.raw) for event in many)  # what one `reads` takes when it is decoded

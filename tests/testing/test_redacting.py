@@ -119,7 +119,7 @@ def episode(
     ]
     assembler = Assembler("r-1", lambda head, grouping: "s-1")
     for t_ns, (mark, payload) in enumerate(told):
-        assembler.tell(Record(1, mark, t_ns * 1_000_000, payload, START), START)
+        assembler.feed(Record(1, mark, t_ns * 1_000_000, payload, START), START)
     [exchange] = assembler.batch.exchanges
     return recording_of(exchange, assembler.batch.events)
 

@@ -20,7 +20,7 @@ from recorder.model.payloads import EndRecord, ExchangeEnd, RequestHead, Respons
 from recorder.model.recording import Recording
 from recorder.projections.fold import Rows
 from recorder.replay.transport import answer
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.wire.conclusion import Conclusion, concluded
 from recorder.wire.dialects import by_name
 from recorder.wire.recording import recording_of
@@ -110,9 +110,9 @@ def end_of(events: list[Event]) -> EndRecord:
 
 
 def verified(exchange: Exchange, events: list[Event]) -> list[Any]:
-    verifier = Verifier(exchange.session_id, exchange.exchange_id)
+    verifier = ChainVerifier(exchange.session_id, exchange.exchange_id)
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     return list(verifier.close())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from recorder.commands.ui.output import echo
 from recorder.model.text import safe_text
-from recorder.proxy.http.descriptors import lower_limit
+from recorder.proxy.http.server_capacity import lower_limit
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells, env and timeout say it
 KILLED = 128  # plus the number of the signal

@@ -17,9 +17,9 @@ from recorder.commands.ui.output import can_redraw, echo, with_json, write_json,
 from recorder.commands.ui.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError
 from recorder.model.text import safe_text
-from recorder.store.copy.copy import copy, same
-from recorder.store.copy.source import Side
-from recorder.store.copy.target import Copied
+from recorder.store.copy.copy import copy, same_database
+from recorder.store.copy.source import BulkReader
+from recorder.store.copy.target import CopyReport
 from recorder.store.location import database_name, database_path, database_url, is_file
 from recorder.store.writer import Store
 
@@ -30,7 +30,7 @@ AGAIN = "What was copied stays: run the same again to go on."
 class _Outcome(NamedTuple):
     """What became of the sessions, and how far the journals of the source are in it."""
 
-    copied: list[Copied]
+    copied: list[CopyReport]
     offsets: Mapping[str, tuple[int, int]]
 
 
@@ -79,16 +79,16 @@ def _check_apart(source: URL, target: URL) -> None:
     if is_file(source) and is_file(target):
         paths = database_path(source), database_path(target)
         if paths[0] == paths[1] or (all(path.exists() for path in paths) and paths[0].samefile(paths[1])):
-            raise same(*map(database_name, (source, target)))
+            raise same_database(*map(database_name, (source, target)))
 
 
 async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
-    async with await Side.open(source) as here:
+    async with await BulkReader.open(source) as here:
         ids = [(await here.session(ref)).session_id for ref in refs] if refs else None
         offsets = await here.offsets()  # before its events
         with Store(target) as store, Progress(**_bar()) as progress:
             task = progress.add_task("Copying", total=None)
-            async with await Side.open(target) as there:
+            async with await BulkReader.open(target) as there:
 
                 def advance(done: int, total: int) -> None:
                     progress.update(task, completed=done, total=max(done, total))
@@ -103,7 +103,7 @@ def _bar() -> dict[str, Any]:
     return {"console": Console(stderr=True), "disable": not can_redraw(), "transient": True}
 
 
-def _lines(copied: Copied) -> Iterator[str]:
+def _lines(copied: CopyReport) -> Iterator[str]:
     place = copied.session_id
     for found in copied.findings:
         exchange = f"/{found.exchange_id}" if found.exchange_id else ""
@@ -115,7 +115,7 @@ def _lines(copied: Copied) -> Iterator[str]:
         yield f"purged  {place}: its tombstone takes nothing of it"
 
 
-def _sum_up(target: str, copied: Sequence[Copied]) -> int:
+def _sum_up(target: str, copied: Sequence[CopyReport]) -> int:
     """Returns the number of findings."""
     exchanges, events, size_bytes, standing = (
         sum(getattr(each, name) for each in copied) for name in ("exchanges", "events", "bytes", "standing")
@@ -133,7 +133,7 @@ def _sum_up(target: str, copied: Sequence[Copied]) -> int:
     return findings
 
 
-def _row(copied: Copied) -> dict[str, Any]:
+def _row(copied: CopyReport) -> dict[str, Any]:
     state = "bad" if copied.findings else "purged" if copied.purged else "open" if copied.open else "ok"
     row = msgspec.to_builtins(copied)
     del row["purged"]

@@ -24,8 +24,8 @@ from recorder.commands.ops.journals import journals, killed, state
 from recorder.commands.ops.last_verify import verified_path
 from recorder.commands.serving.health_snapshot import LAG_S
 from recorder.journal.reader import waiting
-from recorder.journal.unreadable import LIMIT_BYTES, folder, kept
-from recorder.proxy.http.descriptors import room
+from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
+from recorder.proxy.http.server_capacity import capacity
 from recorder.store.location import lock_path
 
 State = Literal["ok", "warn", "bad"]
@@ -103,7 +103,7 @@ def has_wal_fix(version: tuple[int, ...]) -> bool:
 def descriptors() -> Iterator[Line]:
     """How many files may be open, and so how many streams a recorder that is started here takes at once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    served = room(hard).served
+    served = capacity(hard).served
     message = f"A recorder may open {hard} files (it raises its soft limit, {soft} here): {served} streams at once."
     if served < FEW_STREAMS:
         yield Line("warn", "files", f"{message} Raise the hard limit: `ulimit -Hn`, or LimitNOFILE= of systemd.")
@@ -145,7 +145,7 @@ def port(number: int = PORT) -> Iterator[Line]:
 
 def modes(files: Sequence[Path], root: Path) -> Iterator[Line]:
     """Recordings hold what was said: they are for their owner only."""
-    found = list(_loose([*files, root, *journals(root), folder(root), *(each.path for each in kept(root))]))
+    found = list(_loose([*files, root, *journals(root), folder(root), *(each.path for each in unreadable_files(root))]))
     yield from found
     if not found:
         of = "the database and what belongs to it" if files else "the journals"
@@ -256,7 +256,7 @@ def journal(root: Path) -> Iterator[Line]:
 
 def _unreadable(root: Path) -> Iterator[Line]:
     """What stood in a journal and could not be read."""
-    files = kept(root)
+    files = unreadable_files(root)
     if files:
         size_bytes = sum(each.size_bytes for each in files)
         what = "1 piece of a journal" if len(files) == 1 else f"{len(files):,} pieces of journals"

@@ -20,9 +20,11 @@ from recorder.commands.ops.health import Line
 from recorder.commands.ops.last_verify import last_verify
 from recorder.commands.ops.writers import writer_of
 from recorder.errors import StoreError
+from recorder.projections import TABLES
 from recorder.store import migrate
 from recorder.store.location import database_url, journal_root
 from recorder.store.schema import REBUILD_IS_DUE
+from recorder.store.sql import has_ended
 from recorder.store.sqlite.connection import READER, application_id, apply, file_uri, meaning, translated
 from recorder.store.verify.log import Writer
 
@@ -106,7 +108,7 @@ def _dead_letters(ask: Ask) -> Iterator[Line]:
 
 
 def _gaps(ask: Ask) -> Iterator[Line]:
-    count = ask("SELECT count(*) FROM p_exchanges_v1 WHERE lossless = 0")
+    count = ask(f"SELECT count(*) FROM {TABLES['exchanges']} WHERE lossless = 0")
     if count:
         what = "1 exchange is" if count == 1 else f"{count:,} exchanges are"
         message = f'{what} not whole, which was noted when it happened: `recorder query "{NOT_WHOLE}"` lists them.'
@@ -146,9 +148,8 @@ def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[Line]:
         yield Line("ok", "open", "No exchange is open.")
 
 
-_UNENDED = """SELECT json_group_array(json_array(CAST(recorder_id AS TEXT), exchanges)) FROM (
-    SELECT recorder_id, count(*) AS exchanges FROM exchanges AS x WHERE NOT EXISTS (SELECT 1 FROM events AS e
-    WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND e.kind = 'end') GROUP BY recorder_id)"""
+_UNENDED = f"""SELECT json_group_array(json_array(CAST(recorder_id AS TEXT), exchanges)) FROM (
+    SELECT recorder_id, count(*) AS exchanges FROM exchanges AS x WHERE NOT {has_ended("x")} GROUP BY recorder_id)"""
 _REMEDIES: Mapping[Writer, str] = {
     "left": "their recorder is gone, run `recorder db recover`",
     "gone": "nobody records them, and no journal has the rest; `recorder verify` names them",

@@ -9,7 +9,7 @@ from recorder.commands.ops.journals import journals
 from recorder.commands.ui.output import echo
 from recorder.errors import RecorderError
 from recorder.journal.format import START, Position
-from recorder.journal.scrub import blank
+from recorder.journal.scrub import scrub_exchanges
 from recorder.model.text import safe_text
 from recorder.store.writer import Store
 
@@ -40,7 +40,7 @@ class Late:
         with store.transaction():
             place = store.offset(directory.name)
         try:
-            return blank(directory, Position(*place) if place else START, self._ids[directory.name])
+            return scrub_exchanges(directory, Position(*place) if place else START, self._ids[directory.name])
         except (OSError, RecorderError) as error:
             echo(safe_text(f"The journal {directory} cannot be overwritten: {error}"))
             return False

@@ -35,7 +35,7 @@ from recorder.store.purge.delete import being_recorded, purge
 from recorder.store.purge.tombstone import Counts, Tombstone
 from recorder.store.purge.vacuum import sweep
 from recorder.store.reader import Log
-from recorder.store.retention import Holding, Limits, chosen
+from recorder.store.retention import RetentionPolicy, SessionSize, expired
 from recorder.store.writer import Store
 
 _COLUMNS = (
@@ -69,7 +69,7 @@ class Size(click.ParamType[int]):
 class Chosen(NamedTuple):
     """What is to go, and what went before and is to be swept up once more."""
 
-    holdings: list[Holding]
+    holdings: list[SessionSize]
     purged: list[Tombstone]
 
 
@@ -116,8 +116,8 @@ def purge_command(
     recorder db purge --older-than 30d --yes
     recorder db purge --keep 20G --dry-run
     """
-    limits = Limits(older_than, larger_than, keep)
-    if bool(sessions) == (limits != Limits()):
+    limits = RetentionPolicy(older_than, larger_than, keep)
+    if bool(sessions) == (limits != RetentionPolicy()):
         raise UsageError("Say what is to go: either sessions, or some of --older-than, --larger-than and --keep.")
     url = chosen_url(db)
     engines.require(url)
@@ -138,7 +138,7 @@ def purge_command(
         write_json(msgspec.structs.asdict(each) for each in found.holdings)
 
 
-def _by(sessions: Sequence[str], limits: Limits) -> str:
+def _by(sessions: Sequence[str], limits: RetentionPolicy) -> str:
     given = {
         "by name": sessions,
         "by age": limits.before_ns,
@@ -148,7 +148,7 @@ def _by(sessions: Sequence[str], limits: Limits) -> str:
     return ", ".join(word for word, value in given.items() if value not in ((), None))
 
 
-async def _chosen(url: URL, sessions: Sequence[str], limits: Limits) -> Chosen:
+async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) -> Chosen:
     async with await Log.open(url) as log:
         writer = writer_at(url)
         recording = {
@@ -159,12 +159,12 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: Limits) -> Chosen:
         if sessions:
             return await _named(log, sessions, recording)
         held = await log.holdings()
-        spared = sum(each.session_id in recording for each in chosen(held, limits))
+        spared = sum(each.session_id in recording for each in expired(held, limits))
         if spared:
             echo(
                 f"{_count(spared, 'session')} of these {'are' if spared != 1 else 'is'} being recorded, and left alone."
             )
-        return Chosen(chosen(held, limits, recording), [])
+        return Chosen(expired(held, limits, recording), [])
 
 
 async def _named(log: Log, refs: Sequence[str], recording: Collection[str]) -> Chosen:
@@ -185,18 +185,18 @@ async def _named(log: Log, refs: Sequence[str], recording: Collection[str]) -> C
     return Chosen(await log.holdings(ids) if ids else [], purged)
 
 
-def _show(held: Sequence[Holding]) -> None:
+def _show(held: Sequence[SessionSize]) -> None:
     ids = short_ids([each.session_id for each in held])
     write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, held, strict=True)])
     echo(f"{_count(len(held), 'session')}, {_sums(held)}.")
 
 
-def _cells(row: Holding) -> tuple[object, ...]:
+def _cells(row: SessionSize) -> tuple[object, ...]:
     used = datetime.datetime.fromtimestamp(row.used_ns / 1e9)
     return row.name, f"{used:%Y-%m-%d %H:%M}", row.exchanges, row.events, row.bytes
 
 
-def _sums(held: Iterable[Holding | Counts]) -> str:
+def _sums(held: Iterable[SessionSize | Counts]) -> str:
     held = list(held)
     counts = (_count(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
     return ", ".join(counts)
@@ -257,7 +257,7 @@ def _kept_in(url: URL) -> str:
     return "file or its WAL" if is_file(url) else "tables"
 
 
-def _delete(store: Store, held: Sequence[Holding], reason: str, progress: Progress, late: Late) -> list[Counts]:
+def _delete(store: Store, held: Sequence[SessionSize], reason: str, progress: Progress, late: Late) -> list[Counts]:
     writer, there = writer_at(store.url), {directory.name for directory in journals(journal_root(store.url))}
     done: list[Counts] = []
     try:

@@ -21,7 +21,7 @@ from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST, Refusal, refusal
 from recorder.proxy.forwarding import path_of
 from recorder.proxy.http import server
-from recorder.proxy.http.server_exchange import Incoming
+from recorder.proxy.http.server_exchange import ServerExchange
 
 HOST = "127.0.0.1"  # wherever the proxy listens: who sees these pages knows who talks to whom, and how much
 METRICS, HEALTH = "/metrics", "/healthz"
@@ -51,7 +51,7 @@ class Admin:
         self._vitals = vitals
         self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
 
-    async def __call__(self, incoming: Incoming) -> None:
+    async def __call__(self, incoming: ServerExchange) -> None:
         refused = self._refusal(incoming)
         answer = _refused(refused) if refused else PAGES[path_of(incoming)](await self._vitals())
         headers = [(b"content-type", answer.content_type), (b"cache-control", b"no-store")]
@@ -59,7 +59,7 @@ class Admin:
             headers.append((b"connection", b"close"))  # the rest of the request is not read
         incoming.respond(answer.status, headers, answer.body)
 
-    def _refusal(self, incoming: Incoming) -> Refusal | None:
+    def _refusal(self, incoming: ServerExchange) -> Refusal | None:
         hosts = [name for name, _ in incoming.headers].count(b"host")
         refused = refusal(incoming.method, dict(incoming.headers), hosts, self._hosts, body_limit_bytes=0)
         if refused is None and path_of(incoming) not in PAGES:

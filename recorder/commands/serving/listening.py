@@ -15,7 +15,7 @@ import msgspec
 from recorder.errors import RecorderError, UsageError
 from recorder.proxy.admission import ANY_HOST, Refusal, is_local, without_token
 from recorder.proxy.app import BODY_LIMIT_BYTES
-from recorder.proxy.http.server_exchange import App, Incoming
+from recorder.proxy.http.server_exchange import App, ServerExchange
 from recorder.proxy.routing import Upstream, parse_upstream
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -161,7 +161,7 @@ class _Guarded:
     def __init__(self, app: App, token: bytes) -> None:
         self._app, self._token = app, token
 
-    async def __call__(self, incoming: Incoming) -> None:
+    async def __call__(self, incoming: ServerExchange) -> None:
         shown = without_token(self._token, incoming.path, incoming.headers)
         if isinstance(shown, Refusal):
             _refuse(incoming, shown)
@@ -170,7 +170,7 @@ class _Guarded:
         await self._app(incoming)
 
 
-def _refuse(incoming: Incoming, refusal: Refusal) -> None:
+def _refuse(incoming: ServerExchange, refusal: Refusal) -> None:
     error = {"message": refusal.message, "type": refusal.type, "code": refusal.type}
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     incoming.respond(refusal.status, headers, msgspec.json.encode({"error": error}))

@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.text import Text
 
 from recorder.commands.ui.output import is_dumb, seconds
-from recorder.commands.ui.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.commands.ui.table import LEAST_ID
 from recorder.model.events import Exchange
 from recorder.model.text import safe_text
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.item import ItemRow
 from recorder.store.session_list import OPEN, last_status
+from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 
 LEAST_WIDTH = 20  # of what is said, however narrow the terminal
 
@@ -78,7 +78,7 @@ class _Lines:
 
     def of_session(self, snapshot: Snapshot) -> Iterator[Text]:
         session, exchanges = snapshot.session, snapshot.exchanges
-        taken = [each for each in exchanges if isinstance(each, Taken)]
+        taken = [each for each in exchanges if isinstance(each, ExchangeState)]
         ends = [(each.told.purpose, each.told.status or OPEN) for each in taken]
         status = last_status(ends) if snapshot.is_whole and exchanges and exchanges[-1] in taken[-1:] else None
         self._threads = _Threads(taken)
@@ -90,13 +90,13 @@ class _Lines:
             yield from self._line((snapshot.title,), "dim")
         for each in exchanges:
             yield Text()
-            yield from self._untold(each) if isinstance(each, Untold) else self._nested(each)
+            yield from self._untold(each) if isinstance(each, UnfoldableExchange) else self._nested(each)
 
-    def _untold(self, untold: Untold) -> Iterator[Text]:
+    def _untold(self, untold: UnfoldableExchange) -> Iterator[Text]:
         yield from self._line((str(untold.number), _asked(untold.exchange)), "bold")
         yield from self._block("failed", untold.reason, "red")
 
-    def _nested(self, taken: Taken) -> Iterator[Text]:
+    def _nested(self, taken: ExchangeState) -> Iterator[Text]:
         """An exchange, as deep as its thread."""
         margin = _MARGIN * self._threads.depth(taken)
         lines = _Lines(self._width and self._width - len(margin))
@@ -104,7 +104,7 @@ class _Lines:
         for line in lines._of_exchange(taken):
             yield Text.assemble(margin, line) if line and margin else line
 
-    def _of_exchange(self, taken: Taken) -> Iterator[Text]:
+    def _of_exchange(self, taken: ExchangeState) -> Iterator[Text]:
         yield from self._head(taken)
         if taken.superseded_by is not None:
             return
@@ -119,7 +119,7 @@ class _Lines:
         for anomaly in taken.anomalies:
             yield from self._block("wrong", _anomaly(anomaly), "yellow")
 
-    def _head(self, taken: Taken) -> Iterator[Text]:
+    def _head(self, taken: ExchangeState) -> Iterator[Text]:
         """Which it is, and how it ended."""
         told, superseded_by = taken.told, taken.superseded_by
         model = told.response_model or told.request_model
@@ -133,7 +133,7 @@ class _Lines:
         reason = "" if told.finish_reason in (*_USUAL_ENDS, status) else f" ({told.finish_reason})"
         return self._line((*began, f"{status}{reason}", duration), style, f"{status}{reason}", _colour(status))
 
-    def _answer(self, taken: Taken) -> Iterator[Text]:
+    def _answer(self, taken: ExchangeState) -> Iterator[Text]:
         """The items; of several choices, which one goes on."""
         choice = 0
         for item in taken.items:
@@ -143,7 +143,7 @@ class _Lines:
         if not taken.items and taken.exchange.api == "other" and taken.told.error is None:
             yield from self._block("", _not_understood(taken), "dim")
 
-    def _of_item(self, item: ItemRow, answer: Answered | None) -> Iterator[Text]:
+    def _of_item(self, item: ItemRow, answer: CallResult | None) -> Iterator[Text]:
         yield from _ITEMS[item.kind](self, item)
         if answer is not None:
             took = "" if answer.latency_ns is None else f" ({_seconds(answer.latency_ns)})"
@@ -211,19 +211,19 @@ class _Lines:
 class _Threads:
     """The threads of a conversation: of which agent an exchange is, and how deep below the first."""
 
-    def __init__(self, taken: Sequence[Taken]) -> None:
+    def __init__(self, taken: Sequence[ExchangeState]) -> None:
         self._parents: dict[str | None, str | None] = {}
         for each in taken:
             self._parents.setdefault(each.exchange.thread_id, each.told.parent_thread_id)
         first = {each.exchange.thread_id for each in taken if not self._is_below(each)}
         self._has_several = len(first - {None}) > 1
 
-    def depth(self, taken: Taken) -> int:
+    def depth(self, taken: ExchangeState) -> int:
         """0 of a thread that none began; a circle ends where it began, and there is a deepest."""
         above = self._above(taken.told.parent_thread_id)
         return len(above) or int(self._is_below(taken))
 
-    def label(self, taken: Taken) -> str | None:
+    def label(self, taken: ExchangeState) -> str | None:
         """What an exchange is for and of which thread; nothing of the turns of a conversation with one thread."""
         purpose, thread_id = taken.told.purpose, taken.exchange.thread_id
         is_below = self._is_below(taken)
@@ -239,7 +239,7 @@ class _Threads:
         return found
 
     @staticmethod
-    def _is_below(taken: Taken) -> bool:
+    def _is_below(taken: ExchangeState) -> bool:
         return taken.told.purpose == "subagent" or taken.told.parent_thread_id is not None
 
 
@@ -291,13 +291,13 @@ def _colour(status: str) -> str:
     return _COLOURS.get(status, "red")
 
 
-def _choice(taken: Taken, item: ItemRow) -> int:
+def _choice(taken: ExchangeState, item: ItemRow) -> int:
     """Which of several choices of a stream an item is of. In a document the numbers are those of the items."""
     is_streamed = taken.timing.ttft_ns is not None
     return item.output_index or 0 if is_streamed and taken.exchange.api in _CHOICES else 0
 
 
-def _not_understood(taken: Taken) -> str | None:
+def _not_understood(taken: ExchangeState) -> str | None:
     exchange, count = taken.exchange, taken.timing.events
     events = f"{count:,} event{'s' if count > 1 else ''}, `recorder events"
     shows = f"{exchange.session_id[:LEAST_ID]} --exchange {taken.number}` shows {'them' if count > 1 else 'it'}"
@@ -309,7 +309,7 @@ def _anomaly(anomaly: AnomalyRow) -> str:
     return " ".join(filter(None, (anomaly.kind, anomaly.detail, times, f"(event {anomaly.pos})")))
 
 
-def _numbers(taken: Taken) -> list[str]:
+def _numbers(taken: ExchangeState) -> list[str]:
     """Tokens and times, as far as they are known."""
     usage, timing = taken.usage, taken.timing
     tokens = (

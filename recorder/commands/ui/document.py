@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from recorder.commands.ui.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.projections.item import ItemRow
+from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
 _EXCHANGE = ("exchange_id", "provider", "api", "thread_id", "turn_id")
@@ -47,8 +47,8 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
     return {"session": session, "exchanges": [_exchange(each) for each in snapshot.exchanges]}
 
 
-def _exchange(taken: Taken | Untold) -> dict[str, Any]:
-    if isinstance(taken, Untold):
+def _exchange(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:
+    if isinstance(taken, UnfoldableExchange):
         return {**_picked(taken.exchange, _EXCHANGE), "fault": taken.reason}
     superseded_by = taken.superseded_by
     return {
@@ -62,7 +62,7 @@ def _exchange(taken: Taken | Untold) -> dict[str, Any]:
     }
 
 
-def _item(item: ItemRow, answer: Answered | None) -> dict[str, Any]:
+def _item(item: ItemRow, answer: CallResult | None) -> dict[str, Any]:
     lists = {name: _list(getattr(item, name)) for name in _LISTS.get(item.kind, ())}
     answered = {} if answer is None else msgspec.structs.asdict(answer)
     return {**_picked(item, (*_ITEM, *_OF_KIND[item.kind])), **lists, **_present(**answered)}

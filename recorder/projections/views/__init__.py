@@ -1,19 +1,21 @@
-"""The views: what recordings mean, as tables for SQL. Their names and columns are a contract, `docs/sql.md` its text.
+"""The views: the meaning of recordings, as tables for SQL. Their names and columns are a contract, `docs/sql.md` its
+text.
 
 Rules of this file:
 
-* Data only: for each view what a row is, where its columns come from, and a query that shows its use.
-* What a column means stands in `recorder.projections.views.columns`.
+* Data only: for each view the meaning of a row, the sources of its columns, and a query that shows its use.
+* The meaning of a column stands in `recorder.projections.views.columns`.
 * Tables of projections come and go with their versions; a view keeps its name and its columns.
 * A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
-  one that has most of it stands, and supersedes the others: items, tokens and all sums leave them out, or they would
-  count twice.
+  one that has most of it supersedes the others (`recorder.projections.exchanges`): items, tokens and all sums leave
+  them out, or they would count twice.
 * Where SQLite and DuckDB can have the same text they do: DuckDB reads a file with our views as its own. So no subquery
   in the condition of a `LEFT JOIN`, no division that leaves a rest, no function that only one of them has.
 """
 
 from __future__ import annotations
 
+from recorder.projections import TABLES
 from recorder.projections.views.parts import (
     BY_DAY,
     ENDED,
@@ -79,7 +81,7 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
         },
         f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
     {TOLD} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {STANDS}) AS i
-LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
+LEFT JOIN {TABLES["results"]} AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
         Either(
             """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
 FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
@@ -95,8 +97,8 @@ FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
             **of("h", "step output_index item_id type phase detail began_ns ended_ns"),
             "duration_ns": "h.ended_ns - h.began_ns",
         },
-        f"""FROM p_phases_v1 AS h
-JOIN p_exchanges_v1 AS p ON {same_exchange("p", "h")}
+        f"""FROM {TABLES["phases"]} AS h
+JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "h")}
 {SESSION("h")}
 WHERE {STANDS}""",
         """SELECT type, phase, count(*) AS times, avg(duration_ns) / 1e9 AS took_s
@@ -124,7 +126,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
             **of("u", f"{TOKENS} usage_raw partial"),
         },
         f"""{FOLDED}
-JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
+JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
 {SESSION("x")}
 WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {STANDS}""",
         """SELECT client, count(*) AS exchanges, sum(total_tokens) AS tokens
@@ -145,15 +147,15 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
             "messages": count_of("message"),
             "reasoning": count_of("reasoning"),
             "tool_calls": count_of("tool_call"),
-            "anomalies": f"(SELECT count(*) FROM p_anomalies_v1 AS a WHERE {same_exchange('a', 'x')})",
+            "anomalies": f"(SELECT count(*) FROM {TABLES['anomalies']} AS a WHERE {same_exchange('a', 'x')})",
             **of("u", f"{TOKENS} partial"),
             **of("t", "ttft_ns duration_ns"),
         },
         f"""FROM exchanges AS x
 {SESSION("x")}
-LEFT JOIN p_exchanges_v1 AS p ON {same_exchange("p", "x")}
-LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
-LEFT JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}""",
+LEFT JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "x")}
+LEFT JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
+LEFT JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}""",
         """SELECT session_name, model, status, error, user_text, duration_ns / 1e9 AS took_s
 FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error IS NOT NULL;""",
     ),
@@ -175,7 +177,7 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             f"AND p.is_turn = 1 AND {IS_TURNS} AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
             "threads": "count(DISTINCT x.thread_id)",
             "models": listed(MODEL, FOLDED),
-            "tools": listed("i.name", f"FROM p_items_v1 AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
+            "tools": listed("i.name", f"FROM {TABLES['items']} AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
             "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
             "clients": listed("x.client", "FROM exchanges AS x"),
             "errors": "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
@@ -184,9 +186,9 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
         },
         f"""FROM sessions AS s
 LEFT JOIN exchanges AS x ON x.session_id = s.session_id
-LEFT JOIN p_exchanges_v1 AS p ON {same_exchange("p", "x")}
-LEFT JOIN p_usage_v1 AS u ON {same_exchange("u", "x")}
-LEFT JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}
+LEFT JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "x")}
+LEFT JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
+LEFT JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}
 GROUP BY s.session_id, s.name, s.created_ns, s.origin, s.source""",
         """SELECT session_name, title, turns, tools, total_tokens, duration_ns / 1e9 AS took_s
 FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
@@ -224,7 +226,7 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
             **of("t", "events_per_s bytes_per_s gap_p50_ns gap_p95_ns gap_p99_ns"),
         },
         f"""{FOLDED}
-JOIN p_timing_v1 AS t ON {same_exchange("t", "x")}
+JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}
 {SESSION("x")}""",
         """SELECT model, count(*) AS exchanges, avg(ttft_ns) / 1e9 AS ttft_s, max(longest_silence_ns) / 1e9 AS silence_s
 FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
@@ -265,7 +267,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
         "anomalies",
         "What is wrong with a stream: something it says twice and differently, that is missing or not understood.",
         {**ids("a"), **of("a", "anomaly kind pos count detail")},
-        f"FROM p_anomalies_v1 AS a {SESSION('a')}",
+        f"FROM {TABLES['anomalies']} AS a {SESSION('a')}",
         "SELECT kind, detail, sum(count) AS times FROM anomalies GROUP BY kind, detail ORDER BY times DESC;",
     ),
     View(

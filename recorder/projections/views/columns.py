@@ -1,6 +1,6 @@
-"""What the columns of the views mean, where the name does not say it.
+"""The meaning of the views' columns, where the name does not say it.
 
-A name means the same in every view; where it cannot, `view.column` says what it means there.
+A name means the same in every view; where it cannot, `view.column` has its meaning there.
 """
 
 from __future__ import annotations
@@ -134,5 +134,5 @@ MEANINGS: Mapping[str, str] = {
 
 
 def meaning(view: str, column: str) -> str:
-    """What a column of a view means; empty where its name says it."""
+    """Return the meaning of a view's column; empty where its name says it."""
     return MEANINGS.get(f"{view}.{column}") or MEANINGS.get(column, "")

@@ -1,7 +1,11 @@
-"""What several views are made of: expressions, joins, and which of several exchanges with one response stands."""
+"""Expressions and joins that several views share."""
 
 from __future__ import annotations
 
+from recorder.model.facts import Usage
+from recorder.projections import TABLES
+from recorder.projections.exchanges import completeness_sql, same_response_sql
+from recorder.projections.usage import SHARES
 from recorder.projections.views.view import Either, Expression, written
 
 
@@ -21,32 +25,27 @@ def same_exchange(one: str, other: str) -> str:
 SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
 
 
-def rank(table: str) -> tuple[str, str, str]:
-    """Of several exchanges with one response, the one that has most of it ranks highest."""
-    is_finished = f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> 'cancelled')"
-    return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"
-
-
-BETTER = f"""FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
-        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ({", ".join(rank("o"))}) > ({", ".join(rank("p"))})"""
+_RANKS = [f"({', '.join(completeness_sql(table))})" for table in ("o", "p")]
+BETTER = f"""FROM {TABLES["exchanges"]} AS o WHERE {same_response_sql("o", "p")} AND {_RANKS[0]} > {_RANKS[1]}"""
 STANDS = f"NOT EXISTS (SELECT 1 {BETTER})"
-SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {', '.join(f'{each} DESC' for each in rank('o'))} LIMIT 1)"
+_BEST_FIRST = ", ".join(f"{each} DESC" for each in completeness_sql("o"))
+SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {_BEST_FIRST} LIMIT 1)"
 
 ITEMS = f"""
-FROM p_items_v1 AS i
-JOIN p_exchanges_v1 AS p ON {same_exchange("p", "i")}
+FROM {TABLES["items"]} AS i
+JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "i")}
 JOIN exchanges AS x ON {same_exchange("x", "i")}
 {SESSION("i")}
 """
 MODEL = "coalesce(p.response_model, p.request_model)"
 
-TOKENS = (
-    "input_tokens cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens total_tokens"
-)
+TOKENS = " ".join(Usage.__struct_fields__)
 
 
 def total(value: str) -> Either:
-    """PostgreSQL sums to numbers of any length, which programs read as decimals."""
+    """Return the sum of a column as a bigint: PostgreSQL sums to numbers of any length, which programs read as
+    decimals.
+    """
     return Either(f"sum({value})", f"CAST(sum({value}) AS BIGINT)")
 
 
@@ -62,17 +61,16 @@ USAGE_SUMS: dict[str, Expression] = {
     "exchanges": "count(*)",
     "reported": "count(usage_raw)",
     **SUMS,
-    "reasoning_share": share("reasoning_output_tokens", "output_tokens"),
-    "cached_share": share("cache_read_input_tokens", "input_tokens"),
+    **{name: share(*columns) for name, columns in SHARES.items()},
 }
 
 
 def count_of(kind: str) -> str:
-    return f"(SELECT count(*) FROM p_items_v1 AS i WHERE {same_exchange('i', 'x')} AND i.kind = '{kind}')"
+    return f"(SELECT count(*) FROM {TABLES['items']} AS i WHERE {same_exchange('i', 'x')} AND i.kind = '{kind}')"
 
 
 def listed(value: str, source: str) -> Either:
-    """The values of a session, each once, in order of their first exchange."""
+    """Return the values of a session, each once, in order of their first exchange."""
     values = f"""(SELECT {value} AS value {source}
         WHERE x.session_id = s.session_id AND {value} IS NOT NULL
         GROUP BY {value} ORDER BY min(x.started_ns), {value})"""
@@ -82,16 +80,16 @@ def listed(value: str, source: str) -> Either:
 
 
 # Of a response that is retrieved later, its results may have come before that.
-FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN p_exchanges_v1 AS q
+FIRST_STARTED = f"""coalesce((SELECT min(f.started_ns) FROM exchanges AS f JOIN {TABLES["exchanges"]} AS q
         ON {same_exchange("q", "f")} WHERE q.session_id = p.session_id AND q.response_id = p.response_id
         AND p.is_retrieval = 1), x.started_ns)"""
 
 
 def first_result(of_thread: bool) -> str:
-    """The first of the results of a call that come after it, from any thread or from its own."""
+    """Return the first of the results of a call that come after it, from any thread or from its own."""
     source = f" JOIN exchanges AS y ON {same_exchange('y', 'n')}" if of_thread else ""
     condition = "\n        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')" if of_thread else ""
-    return f"""(SELECT n.digest FROM p_results_v1 AS n{source} WHERE n.session_id = i.session_id
+    return f"""(SELECT n.digest FROM {TABLES["results"]} AS n{source} WHERE n.session_id = i.session_id
         AND n.call_key = i.call_key AND n.started_ns > {FIRST_STARTED}{condition}
         ORDER BY n.started_ns, n.digest LIMIT 1)"""
 
@@ -100,13 +98,13 @@ def first_result(of_thread: bool) -> str:
 # with the result that it was aborted: what the call's own thread sends stands.
 TOLD = f"CASE WHEN i.output IS NULL THEN coalesce({first_result(True)},\n        {first_result(False)}) END"
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
-"""Whether an exchange is of a person's turn: not of a sub-agent, and none that the client makes on its own."""
+"""True for an exchange of a person's turn: not of a sub-agent, and none that the client makes on its own."""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
-FOLDED = f"FROM exchanges AS x JOIN p_exchanges_v1 AS p ON {same_exchange('p', 'x')}"
+FOLDED = f"FROM exchanges AS x JOIN {TABLES['exchanges']} AS p ON {same_exchange('p', 'x')}"
 
 
 def whole(value: str, by: int) -> str:
-    """A number that is not negative divided, without the rest: a `/` of DuckDB keeps it."""
+    """Return a number that is not negative divided, without the rest: a `/` of DuckDB keeps it."""
     return f"CAST(({value} - ({value}) % {by}) / {by} AS BIGINT)"
 
 
@@ -121,7 +119,7 @@ _IN_YEAR = f"in_era - 365 * year_of_era - {whole('year_of_era', 4)} + {whole('ye
 
 
 def dated(table: str) -> str:
-    """A table that has `days`, with `date` besides, as YYYYMMDD."""
+    """Return a table that has `days`, with `date` besides, as YYYYMMDD."""
     years = f"SELECT *, {whole(_YEARS, 365)} AS year_of_era\nFROM ({_IN_ERA(table)}) AS a"
     in_year = f"SELECT *, {_IN_YEAR} AS in_year\nFROM ({years}) AS b"
     months = f"SELECT *, {whole('5 * in_year + 2', 153)} AS months\nFROM ({in_year}) AS c"

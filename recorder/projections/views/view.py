@@ -1,4 +1,4 @@
-"""What a view is."""
+"""The definition of a view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Expression = str | Either
 
 
 def written(expression: Expression, engine: str) -> str:
-    """An expression as `sqlite` or `postgresql` takes it."""
+    """Return an expression as `sqlite` or `postgresql` takes it."""
     return expression if isinstance(expression, str) else str(getattr(expression, engine))
 
 
@@ -31,7 +31,7 @@ class View(NamedTuple):
     example: Expression
 
     def statement(self, engine: str) -> str:
-        """What creates it in `sqlite` or `postgresql`."""
+        """Return the statement that creates it in `sqlite` or `postgresql`."""
         columns = {name: written(each, engine) for name, each in self.columns.items()}
         selected = ",\n    ".join(
             name if expression == name else f"{expression} AS {name}" for name, expression in columns.items()

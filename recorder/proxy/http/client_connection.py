@@ -12,12 +12,13 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from recorder.proxy.http.client_response import Reply
+from recorder.proxy.http.client_response import ClientResponse
+from recorder.proxy.http.messages import Upload
 
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """A connection, with one exchange at a time."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -25,37 +26,33 @@ class Connection(asyncio.Protocol):
         self._arrived = select.poll()
         self._arrived.register(connected, select.POLLIN)
         self._transport: Any = None
-        self._reply: Reply | None = None
+        self._response: ClientResponse | None = None
         self._writable: asyncio.Future[None] | None = None
         self._lost: Exception | None = None
         self._early: bytes | None = b""  # of a server that answers before it is asked; `None` from its first request on
         self._spoke_first = False
         self.closed = False
-        self.on_idle: Callable[[Connection], None] = Connection.close  # what becomes of it when a response is whole
+        self.on_idle: Callable[[ClientConnection], None] = ClientConnection.close  # called when a response is whole
 
-    def begin(self, head: bytes, body: Any | None, *, chunked: bool, is_head: bool) -> Reply:
-        """Send a request; `body` is an async iterable of bytes, sent in chunked coding or as it is.
-
-        One that can be had whole goes up with its head.
-        """
-        self._reply = reply = Reply(self, is_head)
+    def begin(self, head: bytes, body: Upload | None, *, chunked: bool, is_head: bool) -> ClientResponse:
+        """Send a request, its body in chunked coding or as it is; one that is there already goes up with the head."""
+        self._response = response = ClientResponse(self, is_head)
         early, self._early = self._early, None
         if early:
             self._spoke_first = True
             self.resume()
-            reply.feed(early)  # which may pause it again
+            response.feed(early)  # which may pause it again
         if self.closed:
-            reply.on_lost(self._lost)
-            return reply
-        take: Callable[[], bytes | None] | None = getattr(body, "take", None)
-        whole = take() if take is not None else None
+            response.on_lost(self._lost)
+            return response
+        whole = body.take() if body is not None else None
         if whole is not None:
             self._transport.write(head + (_chunk(whole) + LAST_CHUNK if chunked else whole))
         else:
             self._transport.write(head)
             if body is not None:
-                reply.upload = self._loop.create_task(self._send(body, chunked, reply))
-        return reply
+                response.upload = self._loop.create_task(self._send(body, chunked, response))
+        return response
 
     def is_silent(self) -> bool:
         """Whether the next request can be sent: it is open, and nothing has come that is not read, no end either."""
@@ -74,11 +71,11 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             self._transport.resume_reading()
 
-    def release(self, reply: Reply) -> None:
+    def release(self, response: ClientResponse) -> None:
         """That response is done with: keep the connection if it is clean, else close it."""
-        if self._reply is reply:
-            self._reply = None
-            if reply.is_reusable() and self._is_reusable():
+        if self._response is response:
+            self._response = None
+            if response.is_reusable() and self._is_reusable():
                 self.on_idle(self)
             else:
                 self.close()
@@ -88,7 +85,7 @@ class Connection(asyncio.Protocol):
         is_open = not self.closed and not self._transport.is_closing()
         return is_open and not self._spoke_first and self._transport.get_write_buffer_size() == 0
 
-    async def _send(self, body: Any, chunked: bool, reply: Reply) -> None:
+    async def _send(self, body: Upload, chunked: bool, response: ClientResponse) -> None:
         try:
             async for piece in body:
                 if self.closed:
@@ -99,9 +96,9 @@ class Connection(asyncio.Protocol):
                     await self._writable
             if chunked:
                 self._transport.write(LAST_CHUNK)
-            reply.sent = True
+            response.sent = True
         except Exception as error:  # of whoever gives the body: the request cannot be finished
-            reply.fail(error)
+            response.fail(error)
             self.close()
 
     # -- what the event loop calls
@@ -110,8 +107,8 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._reply is not None:
-            self._reply.feed(data)
+        if self._response is not None:
+            self._response.feed(data)
         elif self._early is not None:
             self._early += data
             self.pause()
@@ -129,9 +126,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed, self._lost = True, exc
         self.resume_writing()
-        if self._reply is not None:
-            self._reply.on_lost(exc)
-        self.on_idle = Connection.close
+        if self._response is not None:
+            self._response.on_lost(exc)
+        self.on_idle = ClientConnection.close
 
 
 def _chunk(data: bytes) -> bytes:

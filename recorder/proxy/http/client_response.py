@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import httptools
 
 from recorder.errors import UpstreamError
+from recorder.proxy.http.messages import Flow, Sink
 
 HELD_BYTES = 64 * 2**10  # of a body that nobody takes: then the socket is not read, and TCP holds the upstream back
 HEAD_BYTES = 256 * 2**10  # names and values of a response head, as in Chrome: all of it is recorded and sent at once
@@ -32,20 +32,9 @@ _BODILESS = frozenset({204, 304})
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 Headers = list[tuple[bytes, bytes]]
-Sink = Callable[[bytes], None]
-"""Takes a piece of a body, and does not raise."""
 
 
-class Flow(Protocol):
-    """Whether whoever takes a body can take more."""
-
-    write_paused: bool
-
-    async def drain(self) -> None:
-        """Wait until it can."""
-
-
-class Carrier(Protocol):
+class Connection(Protocol):
     """`recorder.proxy.http.client_connection.Connection`."""
 
     closed: bool
@@ -56,13 +45,13 @@ class Carrier(Protocol):
 
     def resume(self) -> None: ...
 
-    def release(self, reply: Reply) -> None: ...
+    def release(self, response: ClientResponse) -> None: ...
 
 
-class Reply:
+class ClientResponse:
     """The response on its way: its head, then its body, piece by piece. Read by one task."""
 
-    def __init__(self, connection: Carrier, is_head: bool) -> None:
+    def __init__(self, connection: Connection, is_head: bool) -> None:
         self._connection, self._is_head = connection, is_head
         self._parser: Any = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENCIES)
@@ -146,7 +135,7 @@ class Reply:
         if self.upload is not None and not self.upload.done():
             self.upload.cancel()
         self._connection.release(self)
-        self._sink = self._flow = self._parser = None  # each of which knows this reply: no garbage for the collector
+        self._sink = self._flow = self._parser = None  # each of which knows this response: no garbage for the collector
 
     # -- from the connection
 
@@ -183,7 +172,7 @@ class Reply:
         self._wake()
 
     def _refuse(self, error: Exception) -> None:
-        cause = getattr(error, "__context__", None)  # httptools wraps what a callback raised
+        cause = error.__context__  # httptools wraps what a callback raised
         if isinstance(error, _HeadTooLong) or isinstance(cause, _HeadTooLong):
             message = f"the head of the upstream's response is over {HEAD_BYTES // 2**10} KiB"
             self.fail(UpstreamError(message, "upstream_reset"))

@@ -1,5 +1,4 @@
-"""The HTTP server: an app (`recorder.proxy.http.server_exchange`) on one port of this machine, until it is told to
-stop.
+"""The HTTP server: an app (`recorder.proxy.http.server_exchange.App`) on one port of this machine, until it is stopped.
 
 Stopping has three steps: no new connections; `grace_s` for streams to end by themselves; then `on_drain` ends them.
 """
@@ -16,8 +15,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from recorder.errors import RecorderError
-from recorder.proxy.http.descriptors import raise_limit, room
-from recorder.proxy.http.server_connection import Clients, Connection
+from recorder.proxy.http.server_capacity import capacity, raise_limit
+from recorder.proxy.http.server_connection import ServerConnection, ServerConnections
 from recorder.proxy.http.server_exchange import App
 
 T = TypeVar("T")
@@ -34,7 +33,7 @@ class Server:
     def __init__(self, app: App, host: str, port: int, *, on_drain: Callable[[], None]) -> None:
         self._host, self._wanted_port = host, port
         self._on_drain = on_drain
-        self._clients = Clients(app, self._pause, self._resume)
+        self._connections = ServerConnections(app, self._pause, self._resume)
         self._socket: socket.socket | None = None
         self._listener: asyncio.Server | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -43,10 +42,9 @@ class Server:
     async def start(self) -> None:
         """Listen. Raises `RecorderError` if the port cannot be had.
 
-        How many clients are served at once is what the limit of open files allows now
-        (`recorder.proxy.http.descriptors`).
+        The limit of open files at this moment decides how many clients are served at once.
         """
-        self._clients.room = room()
+        self._connections.capacity = capacity()
         self._socket = _bind(self._host, self._wanted_port)
         self.port = self._socket.getsockname()[1]
         await self._listen()
@@ -55,7 +53,7 @@ class Server:
         assert self._socket is not None
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: Connection(self._clients, loop),
+            lambda: ServerConnection(self._connections, loop),
             sock=self._socket.dup(),  # that one closes with the listener, and clients go on waiting at this one
             backlog=BACKLOG,
         )
@@ -74,7 +72,7 @@ class Server:
     @property
     def open(self) -> int:
         """How many requests are not answered yet."""
-        return len(self._clients.answering)
+        return len(self._connections.answering)
 
     async def stop(self, grace_s: float = GRACE_S, now: asyncio.Event | None = None) -> None:
         """Stop. Open streams have `grace_s` to end by themselves, unless `now` is set before."""
@@ -84,20 +82,24 @@ class Server:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        for connection in list(self._clients.connections):
+        for connection in list(self._connections.connections):
             connection.shut_down()
         await self._finished(grace_s, now)
         self._on_drain()
         await self._finished(LAST_WORDS_S, None)
-        for connection in list(self._clients.connections):
-            connection.transport.abort()
+        self.drop_clients()
         await self._finished(LAST_WORDS_S, None)
+
+    def drop_clients(self) -> None:
+        """Close every connection at once, whatever is on the way."""
+        for connection in list(self._connections.connections):
+            connection.transport.abort()
 
     async def _finished(self, timeout_s: float, now: asyncio.Event | None) -> None:
         """Wait until every request is answered, but no longer than `timeout_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._clients.answering or self._clients.connections:
+                while self._connections.answering or self._connections.connections:
                     if now is not None and now.is_set():
                         return
                     await asyncio.sleep(0.01)

@@ -1,12 +1,12 @@
-"""The clients of a server: their connections, and on each of them requests, one after another.
+"""A server's connections, and on each of them the requests of one client, one after another.
 
-HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this file:
+httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 
-* A request is somebody's only if everybody who reads its head finds the same end of it; what is not, is a 400.
-* The head of a request is bounded: its size, its headers, its time. What comes after it costs no timer.
-* A body that nobody takes is held back in the kernel, and so are requests behind those that wait already.
+* A request is answered only if everybody who reads its head finds the same end of it; any other is a 400.
+* The head of a request is bounded: its size, its number of headers, its time. What follows it costs no timer.
+* A body that the app does not read is held back in the kernel, and so are requests behind those that wait already.
 * A request waits for the one before it, and until the client takes what it is sent: nothing is answered in advance.
-* A client that has gone is seen to, at once where its connection is read, soon where it is not.
+* A client that leaves is noticed: at once where its connection is read, within `LOOK_S` where it is not.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import select
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import httptools
 
-from recorder.proxy.http.descriptors import Room
-from recorder.proxy.http.framing import is_framed
-from recorder.proxy.http.server_exchange import App, Headers, Incoming
+from recorder.proxy.http.server_capacity import Capacity
+from recorder.proxy.http.server_exchange import App, Headers, ServerExchange
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +38,12 @@ PIPELINED = 16  # requests behind the one that is being answered: more than any 
 
 _GONE = getattr(select, "POLLRDHUP", 0)  # besides what is always told: a broken connection
 _FRAMING = frozenset({b"transfer-encoding", b"content-length"})
+_DISGUISED = frozenset({b"transfer_encoding", b"content_length"})
 _BAD_REQUEST = b"Invalid HTTP request received."
 _REFUSAL = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
     b"connection: close\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST)
 )
-
-
 UNLIMITED = 2**31
 _NO_ROOM_HEADERS = [(b"content-type", b"application/json"), (b"retry-after", b"1"), (b"connection", b"close")]
 _NO_ROOM = (
@@ -54,67 +52,84 @@ _NO_ROOM = (
 )
 
 
-class Clients:
-    """Who is connected, and what is being answered."""
+class ServerConnections:
+    """The connections of one server, and the exchanges that are being answered on them."""
 
     def __init__(self, app: App, on_crowded: Callable[[], None], on_eased: Callable[[], None]) -> None:
-        """`on_crowded` is called when there are more than `room.accepted`, `on_eased` when there are fewer again."""
+        """`on_crowded` is called beyond `capacity.accepted` connections, `on_eased` when there are fewer again."""
         self.app = app
-        self.room = Room(UNLIMITED, UNLIMITED)
-        self.connections: set[Connection] = set()
-        self.answering: set[Incoming] = set()
+        self.capacity = Capacity(UNLIMITED, UNLIMITED)
+        self.connections: set[ServerConnection] = set()
+        self.answering: set[ServerExchange] = set()
         self._on_crowded, self._on_eased = on_crowded, on_eased
         self._is_full = False
 
-    def arrived(self, connection: Connection) -> bool:
-        """Count a client; return whether there is room for it."""
+    def add(self, connection: ServerConnection) -> bool:
+        """Count a connection; return whether there is room for it."""
         self.connections.add(connection)
-        count, room = len(self.connections), self.room
-        if count <= room.served:
+        count, capacity = len(self.connections), self.capacity
+        if count <= capacity.served:
             return True
         if not self._is_full:
             self._is_full = True
             log.warning(
-                "no more than %d clients at once: new ones are refused; raise the limit (ulimit -n)", room.served
+                "no more than %d clients at once: new ones are refused; raise the limit (ulimit -n)", capacity.served
             )
-        if count > room.accepted:
+        if count > capacity.accepted:
             self._on_crowded()
         return False
 
-    def left(self, connection: Connection) -> None:
+    def remove(self, connection: ServerConnection) -> None:
         self.connections.discard(connection)
-        count, room = len(self.connections), self.room
-        if count == room.accepted:
+        count, capacity = len(self.connections), self.capacity
+        if count == capacity.accepted:
             self._on_eased()
-        elif count < room.served // 2:
+        elif count < capacity.served // 2:
             self._is_full = False
 
-    async def answer(self, incoming: Incoming, *, is_refused: bool) -> None:
+    async def answer(self, exchange: ServerExchange, *, is_refused: bool) -> None:
         try:
-            await incoming.answer(_no_room if is_refused else self.app)
+            await exchange.answer(_refuse if is_refused else self.app)
         finally:
-            self.answering.discard(incoming)
+            self.answering.discard(exchange)
 
 
-async def _no_room(incoming: Incoming) -> None:
-    """Refuse a request, when its body is read: closing before would reset the connection, answer and all."""
-    if not incoming.expects:
+async def _refuse(exchange: ServerExchange) -> None:
+    """Answer 503 when the body is read: closing before would reset the connection, and the answer would be lost."""
+    if not exchange.expects:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEAD_S):
-                while await incoming.read():
+                while await exchange.read():
                     pass
-    incoming.respond(503, _NO_ROOM_HEADERS, _NO_ROOM)
+    exchange.respond(503, _NO_ROOM_HEADERS, _NO_ROOM)
 
 
-class Connection(asyncio.Protocol):
-    """A client's connection."""
+def is_framed(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+    """Return whether everybody who reads these headers finds the same end of the request (RFC 9112 section 6.3).
 
-    def __init__(self, clients: Clients, loop: asyncio.AbstractEventLoop) -> None:
-        self._clients, self._loop = clients, loop
+    httptools lets through what this refuses: versions other than 1.0 and 1.1, transfer codings that not every server
+    decodes or that HTTP/1.0 does not have, and names that a server which keeps headers in variables takes for others.
+    """
+    codings = []
+    for name, value in headers:
+        if name == b"transfer-encoding":
+            codings.append(value.lower())
+        elif name in _DISGUISED:
+            return False
+    if version not in ("1.0", "1.1"):
+        return False
+    return not codings or (codings == [b"chunked"] and version == "1.1")
+
+
+class ServerConnection(asyncio.Protocol):
+    """One client's connection."""
+
+    def __init__(self, connections: ServerConnections, loop: asyncio.AbstractEventLoop) -> None:
+        self._connections, self._loop = connections, loop
         self._parser = self._new_parser()
-        self._answering: Incoming | None = None
-        self._waiting: deque[Incoming] = deque()
-        self._coming: Incoming | None = None  # whose body is being read, or was read last
+        self._answering: ServerExchange | None = None
+        self._waiting: deque[ServerExchange] = deque()
+        self._coming: ServerExchange | None = None  # whose body is being read, or was read last
         self._timer: asyncio.TimerHandle | None = None
         self._is_in_head = self._is_held = self._is_looking = self._is_deaf = False
         self._is_refused = False
@@ -137,7 +152,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
-        self._is_refused = not self._clients.arrived(self)
+        self._is_refused = not self._connections.add(self)
         self._wait(KEEP_ALIVE_S)  # for a first request as long as for the next one
 
     def data_received(self, data: bytes) -> None:
@@ -166,7 +181,7 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._clients.left(self)
+        self._connections.remove(self)
         self._wait(None)
         self._is_deaf = True
         del self._parser  # which has this connection, and would keep it until the next collection
@@ -234,15 +249,15 @@ class Connection(asyncio.Protocol):
         self._is_in_head = False
         self._bodiless_bytes = 0
         self._wait(None)
-        incoming = Incoming(
+        exchange = ServerExchange(
             self, parser.get_method().decode("ascii"), url.path, url.query or b"", headers, version=version
         )
-        incoming.closes = version == "1.0" or not parser.should_keep_alive()
+        exchange.closes = version == "1.0" or not parser.should_keep_alive()
         if version == "1.1":
-            incoming.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
+            exchange.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
         self._is_offered = parser.should_upgrade()
-        self._coming = incoming
-        self._waiting.append(incoming)
+        self._coming = exchange
+        self._waiting.append(exchange)
         self._go_on()
         self._hold()
 
@@ -290,9 +305,9 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Have the next request answered, if its turn has come."""
         if self._waiting and self._answering is None and not self.write_paused and not self.transport.is_closing():
-            self._answering = incoming = self._waiting.popleft()
-            self._clients.answering.add(incoming)
-            self._loop.create_task(self._clients.answer(incoming, is_refused=self._is_refused))
+            self._answering = exchange = self._waiting.popleft()
+            self._connections.answering.add(exchange)
+            self._loop.create_task(self._connections.answer(exchange, is_refused=self._is_refused))
 
     def _hold(self) -> None:
         """Read on, or not."""

@@ -44,7 +44,7 @@ class Connection(Protocol):
         """End with a RST."""
 
 
-class Incoming:
+class ServerExchange:
     """One request, from its head on, and its response.
 
     `path` and `query` are those of the target, in bytes, as they came; names in `headers` are in lower case.
@@ -219,5 +219,5 @@ class Incoming:
             waiter.set_result(None)
 
 
-App = Callable[[Incoming], Awaitable[None]]
+App = Callable[[ServerExchange], Awaitable[None]]
 """Answers a request. One that returns, or raises, without having finished breaks the response off."""

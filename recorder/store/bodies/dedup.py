@@ -1,13 +1,12 @@
-"""What a request body has in common with earlier ones of its session, as a recipe (`recorder.model.shared_body`).
+"""Request bodies written as recipes from earlier bodies of their session (`recorder.model.shared_body`).
 
 Rules of this file:
 
-* What is known of a session is what its rows hold, byte for byte: whoever writes them says when they do
-  (`recorder.store.bodies.rows`), and has all of it forgotten when he is in doubt. Not to know costs room and nothing
-  else.
-* Cheap, since the ingester does it for each request: a body is cut where JSON has its items, these are looked up whole,
-  and one that is not there is held against the one that stood in its place: it begins or ends like that as a rule.
-* The first body of a session is not looked at before there is a second.
+* Only the bytes of rows are known, byte for byte: their writer reports them (`recorder.store.bodies.rows`), and drops
+  everything when it is in doubt. What is not known costs room and nothing else.
+* It is cheap, since the ingester does it for each request: a body is cut where JSON has its items, and these are looked
+  up whole. An unknown item is compared with the one that was in its place before: mostly it begins or ends like that.
+* The first body of a session is not examined before there is a second.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _ITEM = re.compile(rb"\},\s*\{")  # from one message, part or tool to the next
 
 
 class Source(NamedTuple):
-    """A row that holds bytes as they are, and how many."""
+    """A row that holds bytes as they are, with their number."""
 
     exchange: bytes
     pos: int
@@ -49,42 +48,41 @@ class Source(NamedTuple):
 
 
 Run = tuple[Source | None, int, int]
-"""Where it is taken from, from where on, how many bytes. Nothing has these bytes yet where there is no source: then
-they are those of the body itself."""
+"""A source, an offset in it, and a number of bytes. Without a source they are literal bytes of the body itself."""
 
 
-class Item:
-    """A piece of a body, where it stands, and what came after it when it was seen last."""
+class BodyItem:
+    """A piece of a body, the runs that hold it, and the item that came after it when it was seen last."""
 
     __slots__ = ("next", "raw", "runs")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         self.runs: tuple[Run, ...] = ()
-        self.next: Item | None = None
+        self.next: BodyItem | None = None
 
 
-class Known:
-    """The items of a session that stand in its rows."""
+class SessionItems:
+    """The items of a session that its rows hold."""
 
     def __init__(self, waiting: tuple[bytes, Source]) -> None:
-        self._young: dict[bytes, Item] = {}
-        self._old: dict[bytes, Item] = {}
+        self._young: dict[bytes, BodyItem] = {}
+        self._old: dict[bytes, BodyItem] = {}
         self._sizes = [0, 0]  # of both
-        self.first: dict[int, Item] = {}  # of the last body in each position
+        self.first: dict[int, BodyItem] = {}  # of the last body in each position
         self.waiting: tuple[bytes, Source] | None = waiting  # the first body, until there is another
 
     @property
     def size_bytes(self) -> int:
         return sum(self._sizes) + (len(self.waiting[0]) if self.waiting else 0) + SESSION_ENTRY_BYTES
 
-    def find(self, raw: bytes) -> Item | None:
+    def find(self, raw: bytes) -> BodyItem | None:
         found = self._young.get(raw)
         if found is None and (found := self._old.pop(raw, None)) is not None:
             self.learn(found)
         return found
 
-    def learn(self, item: Item) -> None:
+    def learn(self, item: BodyItem) -> None:
         if self._sizes[0] > SESSION_BYTES:
             for each in self._old.values():  # others may still have it next
                 each.raw, each.runs, each.next = b"", (), None
@@ -95,29 +93,29 @@ class Known:
         self._sizes[0] += len(item.raw) + ENTRY_BYTES
 
 
-class Sharing:
-    """What was told of each session."""
+class BodyDeduplicator:
+    """The items of all sessions, with one bound; it makes recipes of them."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[str, Known] = OrderedDict()  # the last is the one that was used last
+        self._sessions: OrderedDict[str, SessionItems] = OrderedDict()  # the last is the one that was used last
         self._size_bytes = 0
 
     def forget(self) -> None:
-        """Whatever was told may not stand in the log."""
+        """Drop everything, because rows that were reported may not be in the log."""
         self._sessions.clear()
         self._size_bytes = 0
 
     def row(self, session_id: str, exchange_id: str, pos: int, body: bytes) -> bytes | None:
-        """The recipe that is to stand in the row of a body; `None` if the body is. It is known from now on."""
+        """Return the recipe to store in place of a body, or None to store the body itself; learn it either way."""
         exchange = _uuid(exchange_id)
         if exchange is None or not LEAST_BYTES <= len(body) <= MOST_BYTES:
             return None
         known = self._sessions.pop(session_id, None)
         if known is None:
-            known, recipe = Known((body, Source(exchange, pos, len(body)))), None
+            known, recipe = SessionItems((body, Source(exchange, pos, len(body)))), None
         else:
             self._size_bytes -= known.size_bytes
-            recipe = _told(known, exchange, pos, body)
+            recipe = _recipe_of(known, exchange, pos, body)
         self._sessions[session_id] = known
         self._size_bytes += known.size_bytes
         while self._size_bytes > KNOWN_BYTES and len(self._sessions) > 1:
@@ -125,31 +123,31 @@ class Sharing:
         return None if recipe is None else write_recipe(recipe)
 
 
-def _told(known: Known, exchange: bytes, pos: int, body: bytes) -> Recipe | None:
+def _recipe_of(known: SessionItems, exchange: bytes, pos: int, body: bytes) -> Recipe | None:
     if known.waiting is not None:
         (first, row), known.waiting = known.waiting, None
-        _Told(first, known, row.pos).learn(row, is_whole=True)
-    told = _Told(body, known, pos)
-    recipe = told.recipe(told.sources())
+        _CutBody(first, known, row.pos).learn(row, is_whole=True)
+    cut = _CutBody(body, known, pos)
+    recipe = cut.recipe(cut.sources())
     literal = body if recipe is None else recipe.literal
-    told.learn(Source(exchange, pos, len(literal)), is_whole=recipe is None)
+    cut.learn(Source(exchange, pos, len(literal)), is_whole=recipe is None)
     return recipe
 
 
-class _Told:
+class _CutBody:
     """A body as items and as runs."""
 
-    def __init__(self, body: bytes, known: Known, pos: int) -> None:
+    def __init__(self, body: bytes, known: SessionItems, pos: int) -> None:
         self._body, self._known = body, known
-        self._items: list[tuple[Item, int]] = []  # and where they begin
+        self._items: list[tuple[BodyItem, int]] = []  # and where they begin
         self._runs: list[Run] = []
-        self._is_retold = False
+        self._has_dropped = False
         self._cut(pos)
 
     def _cut(self, pos: int) -> None:
-        """Item by item: most are those that came next when the one before was seen last."""
+        """Cut the body item by item: most are those that came next when the one before was seen last."""
         known, at = self._known, 0
-        before, expected = Item(b""), known.first.get(pos)
+        before, expected = BodyItem(b""), known.first.get(pos)
         head = before
         while at < len(self._body):
             item = self._item(at, expected)
@@ -166,17 +164,17 @@ class _Told:
         if head.next is not None:
             known.first[pos] = head.next
 
-    def _item(self, at: int, expected: Item | None) -> Item:
+    def _item(self, at: int, expected: BodyItem | None) -> BodyItem:
         body = self._body
         if expected is not None and expected.raw and body.startswith(expected.raw, at):
             raw = expected.raw
         else:
             match = _ITEM.search(body, at + ITEM_BYTES)
             raw = body[at : match.end() - 1 if match else len(body)]  # to where the next brace is
-        return self._known.find(raw) or Item(raw)
+        return self._known.find(raw) or BodyItem(raw)
 
-    def _compare(self, raw: bytes, at: int, old: Item | None) -> Item | None:
-        """Tell an item that is not known by the one that stood there. Returns which one the next may be like."""
+    def _compare(self, raw: bytes, at: int, old: BodyItem | None) -> BodyItem | None:
+        """Describe an unknown item by the one that was in its place; return the one that the next may be like."""
         if old is None or not old.runs:
             self._take([(None, at, len(raw))])
             return old and old.next
@@ -189,20 +187,20 @@ class _Told:
         return old.next if tail else old
 
     def _take(self, runs: Iterable[Run]) -> None:
-        """Runs that follow on each other are one."""
-        told = self._runs
+        """Add runs, and join those that follow on each other."""
+        taken = self._runs
         for source, start, length in runs:
-            if told:
-                last, first, size = told[-1]
+            if taken:
+                last, first, size = taken[-1]
                 if last is source and first + size == start:
-                    told[-1] = (source, first, size + length)
+                    taken[-1] = (source, first, size + length)
                     continue
             if length:
-                told.append((source, start, length))
+                taken.append((source, start, length))
 
     def sources(self) -> list[Source]:
-        """The rows that the runs are taken from. Of too many, those that give least are none any more: what they gave
-        is told anew, half of the rows at a time, so that it is not told with every body.
+        """Return the rows that the runs are taken from. Of too many, those that give least are dropped: what they gave
+        becomes literal, half of the rows at a time, so that this does not happen with every body.
         """
         given: dict[Source, int] = {}
         for source, _, length in self._runs:
@@ -215,16 +213,16 @@ class _Told:
             size_bytes += source.size_bytes
             if size_bytes <= SOURCE_BYTES:
                 kept.append(source)
-        self._retell(set(kept))
+        self._make_literal(set(kept))
         return kept
 
-    def _retell(self, kept: set[Source]) -> None:
-        runs, self._runs, self._is_retold = self._runs, [], True
+    def _make_literal(self, kept: set[Source]) -> None:
+        runs, self._runs, self._has_dropped = self._runs, [], True
         for (source, start, length), at in zip(runs, _places(runs), strict=True):
             self._take([(source, start, length) if source in kept else (None, at, length)])
 
     def recipe(self, sources: Sequence[Source]) -> Recipe | None:
-        """`None` if it is not worth its while."""
+        """Return the recipe of the body, or None if it saves too little."""
         size_bytes = len(self._runs) * RUN_BYTES + len(sources) * ID_BYTES
         size_bytes += sum(length for source, _, length in self._runs if source is None)
         if len(self._runs) > RUNS or WORTH * size_bytes > len(self._body):
@@ -235,11 +233,11 @@ class _Told:
         return Recipe(VERSION, [(source.exchange, source.pos) for source in sources], runs, literal)
 
     def learn(self, row: Source, *, is_whole: bool) -> None:
-        """What is new stands in that row: all of the body, or what the recipe brings along."""
+        """Note that a row holds what is new: all of the body, or the literal bytes of its recipe."""
         runs: list[Run] = [(row, 0, len(self._body))] if is_whole else list(_placed(self._runs, row))
         places = _places(runs)
         for item, at in self._items:
-            if is_whole or self._is_retold or not item.runs:
+            if is_whole or self._has_dropped or not item.runs:
                 first = bisect_right(places, at) - 1
                 start = at - places[first]
                 item.runs = tuple(_part(runs[first : first + ITEM_RUNS + 1], start, start + len(item.raw)))
@@ -250,7 +248,7 @@ class _Told:
 
 
 def _common(a: bytes, b: bytes, limit: int) -> int:
-    """How many bytes both begin with; 0 if it is not worth a run."""
+    """Return how many bytes both begin with; 0 if they are not worth a run."""
     same, step = 0, COMMON_BYTES
     while step:
         if same + step <= limit and a[same : same + step] == b[same : same + step]:
@@ -261,12 +259,12 @@ def _common(a: bytes, b: bytes, limit: int) -> int:
 
 
 def _places(runs: Iterable[Run]) -> list[int]:
-    """Where in the body each begins."""
+    """Return the offset in the body at which each run begins."""
     return list(accumulate((length for _, _, length in runs), initial=0))[:-1]
 
 
 def _placed(runs: Iterable[Run], row: Source | None) -> Iterator[Run]:
-    """With those that have no source counted from the beginning of them all, where they will stand in a row."""
+    """Yield the runs; those without a source are counted from the beginning of all literal bytes, as `row` has them."""
     own = 0
     for source, start, length in runs:
         if source is None:
@@ -277,7 +275,7 @@ def _placed(runs: Iterable[Run], row: Source | None) -> Iterator[Run]:
 
 
 def _part(runs: Iterable[Run], start: int, end: int) -> Iterator[Run]:
-    """The runs of a part of what they come to."""
+    """Yield the runs of a part of the bytes that some runs describe."""
     at = 0
     for source, begin, length in runs:
         skipped = max(0, start - at)
@@ -288,7 +286,7 @@ def _part(runs: Iterable[Run], start: int, end: int) -> Iterator[Run]:
 
 
 def _uuid(text: str) -> bytes | None:
-    """The bytes of an id as the recorder makes them."""
+    """Return the bytes of an id as the recorder makes them, or None."""
     try:
         found = UUID(text)
     except ValueError:

@@ -1,11 +1,11 @@
-"""Events ⇄ rows of `events`: the one place that knows that a row may have a recipe where its event has a body.
+"""Events ⇄ rows of `events`: the one place that knows that a row may hold a recipe instead of a body.
 
 Rules of this file:
 
-* Whoever reads rows makes events of them here, and needs the rows that recipes refer to: one question for each.
-* A recipe refers to rows of which it is certain what they hold: those that this writer has put there itself, in this
-  transaction or one that was committed. A row that stood there already may be written otherwise, and whether a
-  transaction that failed is in the log nobody knows: then all is forgotten, and what comes next is stored whole.
+* Rows become events here only, and the rows that recipes refer to are read with one query for each.
+* A recipe refers only to rows whose content is certain: those that this writer has inserted itself, in this transaction
+  or a committed one. A row that was there before may be encoded otherwise, and nobody knows if a failed transaction is
+  in the log: then everything is forgotten, and the next bodies are stored whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy import Table
 from recorder.errors import StoreConflictError
 from recorder.model.events import Event
 from recorder.model.shared_body import SHARED, Recipe, read_recipe
-from recorder.store.bodies.dedup import Sharing
+from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.schema import events
 from recorder.store.sql import KEEP, SAVE, UNDO, Statement
 
@@ -43,28 +43,28 @@ SOURCES: Mapping[str, str] = {
         *("k.x", "k.pos"),
     ),
 }
-"""The rows that a recipe needs, by engine; asked with what `Whole.asked` gives."""
+"""The rows that a recipe needs, by engine; asked with what `SharedRow.parameters` gives."""
 
 _SOURCES = Statement(SOURCES)
 
 
-class Whole:
-    """A row whose event is to be put together."""
+class SharedRow:
+    """A row whose event is put together from other rows."""
 
     def __init__(self, row: Row) -> None:
-        """Raises `ValueError` if its recipe makes no sense."""
+        """Decode the recipe. Raises `ValueError` if it makes no sense."""
         self._row = row
         self._recipe: Recipe = read_recipe(row[_RAW])
         self._places = self._recipe.places()
 
     @property
-    def asked(self) -> Mapping[str, str]:
-        """What `SOURCES` is asked with."""
+    def parameters(self) -> Mapping[str, str]:
+        """Return the parameters of `SOURCES`."""
         places = [{"x": exchange_id, "pos": pos} for exchange_id, pos in self._places]
         return {"session_id": self._row[0], "places": msgspec.json.encode(places).decode()}
 
     def event(self, sources: Iterable[Row]) -> Event:
-        """Raises `ValueError` if they are not all there, or do not hold what is needed."""
+        """Return the event. Raises `ValueError` if a row is missing or does not hold what is needed."""
         held = {(exchange_id, pos): _literal(type, raw) for exchange_id, pos, type, raw in sources}
         missing = [place for place in self._places if place not in held]
         if missing:
@@ -73,30 +73,30 @@ class Whole:
 
 
 def is_shared(row: Row) -> bool:
-    """Whether the event of a row is to be put together from others."""
+    """Return whether the event of a row is put together from other rows."""
     return (row[_KIND], row[_TYPE]) == ("request", SHARED)
 
 
-def is_same(standing: Row | None, row: Row) -> bool:
-    """Whether two rows are of the same event: one of them may be written in another way, then the hash says it."""
-    if standing is None or standing == row:
-        return standing is not None
-    differing = [number for number, value in enumerate(row) if standing[number] != value]
-    return {*differing} <= {_TYPE, _RAW} and (is_shared(standing) or is_shared(row))
+def is_same(existing: Row | None, row: Row) -> bool:
+    """Return whether two rows are of one event. If only one of them is a recipe, the equal hash decides."""
+    if existing is None or existing == row:
+        return existing is not None
+    differing = [number for number, value in enumerate(row) if existing[number] != value]
+    return {*differing} <= {_TYPE, _RAW} and (is_shared(existing) or is_shared(row))
 
 
 def whole_events(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
-    """The events of rows. Raises `ValueError` if one cannot be put together."""
+    """Yield the events of rows. Raises `ValueError` if one cannot be put together."""
     for row in rows:
         if is_shared(row):
-            whole = Whole(row)
-            yield whole.event(ask(_SOURCES, whole.asked))
+            whole = SharedRow(row)
+            yield whole.event(ask(_SOURCES, whole.parameters))
         else:
             yield Event(*row)
 
 
 def events_as_they_are(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
-    """The same, but one that cannot be put together is given as it stands: its hash is not that of its bytes."""
+    """Yield the events of rows; one that cannot be put together keeps its raw recipe, which its hash does not fit."""
     for row in rows:
         try:
             yield from whole_events([row], ask)
@@ -105,7 +105,7 @@ def events_as_they_are(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
 
 
 def damaged(row: Row, error: ValueError) -> str:
-    """What to say of a row whose event cannot be put together."""
+    """Return the message for a row whose event cannot be put together."""
     return (
         f"The body of the request at position {row[2]} of exchange {row[1]} cannot be put together: {error}. "
         "`recorder verify` says what else of the log is damaged."
@@ -125,23 +125,23 @@ def _event(row: Row, type: str, raw: bytes) -> Event:
 
 
 class RowWriter(Protocol):
-    """What rows go through: a part of `recorder.store.writer.Writer`."""
+    """The part of `recorder.store.writer.Writer` that rows are written through."""
 
     def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int: ...
 
     def run(self, statement: Statement, values: Any) -> None: ...
 
 
-class Appender:
-    """Writes events, in the transactions of its owner, all of which it must see."""
+class EventAppender:
+    """A writer of events, in the transactions of its owner, all of which pass through `certain`."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer = writer
-        self._sharing = Sharing()
+        self._sharing = BodyDeduplicator()
 
     @contextmanager
     def certain(self, transaction: AbstractContextManager[None]) -> Iterator[None]:
-        """That transaction, in which events are appended. One that never began has done nothing."""
+        """Run a transaction in which events are appended, and forget all bodies if it fails after it began."""
         has_begun = False
         try:
             with transaction:
@@ -152,12 +152,12 @@ class Appender:
                 self._sharing.forget()
             raise
 
-    def append(self, told: Sequence[Event]) -> None:
+    def append(self, new: Sequence[Event]) -> None:
         """Add events, in order of their keys."""
-        if not told:
+        if not new:
             return
-        rows = [msgspec.structs.astuple(event) for event in told]
-        written = [self._written(event, row) for event, row in zip(told, rows, strict=True)]
+        rows = [msgspec.structs.astuple(event) for event in new]
+        written = [self._written(event, row) for event, row in zip(new, rows, strict=True)]
         if written == rows:
             if self._writer.add(events, rows) < len(rows):
                 self._sharing.forget()

@@ -1,10 +1,10 @@
-"""A log as a copy looks at it: how far every exchange has come, and events by the page.
+"""A log as a copy reads it: the extent of every exchange, and events by the page.
 
 Rules of this file:
 
 * It only reads, and a transaction holds one page, as everywhere (`recorder.store.reader`).
-* All is in order of keys, so a page is gone on from wherever the one before it ended, whatever was recorded meanwhile.
-* A page of events is read as a stream and ends where it is large enough: nobody asks for sizes first.
+* Everything is in order of keys, so a page goes on where the one before it ended, whatever was recorded meanwhile.
+* A page of events is read as a stream and ends where it is large enough: no query for sizes comes first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, func, literal, or_, select, text, tuple_
+from sqlalchemy import BigInteger, Boolean, bindparam, func, literal, literal_column, or_, select, text, tuple_
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
@@ -21,14 +21,14 @@ from recorder.store.bodies.rows import is_shared
 from recorder.store.location import is_file
 from recorder.store.purge.tombstone import Tombstone
 from recorder.store.reader import AnyRow, AnySelect, Log
-from recorder.store.resumed_response import constant
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
+from recorder.store.sql import has_ended
 
 EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
 PAGE_BYTES = 2 * 2**20
 ROWS_AT_ONCE = 64  # as they come from the driver
-FIRST_POS = -(2**63)  # nothing stands before 0, and if something does, it is read
+FIRST_POS = -(2**63)  # nothing is before 0, and if something is, it is read
 FIRST_ID, LAST_ID = ("-".join(digit * length for length in (8, 4, 4, 4, 12)) for digit in "0f")
 _NONE = FIRST_ID[:-1] + "1"  # stands for the exchange of a session without one
 
@@ -37,7 +37,7 @@ Span = tuple[str, str]
 
 
 class Extent(NamedTuple):
-    """An exchange and how far it has come; a session without any has one with `None`."""
+    """An exchange and how far it is recorded; `exchange` is None for a session without any."""
 
     session: Session
     exchange: Exchange | None
@@ -52,14 +52,13 @@ class Extent(NamedTuple):
 
 _of_exchange = (events.c.session_id == exchanges.c.session_id) & (events.c.exchange_id == exchanges.c.exchange_id)
 _last = select(events).where(_of_exchange).order_by(events.c.pos.desc()).limit(1).correlate(exchanges)
-_is_over = select(events.c.pos).where(_of_exchange, events.c.kind == constant("end")).correlate(exchanges).exists()
 
 
 def _extents(*, of_all_sessions: bool) -> AnySelect:
     return select(
         *(*sessions.c, *exchanges.c),
         func.coalesce(_last.with_only_columns(events.c.pos).scalar_subquery(), -1),
-        *(_last.with_only_columns(events.c.hash).scalar_subquery(), _is_over),
+        *(_last.with_only_columns(events.c.hash).scalar_subquery(), literal_column(has_ended("exchanges"), Boolean)),
     ).join_from(sessions, exchanges, sessions.c.session_id == exchanges.c.session_id, isouter=of_all_sessions)
 
 
@@ -89,30 +88,30 @@ _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment"
 _SERVER = text("SELECT CAST(pg_postmaster_start_time() AS text), current_database()")
 
 
-class Side(Log):
+class BulkReader(Log):
     """A log that is copied, or copied to, open for reading."""
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
-        """How many exchanges there are, in all sessions or in some."""
+        """Return the number of exchanges, in all sessions or in some."""
         some = _COUNT if session_ids is None else _COUNT.where(exchanges.c.session_id.in_(session_ids))
         return int((await self._all(some))[0][0])
 
     async def tombstones(self) -> list[Tombstone]:
-        """Of all sessions that were purged."""
+        """Return the tombstones of all purged sessions."""
         return [Tombstone(*row) for row in await self._all(_PURGED)]
 
     async def offsets(self) -> dict[str, tuple[int, int]]:
-        """Segment and offset up to which each journal is in the log, by recorder."""
+        """Return the segment and offset up to which each journal is ingested, by recorder."""
         return {recorder_id: (segment, offset) for recorder_id, segment, offset in await self._all(_OFFSETS)}
 
     async def extents(self, span: Span) -> AsyncIterator[list[Extent]]:
-        """Pages of exchanges, of all sessions in a span. They come to an end: what begins meanwhile is not in them."""
+        """Yield pages of exchanges, of all sessions in a span, up to the newest one at the start."""
         (session_id, until), exchange_id = span, FIRST_ID
         newest = [row[0] for row in await self._all(_NEWEST)] or [_NONE]
-        asked = {"until": until, "newest": newest[0], "limit": EXTENTS}
+        values = {"until": until, "newest": newest[0], "limit": EXTENTS}
         while True:
             keys = {"session_id": session_id, "exchange_id": exchange_id}
-            page = [_extent(row) for row in await self._all(_EXTENTS, **asked, **keys)]
+            page = [_extent(row) for row in await self._all(_EXTENTS, **values, **keys)]
             if page:
                 yield page
             if len(page) < EXTENTS:
@@ -120,32 +119,32 @@ class Side(Log):
             session_id, exchange_id = page[-1].key
 
     async def extents_of(self, exchange_ids: Collection[str]) -> dict[tuple[str, str], Extent]:
-        """Some exchanges, by their keys; those that are not there are not in it."""
+        """Return some exchanges by their keys, without those that do not exist."""
         found = [_extent(row) for row in await self._all(_EXTENTS_OF, ids=list(exchange_ids))]
         return {each.key: each for each in found}
 
     async def events_between(self, first: tuple[str, str], last: tuple[str, str]) -> AsyncIterator[list[Event]]:
-        """Pages of events of all exchanges from one to another, in order of their keys."""
+        """Yield pages of events of all exchanges from one key to another, in order."""
         after: tuple[str, str, int] = (*first, FIRST_POS)
         while page := await self._page(after, last):
             yield page
             after = (page[-1].session_id, page[-1].exchange_id, page[-1].pos)
 
     async def _page(self, after: tuple[str, str, int], last: tuple[str, str]) -> list[Event]:
-        asked = dict(zip(("session_id", "exchange_id", "pos", "until", "last"), (*after, *last), strict=True))
+        values = dict(zip(("session_id", "exchange_id", "pos", "until", "last"), (*after, *last), strict=True))
         found: list[Event] = []
         try:
-            await self._read_into(found, {**asked, "limit": PAGE_ROWS})
+            await self._read_into(found, {**values, "limit": PAGE_ROWS})
         except StoreError:
             if not found:  # else the next page begins with what cannot be read
                 raise
         return found
 
-    async def _read_into(self, found: list[Event], asked: Mapping[str, Any]) -> None:
+    async def _read_into(self, found: list[Event], values: Mapping[str, Any]) -> None:
         size_bytes = 0
         with engines.translated(self.url):
             async with self._engine.connect() as connection:
-                async with connection.stream(_EVENTS, asked) as rows:
+                async with connection.stream(_EVENTS, values) as rows:
                     async for some in rows.partitions(ROWS_AT_ONCE):
                         for row in some:
                             event = await self._event(row) if is_shared(row) else Event(*row)
@@ -155,12 +154,12 @@ class Side(Log):
                                 return
 
     async def server(self) -> tuple[str, ...]:
-        """What no other database on a server has, however its URL is written; nothing for a file."""
+        """Return what identifies a database on a server, however its URL is written; empty for a file."""
         return () if is_file(self.url) else tuple((await self._all(_SERVER))[0])
 
 
 def _extent(row: AnyRow) -> Extent:
-    """Sessions without an exchange have NULL in its columns."""
+    """Return the extent in a row; sessions without an exchange have NULL in its columns."""
     of_session, of_exchange = len(sessions.c), len(sessions.c) + len(exchanges.c)
     exchange = Exchange(*row[of_session:of_exchange]) if row[of_session] is not None else None
     last_pos, last_hash, has_ended = row[of_exchange:]

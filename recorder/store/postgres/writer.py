@@ -33,7 +33,7 @@ from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, rows, run, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD
 from recorder.store.schema import LOG, events
-from recorder.store.sql import Statement, dialect
+from recorder.store.sql import Statement, dialect, has_ended
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +61,10 @@ _INSERTS = {table.name: _insert(table) for table in LOG}
 _COPIES = {table.name: _copy(table) for table in LOG}
 
 # Of each exchange: where its events end, whether it is over, whether it is known, whether its session was purged.
-_STATE = """
+_STATE = f"""
 SELECT CAST(a.session_id AS text), CAST(a.exchange_id AS text),
     (SELECT max(pos) FROM events AS e WHERE e.session_id = a.session_id AND e.exchange_id = a.exchange_id),
-    EXISTS (SELECT 1 FROM events AS e WHERE e.session_id = a.session_id AND e.exchange_id = a.exchange_id
-        AND e.kind = 'end'),
+    {has_ended("a")},
     EXISTS (SELECT 1 FROM exchanges AS x WHERE x.session_id = a.session_id AND x.exchange_id = a.exchange_id),
     EXISTS (SELECT 1 FROM tombstones AS t WHERE t.session_id = a.session_id)
 FROM unnest(CAST(%s AS uuid[]), CAST(%s AS uuid[])) AS a (session_id, exchange_id)

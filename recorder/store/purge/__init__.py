@@ -1,4 +1,4 @@
-"""Sessions that go for good: their rows (`delete`), the space they took (`vacuum`), and what is left (`tombstone`).
+"""Purging: deleted rows (`delete`), the space that they took (`vacuum`), and the record of it (`tombstone`).
 
-Must not know: journals and other files beside the database; the command looks after those.
+Must not know: journals and other files beside the database; the command takes care of those.
 """

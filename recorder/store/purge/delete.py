@@ -22,7 +22,6 @@ from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLost
 from recorder.store.location import database_name
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.purge.tombstone import Counts, Tombstone
-from recorder.store.resumed_response import constant
 from recorder.store.schema import (
     SEARCH,
     dead_letters,
@@ -33,7 +32,7 @@ from recorder.store.schema import (
     tables_of,
     tombstones,
 )
-from recorder.store.sql import Contains, Statement
+from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
 from recorder.store.writer import Store
 
 _SEARCHED = "text, refusal, summary_text, arguments"
@@ -56,7 +55,6 @@ _MAY = Statement(
     }
 )
 _RECORDERS = Statement(select(ingest_offsets.c.recorder_id))
-_ENDED = Statement("SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end'")
 _EVENTS = Statement(
     select(func.count(), func.coalesce(func.sum(func.length(events.c.raw)), constant(0))).where(
         events.c.session_id == bindparam("session_id")
@@ -92,34 +90,34 @@ def purge(
     journals: Collection[str] = (),
     is_alive: Callable[[str], bool] = lambda _recorder_id: False,
 ) -> Counts | None:
-    """Delete a session; returns what it was, `None` if it is not there.
+    """Delete a session; return its counts, or None if it does not exist.
 
-    `journals` are the ids of recorders whose journal is there, `is_alive` tells those that run. Raises `RecorderError`
-    if one of them is recording the session just now, or the user may not delete.
+    `journals` are the ids of recorders whose journal exists, `is_alive` returns whether a recorder runs. Raises
+    `RecorderError` if one of them is recording the session just now, or the user may not delete.
     """
-    asked = {"session_id": session_id}
+    key = {"session_id": session_id}
     with store.transaction(alone=True):
-        if not list(store.ask(_EXISTS, asked)):
+        if not list(store.ask(_EXISTS, key)):
             return None
         if not all(may for (may,) in store.ask(_MAY, {})):
             raise RecorderError(
                 f"The user of {database_name(store.url)} may not purge: give the URL of the owner of its schema."
             )
         journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
-        told = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, asked)]
-        ended = {exchange_id for (exchange_id,) in store.ask(_ENDED, asked)}
-        if any(is_alive(recorder_id) for recorder_id in {each[0] for each in told if each[1] not in ended}):
+        found = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, key)]
+        ended = {exchange_id for (exchange_id,) in store.ask(ENDED_EXCHANGES, key)}
+        if any(is_alive(recorder_id) for recorder_id in {each[0] for each in found if each[1] not in ended}):
             raise being_recorded(session_id)
         late: dict[str, list[str]] = {}
-        for recorder_id, exchange_id in told:
+        for recorder_id, exchange_id in found:
             if recorder_id in journals:
                 late.setdefault(recorder_id, []).append(exchange_id)
-        [(count, size_bytes)] = store.ask(_EVENTS, asked)
-        counts = Counts(len(told), count, size_bytes, late)
+        [(count, size_bytes)] = store.ask(_EVENTS, key)
+        counts = Counts(len(found), count, size_bytes, late)
         _bury(store, session_id, now_ns, reason, counts)
-        _unindex(store, asked)
+        _unindex(store, key)
         for statement in _DELETES:
-            store.run(statement, asked)
+            store.run(statement, key)
     return counts
 
 
@@ -129,39 +127,40 @@ def being_recorded(name: str) -> RecorderError:
 
 def _bury(store: Store, session_id: str, now_ns: int, reason: str, counts: Counts) -> None:
     hashes = [last for (last,) in store.ask(_LAST_HASH, {"session_id": session_id})]
-    told = msgspec.json.encode(counts).decode()
-    tombstone = Tombstone(session_id, now_ns, reason, told, hashes[0] if hashes else None)
+    size = msgspec.json.encode(counts).decode()
+    tombstone = Tombstone(session_id, now_ns, reason, size, hashes[0] if hashes else None)
     store.run(_BURY, msgspec.structs.asdict(tombstone))
 
 
 def bury(store: Store, tombstone: Tombstone) -> bool:
-    """Have the log know of a purge elsewhere, unless the session stands in it: then `False`. In a transaction,
-    in which nobody else writes."""
+    """Insert the tombstone of a purge elsewhere, unless the log has the session: then return False. In a transaction in
+    which nobody else writes.
+    """
     if list(store.ask(_EXISTS, {"session_id": tombstone.session_id})):
         return False
     store.run(_BURY, msgspec.structs.asdict(tombstone))
     return True
 
 
-def _unindex(store: Store, asked: Mapping[str, str]) -> None:
-    """Take the words of a session out of the full-text index. One that is damaged is made anew, without them."""
+def _unindex(store: Store, key: Mapping[str, str]) -> None:
+    """Remove the words of a session from the full-text index. A damaged index is rebuilt without them."""
     try:
         with store.attempt():
-            store.run(_UNINDEX, asked)
+            store.run(_UNINDEX, key)
     except (StoreBusyError, StoreLostError):
         raise
     except StoreError:
-        store.run(_DELETES[list(tables_of).index("items")], asked)
+        store.run(_DELETES[list(tables_of).index("items")], key)
         store.projector.reindex()
 
 
 def is_purged(store: Store, session_id: str) -> bool:
-    """Whether a session was purged. In a transaction."""
+    """Return whether a session was purged. In a transaction."""
     return bool(list(store.ask(_IS_PURGED, {"session_id": session_id})))
 
 
 def late_exchanges(store: Store, recorder_id: str) -> frozenset[str]:
-    """The exchanges of purged sessions that the journal of a recorder may tell once more. In a transaction."""
+    """Return the exchanges of purged sessions that a recorder's journal may still hold. In a transaction."""
     found = store.ask(_NAMING, {"recorder_id": recorder_id})
     late = (msgspec.json.decode(counts, type=Counts).late.get(recorder_id, []) for (counts,) in found)
     return frozenset(exchange_id for each in late for exchange_id in each)

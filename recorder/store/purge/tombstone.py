@@ -1,4 +1,4 @@
-"""What is left of a session that was purged: when, why, how much it was, and where late records of it may come from."""
+"""Tombstones of purged sessions: when, why, how much, and the journals that late records may come from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What was purged."""
+    """The size of a purged session, and the exchanges that journals may still hold."""
 
     exchanges: int = 0
     events: int = 0

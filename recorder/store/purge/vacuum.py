@@ -1,11 +1,11 @@
-"""What is deleted, out of where it still stands: after a purge.
+"""Removal of deleted bytes from the files and tables that still hold them, after a purge.
 
 Rules of this file:
 
-* Deleted is not gone. SQLite overwrites what is deleted where it stands (`secure_delete`), but pages that were split or
-  joined before keep copies of what was moved out of them. Only a new file has none: a sweep writes it anew.
-* A server keeps what is deleted for those who read since before, and until a VACUUM; its bytes stay until their room
-  is used again, and in its WAL and backups. Nobody who only uses the server can promise more.
+* Deleted is not gone. SQLite overwrites deleted rows in place (`secure_delete`), but pages that were split or joined
+  before keep copies of the rows that were moved. Only a new file has none: a sweep writes it anew.
+* A server keeps deleted rows for transactions that began before, and until a VACUUM; their bytes stay until the room is
+  used again, and in its WAL and backups. A client of the server cannot promise more.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"""
 
 
 def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> bool:
-    """Leave no trace of what was deleted, as far as that is in our hands: in the full-text index, in a file, in its
-    WAL; on a server, in the tables.
+    """Remove the traces of deleted rows, as far as possible from here: from the full-text index, a file, its WAL; on a
+    server, from the tables.
 
-    Without `vacuum` a file keeps its size, and copies of what was once moved in it; a server does it when it likes.
-    Returns whether nobody was in the way: a reader who stays in a transaction keeps what was there when it began.
+    Without `vacuum` a file keeps its size, and copies of rows that were moved in it; a server does it at its own time.
+    Returns whether nobody was in the way: a transaction that stays open keeps what existed when it began.
     """
     url = database_url(database)
     if is_file(url):
@@ -57,7 +57,7 @@ def _sweep_file(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
 
 
 def _write_anew(connection: sqlite3.Connection) -> None:
-    """The index goes by the rowids of the items. SQLite keeps them, and does not promise to."""
+    """Rewrite the file. The index depends on the rowids of the items: SQLite keeps them, and does not promise to."""
     rowids = f"SELECT count(*), max(rowid) FROM {_ITEMS}"
     before = connection.execute(rowids).fetchone()
     connection.execute("VACUUM")

@@ -1,11 +1,11 @@
-"""Whether the events of an exchange are those that were recorded: its chain of hashes, its order, its sums.
+"""Verification of the events of one exchange: its chain of hashes, its order, its sums.
 
-A pure function of one exchange, told event by event: nothing of it is held but counts and digests. It knows no
-database: what stands around an exchange is for whoever reads it (`recorder.store.verify.log`).
+A pure function of one exchange, fed event by event: it keeps counts and digests only. It knows no database: what
+surrounds an exchange is verified by `recorder.store.verify.log`.
 
-What it rests on: every event is hashed together with the one before it, and `end` says what came before. So nothing in
-the middle of an exchange can be changed, removed, added or moved unseen. What is cut off at its end is seen by `end`
-not being there; of a note that stood behind `end` nobody knows.
+The basis: every event is hashed together with the one before it, and `end` has the counts of what came before. So
+nothing in the middle of an exchange can be changed, removed, added or moved unseen. If its last events are cut off,
+`end` is missing; a note behind `end` that is removed leaves no trace.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _UNREADABLE = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
 
 Record = TypeVar("Record")
 
-Said = list[tuple[str, Any, Any]]
+Comparisons = list[tuple[str, Any, Any]]
 """A name, what a record says of it, and what it is."""
 
 
-class Finding(NamedTuple):
-    """What is not as it was recorded. `pos` is `None` if it is about more than one event."""
+class ChainFinding(NamedTuple):
+    """A difference from what was recorded. `pos` is None if it is about more than one event."""
 
     pos: int | None
     check: str
     message: str
 
 
-class Missing(NamedTuple):
-    """What a `gap` says was received and not kept: an honest record, and no finding."""
+class GapFinding(NamedTuple):
+    """The bytes that a `gap` counts as received and not kept: an honest record, and no error."""
 
     pos: int
     of: str
@@ -50,11 +50,11 @@ class Missing(NamedTuple):
     reason: str
 
 
-class Verifier:
-    """The events of one exchange, in order of their positions, against each other and against its own row."""
+class ChainVerifier:
+    """The events of one exchange, in order of their positions, checked against each other and its row."""
 
     def __init__(self, session_id: str, exchange_id: str, exchange: Exchange | None = None) -> None:
-        """Without its row, the events are held against each other only."""
+        """Without `exchange`, its row, the events are checked against each other only."""
         self._exchange = exchange
         self._previous = _roots(session_id, exchange_id, exchange)  # what the next event may be chained to
         self._next = 0
@@ -62,14 +62,14 @@ class Verifier:
         self._sums = Sums()
         self._request: RequestRecord | None = None
         self._end: EndRecord | None = None
-        self.findings: list[Finding] = []
-        self.gaps: list[Missing] = []
+        self.findings: list[ChainFinding] = []
+        self.gaps: list[GapFinding] = []
         self.events = 0
         self.end_pos: int | None = None
         self.head = self._previous[0]  # the hash of `end`; of the last event, if there is none
 
-    def tell(self, event: Event) -> None:
-        """The next event."""
+    def feed(self, event: Event) -> None:
+        """Check the next event."""
         self.events += 1
         self._check_place(event)
         self._check_link(event)
@@ -80,11 +80,11 @@ class Verifier:
             except _UNREADABLE as error:
                 self._find(event.pos, "content", f"its content makes no sense ({error})")
         elif event.kind != "note":
-            self._find(event.pos, "order", f"a `{event.kind}` stands behind the end of the exchange")
+            self._find(event.pos, "order", f"a `{event.kind}` comes after the end of the exchange")
         self._next = max(0, event.pos + 1)
 
-    def close(self) -> list[Finding]:
-        """No more events come. Returns all that was found."""
+    def close(self) -> list[ChainFinding]:
+        """Check the sums after the last event; return all findings."""
         if not self.events:
             self._find(None, "order", "the exchange has no events: they were removed")
         elif self._request is None:
@@ -94,7 +94,7 @@ class Verifier:
         if self._exchange is not None and self._request is not None:
             self._compare(0, "request", _row(self._request, self._exchange))
         if self._unlisted:
-            self.findings.append(Finding(None, "more", f"and {self._unlisted} findings more"))
+            self.findings.append(ChainFinding(None, "more", f"and {self._unlisted} findings more"))
         return self.findings
 
     # -- one event after the other
@@ -110,7 +110,7 @@ class Verifier:
         self._previous = ()  # what it is chained to is not here
 
     def _check_link(self, event: Event) -> None:
-        """After a break the chain is taken up again, so that one change is one finding."""
+        """Check the hash. After a break the chain goes on from the event, so that one change is one finding."""
         try:
             due = [_linked(previous, event) for previous in self._previous]
         except _UNREADABLE as error:
@@ -131,7 +131,7 @@ class Verifier:
             gap = _decoded(event, GapRecord)
             self._sums.add_gap(gap)
             if len(self.gaps) < FINDINGS_LIMIT:
-                self.gaps.append(Missing(event.pos, gap.of, gap.chunks, gap.size_bytes, gap.reason))
+                self.gaps.append(GapFinding(event.pos, gap.of, gap.chunks, gap.size_bytes, gap.reason))
         elif event.kind == "end":
             self.end_pos = event.pos
             self._read_end(event)
@@ -144,26 +144,26 @@ class Verifier:
 
     def _read_end(self, event: Event) -> None:
         self._end = end = _decoded(event, EndRecord)
-        said: Said = [("events", end.events, event.pos)]
+        said: Comparisons = [("events", end.events, event.pos)]
         if not self._sums.are_unknown_to(end):
             complete = self._request is not None and self._request.complete
             said += [*self._sums.response(end), ("lossless", end.lossless, self._sums.lossless(end, complete))]
         self._compare(event.pos, "end", said)
 
-    def _compare(self, pos: int, record: str, said: Said) -> None:
+    def _compare(self, pos: int, record: str, said: Comparisons) -> None:
         for name, told, found in said:
             if told != found:
                 self._find(pos, "sums", f"the `{record}` says {name} {told}, but it is {found}")
 
     def _find(self, pos: int | None, check: str, message: str) -> None:
         if len(self.findings) < FINDINGS_LIMIT:
-            self.findings.append(Finding(pos, check, message))
+            self.findings.append(ChainFinding(pos, check, message))
         else:
             self._unlisted += 1
 
 
 class Sums:
-    """What the events of an exchange add up to."""
+    """The sums over the events of an exchange."""
 
     def __init__(self) -> None:
         self._request, self._body = sha256(), sha256()
@@ -210,24 +210,26 @@ class Sums:
 
     # -- what records say, and what it is
 
-    def request(self, record: RequestRecord) -> Said:
-        """Of a body that has no coding, or is not decoded, all sizes are those of what is kept."""
-        said: Said = [("body_bytes", record.body_bytes, self._request_bytes)]
+    def request(self, record: RequestRecord) -> Comparisons:
+        """Compare a request record. Of a body that was not decoded, all sizes are those of the kept bytes."""
+        said: Comparisons = [("body_bytes", record.body_bytes, self._request_bytes)]
         if record.undecoded is not None or not codings(record.headers):
             said.append(("wire_bytes", record.wire_bytes, self._request_bytes))
             said.append(("wire_sha256", record.wire_sha256, self._request.hexdigest()))
         return said
 
     def are_unknown_to(self, end: EndRecord) -> bool:
-        """An end that was added behind what the log had already: it says nothing of what was before it."""
+        """Return whether an end was added behind what the log had, without knowledge of what came before it."""
         knows_nothing = end.body_bytes == 0 and end.wire_sha256 == end.body_sha256 == _EMPTY
         return end.outcome == "recorder_crash" and knows_nothing and end.http_status is None and not end.lossless
 
-    def response(self, end: EndRecord) -> Said:
-        """Received is what is kept and what the gaps say: of the wire as far as it is known, of the body always."""
+    def response(self, end: EndRecord) -> Comparisons:
+        """Compare an end. Kept bytes and gaps are what was received: of the wire as far as it is known, of the body
+        always.
+        """
         digest = self._body.hexdigest()
         frames = range(self._frames, self._frames + self._parts + 1)  # the log does not say which part is the last
-        said: Said = [
+        said: Comparisons = [
             ("http_status", end.http_status, self._status),
             ("body_bytes", end.body_bytes, self._body_bytes),
             ("body_sha256", end.body_sha256, digest),
@@ -249,7 +251,7 @@ class Sums:
 
 
 def _roots(session_id: str, exchange_id: str, exchange: Exchange | None) -> tuple[bytes, ...]:
-    """Until its row was held too, the first event was chained to its ids only."""
+    """Return the hashes that a first event may be chained to: in an older log, its ids without its row."""
     return root(session_id, exchange_id), *([row_root(exchange)] if exchange is not None else [])
 
 
@@ -260,8 +262,8 @@ def _linked(previous: bytes, event: Event) -> bytes:
     )
 
 
-def _row(record: RequestRecord, exchange: Exchange) -> Said:
-    """What the row of an exchange repeats of its request."""
+def _row(record: RequestRecord, exchange: Exchange) -> Comparisons:
+    """Compare a request record with the columns that repeat it in the row of its exchange."""
     return [
         ("method", record.method, exchange.method),
         ("target", record.target, exchange.target),

@@ -1,11 +1,10 @@
-"""One connection that only reads, to a log on either engine, for one thread: what `recorder.store.verify.log` proves it
-with.
+"""The connection that `recorder.store.verify.log` reads a log with, on either engine, for one thread.
 
 Rules of this file:
 
 * A transaction sees the log as it is at one moment, and is rolled back at its end.
-* A scratch connection has empty tables with the names of some of the log's in front of these: what is written there is
-  gone at the end of its transaction, and the log's own can be asked for by the name of their schema.
+* A scratch connection has empty tables with the names of some of the log's, in front of these: rows written there are
+  gone at the end of the transaction, and the log's own tables have the name of their schema.
 """
 
 from __future__ import annotations
@@ -21,26 +20,26 @@ from recorder.store.location import is_file
 from recorder.store.sql import Statement
 
 
-class Reader(Protocol):
-    """All of it raises the errors of recorder."""
+class VerifyConnection(Protocol):
+    """A connection that only reads the log. Everything raises the errors of recorder."""
 
     engine: str  # as SQLAlchemy names its dialect
 
     def transaction(self) -> AbstractContextManager[None]:
-        """What is asked inside is of one moment."""
+        """Give all statements inside the same moment."""
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """The rows of a statement, as they are read. Of a long one inside a transaction, and to be closed."""
+        """Yield the rows of a statement as they are read; a long one inside a transaction, and closed by the caller."""
 
     def run(self, statement: Statement, values: Any) -> None:
-        """Of a scratch connection: write."""
+        """Write to the tables of a scratch connection."""
 
     def damage(self) -> list[str]:
-        """What the engine itself has against what is stored."""
+        """Return the damage that the engine itself finds, a sentence each."""
 
 
-def opened(url: URL) -> AbstractContextManager[Reader]:
-    """Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
+def opened(url: URL) -> AbstractContextManager[VerifyConnection]:
+    """Open a log. Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
     engines.require(url)
     if is_file(url):
         from recorder.store.sqlite import verify as sqlite_verify
@@ -51,8 +50,8 @@ def opened(url: URL) -> AbstractContextManager[Reader]:
     return postgres_verify.opened(url)
 
 
-def scratch(url: URL, tables: Sequence[Table]) -> AbstractContextManager[Reader]:
-    """One that can write to tables of those names. Raises `RecorderError` if they cannot be made."""
+def scratch(url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
+    """Open a connection that can write to tables of those names. Raises `RecorderError` if they cannot be made."""
     if is_file(url):
         from recorder.store.sqlite import verify as sqlite_verify
 

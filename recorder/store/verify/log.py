@@ -1,4 +1,4 @@
-"""A database as a whole against itself: what `recorder verify` reads, and what it finds around the events.
+"""Verification of a whole database: the rows around the events, and each session with its projections.
 
 Rules of this file:
 
@@ -24,18 +24,25 @@ from recorder.store.location import database_name
 from recorder.store.schema import events
 from recorder.store.sql import Statement
 from recorder.store.verify import connection as readers
-from recorder.store.verify.chain import Verifier
-from recorder.store.verify.connection import Reader
+from recorder.store.verify.chain import ChainVerifier
+from recorder.store.verify.connection import VerifyConnection
 from recorder.store.verify.manifest import Roots
-from recorder.store.verify.projections import MADE, Refolding
-from recorder.store.verify.session_rows import HAS, SESSION_IDS, SESSION_IDS_OF_EVENTS, Standing, all_of, standing
+from recorder.store.verify.projections import MADE, ProjectionVerifier
+from recorder.store.verify.session_rows import (
+    HAS,
+    SESSION_IDS,
+    SESSION_IDS_OF_EVENTS,
+    SessionRows,
+    all_of,
+    session_rows,
+)
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 4 * 2**20
-FIRST_POS, LAST_POS = -(2**63), 2**63 - 1  # nothing stands before 0, and if something does, it is read
+FIRST_POS, LAST_POS = -(2**63), 2**63 - 1  # nothing is before 0, and if something is, it is read
 
 Writer = Literal["alive", "left", "gone"]
-"""Of a recorder: it runs; it was killed and left a journal; nothing is left of it."""
+"""The state of a recorder: it runs; it was killed and left a journal; nothing is left of it."""
 
 _PAGE = Statement(
     f"{all_of(events)} AND exchange_id = :exchange_id AND pos >= :pos "
@@ -46,8 +53,8 @@ _IS_DUE = Statement("SELECT EXISTS (SELECT 1 FROM rebuilds)")
 _COUNT = Statement("SELECT count(*) FROM events")
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where in a session something was found, and what."""
+class LogFinding(msgspec.Struct, frozen=True):
+    """A difference from what was recorded, with its place in the session."""
 
     exchange_id: str | None
     pos: int | None
@@ -55,8 +62,8 @@ class Place(msgspec.Struct, frozen=True):
     message: str
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """A gap: what was received and not kept, counted when it happened."""
+class RecordedGap(msgspec.Struct, frozen=True):
+    """A gap: bytes that were received and not kept, counted when it happened."""
 
     exchange_id: str
     pos: int
@@ -66,8 +73,8 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Verified(msgspec.Struct):
-    """What became of one session."""
+class SessionReport(msgspec.Struct):
+    """The result of verifying one session."""
 
     session_id: str
     name: str | None = None
@@ -75,26 +82,26 @@ class Verified(msgspec.Struct):
     exchanges: int = 0
     events: int = 0
     open: list[str] = msgspec.field(default_factory=list)
-    gaps: list[Lost] = msgspec.field(default_factory=list)
-    findings: list[Place] = msgspec.field(default_factory=list)
+    gaps: list[RecordedGap] = msgspec.field(default_factory=list)
+    findings: list[LogFinding] = msgspec.field(default_factory=list)
     roots: Roots | None = None
 
     def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
-        self.findings.append(Place(exchange_id, pos, check, message))
+        self.findings.append(LogFinding(exchange_id, pos, check, message))
 
 
-class Checkup:
-    """A database, open to be verified; `with Checkup.open(url, writer) as checkup:`."""
+class LogVerifier:
+    """A database, open to be verified; `with LogVerifier.open(url, writer) as verifier:`."""
 
-    def __init__(self, url: URL, reader: Reader, writer: Callable[[str], Writer], rest: ExitStack) -> None:
+    def __init__(self, url: URL, reader: VerifyConnection, writer: Callable[[str], Writer], rest: ExitStack) -> None:
         self.name = database_name(url)
         self._url, self._reader, self._writer, self._rest = url, reader, writer, rest
-        self._refolding: Refolding | None = None
+        self._refolding: ProjectionVerifier | None = None
 
     @classmethod
     @contextmanager
     def open(cls, url: URL, writer: Callable[[str], Writer]) -> Iterator[Self]:
-        """`writer` says of a recorder whether it still writes.
+        """Open a database. `writer` returns the state of a recorder.
 
         Raises `NotFoundError` if nothing was recorded there, `StoreError` if it is not a log that can be read here.
         """
@@ -102,65 +109,65 @@ class Checkup:
             yield cls(url, reader, writer, rest)
 
     def damage(self) -> list[str]:
-        """What the engine itself has against what is stored: of a file, whether its pages hold together."""
+        """Return the damage that the engine itself finds: in a file, pages that do not hold together."""
         return self._reader.damage()
 
     def rebuild_is_due(self) -> bool:
-        """Whether the projections are to be made anew: then they are not compared."""
+        """Return whether a rebuild of the projections is due: then they are not compared."""
         return bool(self._ask(_IS_DUE)[0][0])
 
     def count(self) -> int:
-        """How many events there are."""
+        """Return the number of events."""
         count: int = self._ask(_COUNT)[0][0]
         return count
 
     def session_ids(self) -> list[str]:
-        """Of all sessions of which there is a row anywhere, in order."""
+        """Return the ids of all sessions that have a row in any table, in order."""
         found = {row[0] for sql in (SESSION_IDS, SESSION_IDS_OF_EVENTS) for row in self._ask(sql)}
         return sorted(found)
 
     def has(self, session_id: str) -> bool:
-        """Whether there is a row of that session anywhere."""
+        """Return whether a session has a row in any table."""
         return bool(self._ask(HAS, {"id": session_id})[0][0])
 
-    def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> Verified:
-        """Read a session to its last event. `advance` is told of every page how many events it has."""
-        verified = Verified(session_id)
+    def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> SessionReport:
+        """Read a session to its last event. `advance` is called after every page with its number of events."""
+        verified = SessionReport(session_id)
         try:
-            found = self._standing(session_id)
+            found = self._rows(session_id)
             verified.name, verified.purged = found.session.name if found.session else None, found.is_purged
             self._check_rows(found, verified)
             self._check_exchanges(found, verified, advance)
-            if projections and found.told | found.exchanges.keys():
+            if projections and found.projected | found.exchanges.keys():
                 self._check_projections(verified)
-            if verified.findings and not verified.purged and self._standing(session_id).is_purged:
-                return Verified(session_id, verified.name, True)  # while it was read
+            if verified.findings and not verified.purged and self._rows(session_id).is_purged:
+                return SessionReport(session_id, verified.name, True)  # while it was read
         except StoreBusyError:
             raise  # which says nothing of what is recorded there
         except StoreError as error:
-            verified.find(None, "file", f"it cannot be read on: {error}")
+            verified.find(None, "file", f"the rest cannot be read: {error}")
         return verified
 
-    def _standing(self, session_id: str) -> Standing:
+    def _rows(self, session_id: str) -> SessionRows:
         with self._reader.transaction():
-            return standing(self._ask, session_id)
+            return session_rows(self._ask, session_id)
 
     @staticmethod
-    def _check_rows(found: Standing, verified: Verified) -> None:
-        """Rows that belong to nothing, and rows of what was purged."""
+    def _check_rows(found: SessionRows, verified: SessionReport) -> None:
+        """Find rows that belong to nothing, and rows of a purged session."""
         exchanges = found.exchanges.keys()
         if found.is_purged:
-            if exchanges or found.counts or found.session or found.told:
+            if exchanges or found.counts or found.session or found.projected:
                 verified.find(None, "purge", "the session was purged, but rows of it are here again")
             return
         if found.session is None:
             verified.find(None, "orphan", "there are rows of a session that has no row itself: it was removed")
         for exchange_id in sorted(found.counts.keys() - exchanges):
             verified.find(exchange_id, "orphan", "there are events of an exchange that has no row: it was removed")
-        for exchange_id in sorted(found.told - exchanges - found.counts.keys()):
+        for exchange_id in sorted(found.projected - exchanges - found.counts.keys()):
             verified.find(exchange_id, "orphan", "there are projections of an exchange that was removed")
 
-    def _check_exchanges(self, found: Standing, verified: Verified, advance: Callable[[int], None]) -> None:
+    def _check_exchanges(self, found: SessionRows, verified: SessionReport, advance: Callable[[int], None]) -> None:
         roots = verified.roots = Roots(found.session) if found.session is not None else None
         for exchange_id in sorted(found.exchanges.keys() | found.counts.keys()):
             exchange = found.exchanges.get(exchange_id)
@@ -178,12 +185,12 @@ class Checkup:
 
     def _read(
         self, session_id: str, exchange_id: str, exchange: Exchange | None, advance: Callable[[int], None]
-    ) -> Verifier:
-        verifier = Verifier(session_id, exchange_id, exchange)
+    ) -> ChainVerifier:
+        verifier = ChainVerifier(session_id, exchange_id, exchange)
         start = FIRST_POS
         while page := self._page(session_id, exchange_id, start):
             for event in page:
-                verifier.tell(event)
+                verifier.feed(event)
             advance(len(page))
             if page[-1].pos == LAST_POS:
                 break
@@ -192,7 +199,7 @@ class Checkup:
         return verifier
 
     def _page(self, session_id: str, exchange_id: str, start: int) -> list[Event]:
-        """The next events, read at once so that no transaction stays open; one may be longer than a page."""
+        """Return the next events, read at once so that no transaction stays open; one may be longer than a page."""
         asked = {"id": session_id, "exchange_id": exchange_id, "pos": start}
         page: list[Event] = []
         size_bytes = 0
@@ -205,7 +212,7 @@ class Checkup:
         return page
 
     @staticmethod
-    def _check_open(verified: Verified, exchange_id: str, writer: Writer, has_ended: bool) -> None:
+    def _check_open(verified: SessionReport, exchange_id: str, writer: Writer, has_ended: bool) -> None:
         if has_ended:
             message = "its end is missing, though its projections say that it has ended: its last events were cut off"
             verified.find(exchange_id, "end", message)
@@ -214,11 +221,11 @@ class Checkup:
         else:
             verified.find(exchange_id, "end", _UNENDED[writer])
 
-    def _check_projections(self, verified: Verified) -> None:
+    def _check_projections(self, verified: SessionReport) -> None:
         if self._refolding is None:
-            self._refolding = Refolding(self._rest.enter_context(readers.scratch(self._url, MADE)))
+            self._refolding = ProjectionVerifier(self._rest.enter_context(readers.scratch(self._url, MADE)))
         for exchange_id, table in self._refolding.differences(verified.session_id):
-            message = f"{table} is not what its events come to: run `recorder db rebuild`"
+            message = f"{table} differs from what its events give: run `recorder db rebuild`"
             verified.find(exchange_id, "projection", message)
 
     def _ask(self, statement: Statement, values: Mapping[str, Any] | None = None) -> list[Any]:
@@ -231,8 +238,8 @@ _UNENDED: Mapping[Writer, str] = {
 }
 
 
-def _note(verified: Verified, exchange_id: str, read: Verifier) -> None:
+def _note(verified: SessionReport, exchange_id: str, read: ChainVerifier) -> None:
     verified.exchanges += 1
     verified.events += read.events
-    verified.gaps += [Lost(exchange_id, *gap) for gap in read.gaps]
-    verified.findings += [Place(exchange_id, *finding) for finding in read.findings]
+    verified.gaps += [RecordedGap(exchange_id, *gap) for gap in read.gaps]
+    verified.findings += [LogFinding(exchange_id, *finding) for finding in read.findings]

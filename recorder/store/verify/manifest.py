@@ -27,7 +27,7 @@ _LINE = re.compile(r"(\S+) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})")
 
 
 class Mark(NamedTuple):
-    """How many exchanges of a session, with how many events, a digest is over."""
+    """A digest, and how many exchanges of a session with how many events it is over."""
 
     exchanges: int
     events: int
@@ -35,21 +35,21 @@ class Mark(NamedTuple):
 
 
 class Roots:
-    """The digests of a session, as its exchanges are told in order of their ids, each when it has ended."""
+    """The digests of a session, one after each ended exchange, in order of their ids."""
 
     def __init__(self, session: Session) -> None:
         self._digest = sha256(msgspec.json.encode(msgspec.structs.astuple(session))).digest()
         self._marks = [Mark(0, 0, self._digest.hex())]
 
     def add(self, exchange: Exchange, events: int, head: bytes) -> None:
-        """The next exchange: its events up to its end, and the hash of that."""
+        """Add the next exchange: its events up to its end, and the hash of that."""
         row = msgspec.json.encode((msgspec.structs.astuple(exchange), events))
         self._digest = sha256(self._digest + row + head).digest()
         last = self.last
         self._marks.append(Mark(last.exchanges + 1, last.events + events, self._digest.hex()))
 
     def after(self, exchanges: int) -> Mark | None:
-        """What stood after so many exchanges; `None` if there are fewer."""
+        """Return the mark after so many exchanges; None if there are fewer."""
         return self._marks[exchanges] if exchanges < len(self._marks) else None
 
     @property
@@ -62,8 +62,8 @@ def line(session_id: str, mark: Mark) -> str:
 
 
 def read(lines: Iterable[str]) -> Mapping[str, Mark]:
-    """What a manifest says, by session. Raises `ValueError` with the number of the line that is none."""
-    told: dict[str, Mark] = {}
+    """Return the marks of a manifest by session. Raises `ValueError` with the number of a line that makes no sense."""
+    marks: dict[str, Mark] = {}
     for number, given in enumerate(lines, 1):
         text = given.strip()
         if number == 1 and text != FIRST_LINE:
@@ -73,12 +73,12 @@ def read(lines: Iterable[str]) -> Mapping[str, Mark]:
         found = _LINE.fullmatch(text)
         if found is None:
             raise ValueError(f"line {number} is not a line of a manifest")
-        told[found[1]] = Mark(int(found[2]), int(found[3]), found[4])
-    return told
+        marks[found[1]] = Mark(int(found[2]), int(found[3]), found[4])
+    return marks
 
 
 def difference(then: Mark, now: Roots) -> str | None:
-    """What has become of a session since a manifest was made; `None` if it is as it was, or has grown."""
+    """Return how a session differs from its manifest; None if it is the same or has grown."""
     same = now.after(then.exchanges)
     if same == then:
         return None

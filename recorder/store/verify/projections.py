@@ -1,8 +1,8 @@
-"""What a rebuild would write for a session, made in scratch tables beside the log, against what stands there.
+"""Projections of a session, computed again in scratch tables and compared with those in the log.
 
-The projector itself writes it: the log's tables are only read, and those that it writes are the scratch ones, which
-have the same names. The full-text index is not made and not judged: it is no more than a list of words that
-`recorder db rebuild` makes anew.
+The projector itself writes them: the log's tables are only read, and those that it writes are the scratch ones, which
+have the same names. The full-text index is neither made nor compared: it is only a list of words that `recorder db
+rebuild` makes anew.
 """
 
 from __future__ import annotations
@@ -16,28 +16,25 @@ from sqlalchemy import Table
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.projector import Projector
 from recorder.store.schema import dead_letters, rebuilds, tables_of
-from recorder.store.sql import KEEP, SAVE, UNDO, Statement
-from recorder.store.verify.connection import Reader
+from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement
+from recorder.store.verify.connection import VerifyConnection
 
 COMPARED = (*tables_of.values(), dead_letters)
 MADE = (*COMPARED, rebuilds)
-"""What a scratch connection must have of its own."""
+"""The tables that a scratch connection must have of its own."""
 
 _SIDES = {"sqlite": ("main", "log"), "postgresql": ("pg_temp", SCHEMA)}
-_ENDED = Statement(
-    "SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end' ORDER BY exchange_id"
-)
 
 
-class Difference(NamedTuple):
-    """A table that does not have for an exchange what its events come to."""
+class ProjectionDifference(NamedTuple):
+    """A table whose rows for an exchange are not what its events give."""
 
     exchange_id: str
     table: str
 
 
 def _compared(table: Table) -> Statement:
-    """The exchanges of which one side has a row that the other has not."""
+    """Return the statement for the exchanges of which one side has a row that the other has not."""
     columns = ", ".join(f'"{column.name}"' for column in table.c)
     rows = f"SELECT {columns} FROM {{}}.{table.name} WHERE session_id = :session_id"
     only = "SELECT exchange_id FROM ({} EXCEPT {}) AS rest"
@@ -51,24 +48,24 @@ def _compared(table: Table) -> Statement:
 _COMPARED = {table.name: _compared(table) for table in COMPARED}
 
 
-class Refolding:
-    """Projections of a log, made again and thrown away. Used from one thread; a `recorder.store.projector.Database`."""
+class ProjectionVerifier:
+    """Projections that are computed again and thrown away; a `recorder.store.projector.Database`, for one thread."""
 
-    def __init__(self, scratch: Reader) -> None:
+    def __init__(self, scratch: VerifyConnection) -> None:
         self._scratch, self.engine = scratch, scratch.engine
         self._projector = Projector(self)
 
-    def differences(self, session_id: str) -> list[Difference]:
-        """Of one session, as it stands at this moment: a transaction that lasts as long as its fold does."""
+    def differences(self, session_id: str) -> list[ProjectionDifference]:
+        """Return the differences of one session at this moment, in one transaction as long as its fold."""
         with self._scratch.transaction():
-            for (exchange_id,) in list(self.ask(_ENDED, {"session_id": session_id})):
+            for (exchange_id,) in list(self.ask(ENDED_EXCHANGES, {"session_id": session_id})):
                 self._projector.project(session_id, exchange_id)
             return sorted(self._differences(session_id))
 
-    def _differences(self, session_id: str) -> Iterator[Difference]:
+    def _differences(self, session_id: str) -> Iterator[ProjectionDifference]:
         for table, statement in _COMPARED.items():
             for (exchange_id,) in self.ask(statement, {"session_id": session_id}):
-                yield Difference(exchange_id, table)
+                yield ProjectionDifference(exchange_id, table)
 
     # -- what the projector works on
 

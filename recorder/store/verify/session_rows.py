@@ -1,4 +1,4 @@
-"""What stands of a session in all tables at one moment, its events not read yet."""
+"""The rows of a session in all tables at one moment, without its events."""
 
 from __future__ import annotations
 
@@ -44,30 +44,32 @@ def _exchange_ids(tables: Iterable[Table]) -> str:
 _SESSION, _EXCHANGES = Statement(all_of(sessions)), Statement(all_of(exchanges))
 _TOMBSTONE = Statement("SELECT 1 FROM tombstones WHERE session_id = :id")
 _COUNTS = Statement("SELECT exchange_id, count(*) FROM events WHERE session_id = :id GROUP BY exchange_id")
-_TOLD = Statement(_exchange_ids(_PROJECTED))
+_PROJECTED_IDS = Statement(_exchange_ids(_PROJECTED))
 _ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
 
 
-class Standing(msgspec.Struct):
-    """One session."""
+class SessionRows(msgspec.Struct):
+    """The rows of one session."""
 
     session: Session | None
     is_purged: bool
     exchanges: Mapping[str, Exchange]
     counts: Mapping[str, int]  # of events, by exchange
-    told: set[str]  # exchanges of which there are projections
+    projected: set[str]  # exchanges of which there are projections
     ended: set[str]  # exchanges that have ended, as the projections say
 
 
-def standing(ask: Ask, session_id: str) -> Standing:
-    """To be asked in one transaction: else what is recorded meanwhile would look as if it belonged to nothing."""
+def session_rows(ask: Ask, session_id: str) -> SessionRows:
+    """Read the rows of a session. In one transaction: else a row that is recorded meanwhile would seem to belong to
+    nothing.
+    """
     key = {"id": session_id}
     found = ask(_SESSION, key)
-    return Standing(
+    return SessionRows(
         session=Session(*found[0]) if found else None,
         is_purged=bool(ask(_TOMBSTONE, key)),
         exchanges={row[1]: Exchange(*row) for row in ask(_EXCHANGES, key)},
         counts=dict(ask(_COUNTS, key)),
-        told={row[0] for row in ask(_TOLD, key)},
+        projected={row[0] for row in ask(_PROJECTED_IDS, key)},
         ended={row[0] for row in ask(_ENDED, key)},
     )

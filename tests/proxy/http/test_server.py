@@ -13,13 +13,13 @@ import pytest
 
 from recorder.errors import RecorderError
 from recorder.proxy.http.server import Server, run, serve
-from recorder.proxy.http.server_exchange import Incoming
+from recorder.proxy.http.server_exchange import ServerExchange
 from tests.loops import eventually, on_uvloop
 from tests.proxied import get
 from tests.sockets import RawClient
 
 
-async def hello(incoming: Incoming) -> None:
+async def hello(incoming: ServerExchange) -> None:
     said: dict[bytes, tuple[int, bytes | None]] = {
         b"/odd": (299, b"Fine, I Guess"),
         b"/none": (200, b""),
@@ -38,7 +38,7 @@ class Streams:
         self.end = asyncio.Event()
         self.drained = False
 
-    async def __call__(self, incoming: Incoming) -> None:
+    async def __call__(self, incoming: ServerExchange) -> None:
         incoming.start(200, [], first=b"begun")
         self.open += 1
         await self.end.wait()

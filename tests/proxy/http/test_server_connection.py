@@ -15,7 +15,7 @@ import pytest
 from recorder.journal.format import Mark
 from recorder.proxy.http import server_connection
 from recorder.proxy.http.server import Server
-from recorder.proxy.http.server_exchange import App, Headers, Incoming
+from recorder.proxy.http.server_exchange import App, Headers, ServerExchange
 from tests.loops import Clock, both_loops, eventually, on_uvloop
 from tests.proxied import get, proxied
 from tests.serving import everywhere
@@ -122,7 +122,7 @@ async def test_the_last_event_goes_on_with_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, 70_000, 3_000_000])
 @on_uvloop
 async def test_a_body_that_nobody_took_is_not_in_the_way_of_the_next_request(size: int) -> None:
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], incoming.path)
 
     async with serving(app) as client, asyncio.TaskGroup() as tasks:
@@ -135,7 +135,7 @@ async def test_a_body_that_nobody_took_is_not_in_the_way_of_the_next_request(siz
 async def test_what_nobody_takes_is_held_back(what: str) -> None:
     asked, go = [], asyncio.Event()
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         asked.append(incoming)
         await go.wait()
         while await incoming.read():
@@ -161,9 +161,9 @@ LARGE = b"x" * 140_000  # as long as a list of models
 
 @both_loops
 async def test_requests_wait_until_the_client_takes_the_answers_before_them() -> None:
-    asked: list[Incoming] = []
+    asked: list[ServerExchange] = []
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         asked.append(incoming)
         incoming.respond(200, [], incoming.path + LARGE)
 
@@ -180,9 +180,9 @@ async def test_requests_wait_until_the_client_takes_the_answers_before_them() ->
 
 @both_loops
 async def test_a_request_that_comes_while_the_client_takes_nothing_waits() -> None:
-    asked: list[Incoming] = []
+    asked: list[ServerExchange] = []
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         asked.append(incoming)
         incoming.respond(200, [], incoming.path + LARGE)
 
@@ -205,9 +205,9 @@ async def test_a_request_that_comes_while_the_client_takes_nothing_waits() -> No
 
 @both_loops
 async def test_what_waits_when_the_server_stops_is_not_asked_any_more() -> None:
-    asked: list[Incoming] = []
+    asked: list[ServerExchange] = []
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         asked.append(incoming)
         incoming.respond(200, [], LARGE * 100)
 
@@ -227,7 +227,7 @@ async def test_a_client_that_takes_its_time_over_an_answer_is_not_late_with_what
 ) -> None:
     clock = Clock(monkeypatch)
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         await incoming.read()
         incoming.respond(200, [], LARGE * 100)
 
@@ -242,7 +242,7 @@ async def test_a_client_that_takes_its_time_over_an_answer_is_not_late_with_what
 async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], b"")
 
     async with serving(app) as client:
@@ -257,7 +257,7 @@ async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: 
 async def test_a_head_that_does_not_end_is_waited_for_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], b"")
 
     async with serving(app) as client:
@@ -305,7 +305,7 @@ def _rss_mib(pid: int) -> int:
 async def test_who_is_answered_before_the_body_was_asked_for_is_let_go() -> None:
     """It was told nothing: it may send the body after all, or the next request."""
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         incoming.respond(403, [], b"no")
 
     async with serving(app) as client:
@@ -320,7 +320,7 @@ async def test_who_is_answered_before_the_body_was_asked_for_is_let_go() -> None
 async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: str) -> None:
     """Java's client makes it with each first request. To httptools all that follows is that other protocol."""
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         body = b""
         while piece := await incoming.read():
             body += piece
@@ -342,7 +342,7 @@ async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: s
 async def test_offers_in_a_row_are_all_declined() -> None:
     """As many as one read takes, and more than Python has frames."""
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], incoming.path)
 
     async with serving(app) as client, asyncio.TaskGroup() as tasks:
@@ -353,7 +353,7 @@ async def test_offers_in_a_row_are_all_declined() -> None:
 
 @on_uvloop
 async def test_nothing_is_answered_behind_a_connection_that_closes() -> None:
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], incoming.path)
 
     async with serving(app) as client:
@@ -367,7 +367,7 @@ async def test_nothing_is_answered_behind_a_connection_that_closes() -> None:
 
 @on_uvloop
 async def test_an_app_that_fails_is_a_500_or_breaks_off(caplog: pytest.LogCaptureFixture) -> None:
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         if incoming.path == b"/late":
             incoming.start(200, [], first=b"begun")
         raise ZeroDivisionError
@@ -385,7 +385,7 @@ async def test_an_app_that_fails_is_a_500_or_breaks_off(caplog: pytest.LogCaptur
 @pytest.mark.parametrize("said", [4, 6])
 @on_uvloop
 async def test_a_body_of_another_length_than_was_said_is_cut_off(said: int) -> None:
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         incoming.start(200, [(b"content-length", b"%d" % said)])
         incoming.write(b"12345")
         incoming.finish()
@@ -403,7 +403,7 @@ async def test_a_body_of_another_length_than_was_said_is_cut_off(said: int) -> N
 async def test_no_header_is_sent_that_is_read_as_something_else(header: tuple[bytes, bytes]) -> None:
     headers: Headers = [(b"x-good", b"1"), header]
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         with pytest.raises(ValueError, match="none can have"):
             incoming.start(200, headers)
         incoming.respond(502, [], b"")
@@ -417,7 +417,7 @@ async def test_no_header_is_sent_that_is_read_as_something_else(header: tuple[by
 async def test_an_app_ends_when_its_client_has_gone() -> None:
     asked, ended = asyncio.Event(), asyncio.Event()
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         asked.set()
         try:
             await incoming.read()
@@ -439,7 +439,7 @@ async def test_a_client_that_leaves_while_it_is_not_read_is_seen_to_have_gone(
     monkeypatch.setattr(server_connection, "LOOK_S", 0.05)
     asked, ended = asyncio.Event(), asyncio.Event()
 
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         asked.set()
         try:
             await asyncio.sleep(60)
@@ -461,7 +461,7 @@ async def test_a_client_that_leaves_while_it_is_not_read_is_seen_to_have_gone(
 
 @on_uvloop
 async def test_trailers_are_no_headers() -> None:
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         await incoming.read()
         incoming.respond(200, [], b" ".join(name for name, _ in incoming.headers))
 
@@ -485,7 +485,7 @@ ENDLESS = {
 @pytest.mark.parametrize("what", ENDLESS)
 @on_uvloop
 async def test_nothing_without_an_end_is_kept(what: str) -> None:
-    async def app(incoming: Incoming) -> None:
+    async def app(incoming: ServerExchange) -> None:
         await asyncio.sleep(60)
 
     async with serving(app) as client:

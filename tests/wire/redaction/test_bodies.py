@@ -33,7 +33,7 @@ from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import asked_by
 from recorder.store.sql import Statement
-from recorder.store.verify.chain import Verifier
+from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import shapes
@@ -42,6 +42,7 @@ from tests.acceptance.logbook import entries
 from tests.corpus import CORPUS, needs_corpus
 from tests.loops import eventually
 from tests.made_recordings import ask, record
+from tests.messages import request_for
 from tests.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
 from tests.serving import everywhere, run_here, serving
 from tests.sockets import ScriptedUpstream, answer
@@ -369,7 +370,7 @@ def _events(body: bytes, *codings: str, complete: bool = True) -> tuple[Assemble
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=Redactor(VALUES))
     head = msgspec.structs.replace(HEAD, headers=[*HEAD.headers, *(("Content-Encoding", each) for each in codings)])
     for number, (mark, payload) in enumerate(_records(head, body, complete)):
-        assembler.tell(Record(1, mark, number, payload, START), START)
+        assembler.feed(Record(1, mark, number, payload, START), START)
     return assembler, assembler.batch.events
 
 
@@ -471,15 +472,15 @@ def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
     wire = gzip.compress(PLAIN)
     for coding in ("gzip, br", "gzip"):
         _, events = _events(wire, coding)
-        request = httpx.Request("POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding})
+        request = request_for("POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding})
         asked = asked_by(request, wire)
         assert Rules().redactor.redact(asked.body).body == events[1].raw
 
 
 def _findings(assembler: Assembler, events: Sequence[Event]) -> list[object]:
-    verifier = Verifier("s-1", "e-1", assembler.batch.exchanges[0])
+    verifier = ChainVerifier("s-1", "e-1", assembler.batch.exchanges[0])
     for event in events:
-        verifier.tell(event)
+        verifier.feed(event)
     return list(verifier.close())
 
 
@@ -561,7 +562,7 @@ def _grouped(body: dict[str, object], redactor: Redactor = BY_SHAPE) -> str:
     """The name of the session that such a request begins."""
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=redactor)
     for number, (mark, payload) in enumerate(_records(HEAD, _json(body))):
-        assembler.tell(Record(1, mark, number, payload, START), START)
+        assembler.feed(Record(1, mark, number, payload, START), START)
     return assembler.batch.sessions[0].name
 
 

@@ -1,7 +1,8 @@
-"""How many files this process may have open, and how many clients that allows.
+"""The number of clients that a server takes: as many as the limit of open files allows.
 
-A request takes two: its client's connection and one to its upstream. What is beyond that is refused while it still can
-be: once there is no descriptor left, a connection can only be accepted to be closed, and the client sees a reset.
+An exchange takes two descriptors: the client's connection and one to its upstream. A client beyond that is refused
+while it still can be: once no descriptor is left, a connection can only be accepted to be closed, and the client sees a
+reset.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 EACH = 2  # the client's connection, and one to an upstream
-SHARE = 4  # a quarter of all is kept back: for journal, database, locks, and clients that are told there is no room
-LEAST, MOST = 32, 2048  # of what is kept back: what a recorder opens for itself, and a burst of clients
+SHARE = 4  # a quarter is reserved: for journal, database, locks, and clients that are refused
+LEAST, MOST = 32, 2048  # reserved descriptors: what a recorder opens for itself, and a burst of clients
 BEYOND = 65_536  # where a system calls its limit infinite and has another: more than one process serves
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of this process to the hard one; return the soft one that it had."""
+    """Raise this process's soft limit of open files to the hard one; return the soft one that it had."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return soft
@@ -30,25 +31,25 @@ def raise_limit() -> int:
 
 
 def lower_limit(pid: int, soft: int) -> None:
-    """Give another process of ours that soft limit again: some programs fail with numbers beyond it (`select`)."""
+    """Give a child process that soft limit again: some programs fail with larger descriptors (`select`)."""
     if hasattr(resource, "prlimit"):  # Linux
         with suppress(OSError, ValueError):  # it has ended already
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-class Room(NamedTuple):
-    """How many clients a server takes."""
+class Capacity(NamedTuple):
+    """Numbers of clients: those beyond `served` are refused, those beyond `accepted` wait in the kernel."""
 
     served: int
-    accepted: int  # those beyond `served` are refused; beyond this they wait, not accepted yet
+    accepted: int
 
 
-def room(limit: int | None = None) -> Room:
-    """Return how many clients there is room for under a limit; by default the soft one of this process."""
+def capacity(limit: int | None = None) -> Capacity:
+    """Return the capacity under a limit of open files; by default the soft limit of this process."""
     if limit is None:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         limit = BEYOND
     reserved = max(LEAST, min(MOST, limit // SHARE))
     served = max(1, (limit - reserved) // EACH)
-    return Room(served, served + reserved // 4)
+    return Capacity(served, served + reserved // 4)

@@ -15,11 +15,12 @@ import httpx
 import pytest
 
 from recorder.errors import UpstreamError
-from recorder.proxy.http.client_connection import Connection
-from recorder.proxy.http.messages import Request, Whole
-from recorder.proxy.pool import Endpoint, Pool
-from recorder.proxy.upstream import UpstreamTransport
+from recorder.proxy.http.client_connection import ClientConnection
+from recorder.proxy.http.client_pool import Endpoint, Pool
+from recorder.proxy.http.messages import Request, WholeUpload
+from recorder.proxy.upstream import UpstreamTransport, is_credential
 from tests.loops import Clock, both_loops, eventually, on_uvloop
+from tests.messages import request_for
 from tests.proxied import Proxied, get, proxied
 from tests.sockets import Reset, ScriptedUpstream, Send, Stall, Wait, answer, head, listening, reset
 
@@ -41,7 +42,7 @@ async def ask(client: UpstreamTransport, url: str, *headers: tuple[str, str], me
     """The body of the answer, which must come."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            response = await client.handle_async_request(httpx.Request(method, url, headers=list(headers)))
+            response = await client.handle_async_request(request_for(method, url, headers=list(headers)))
             try:
                 return b"".join([chunk async for chunk in response.stream])
             finally:
@@ -50,11 +51,11 @@ async def ask(client: UpstreamTransport, url: str, *headers: tuple[str, str], me
         pytest.fail("a request waits for ever")
 
 
-async def connect(port: int) -> Connection:
+async def connect(port: int) -> ClientConnection:
     connected = socket.create_connection(("127.0.0.1", port))
     connected.setblocking(False)
-    _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(connected), sock=connected)
-    return connection
+    made = await asyncio.get_running_loop().create_connection(lambda: ClientConnection(connected), sock=connected)
+    return made[1]
 
 
 # -- in which state
@@ -64,7 +65,7 @@ async def connect(port: int) -> Connection:
 async def test_a_response_that_nobody_took_leaves_no_connection_that_is_not_read() -> None:
     large = answer(b"x" * 70_000)
     async with ScriptedUpstream(large, answer(b"next")) as upstream, transport() as client:
-        left = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        left = await client.handle_async_request(request_for("GET", upstream.base))
         await eventually(lambda: upstream.sent_bytes > 70_000)
         await asyncio.sleep(0.05)  # until all of it is here
         await left.stream.aclose()
@@ -228,14 +229,14 @@ async def test_requests_without_credentials_share_connections_whatever_else_they
 def test_no_credential_is_kept_and_what_is_kept_tells_nothing_outside() -> None:
     endpoint = Endpoint("https", "api.test", 443)
     asked = (endpoint, [(b"Authorization", b"Bearer sk-secret")], b"/v1?key=AIza-secret")
-    pool = Pool()
+    pool = Pool(is_credential)
     assert pool.key(*asked) == pool.key(*asked)
-    assert pool.key(*asked) != Pool().key(*asked), "each process has its own digests"
+    assert pool.key(*asked) != Pool(is_credential).key(*asked), "each process has its own digests"
     assert "secret" not in repr(pool.key(*asked))
 
 
 def test_where_one_value_ends_and_the_next_begins_is_part_of_it() -> None:
-    pool, endpoint = Pool(), Endpoint("https", "api.test", 443)
+    pool, endpoint = Pool(is_credential), Endpoint("https", "api.test", 443)
     one = pool.key(endpoint, [(b"x-api-key", b"ab"), (b"cookie", b"c")], b"/")
     assert one != pool.key(endpoint, [(b"x-api-key", b"a"), (b"cookie", b"bc")], b"/")
     assert one != pool.key(endpoint, [(b"x-api-key", b"abcookie:c")], b"/")
@@ -276,7 +277,7 @@ async def test_what_nobody_asked_for_is_found_over_tls_too(certificate: Path, mo
 @both_loops
 async def test_a_server_that_speaks_first_is_asked_once() -> None:
     """Its answer was to nobody; one to the request may come yet."""
-    kept: list[Connection] = []
+    kept: list[ClientConnection] = []
     async with ScriptedUpstream([*answer(b"too early"), Stall()], read_request=False) as upstream:
         connection = await connect(upstream.port)
         connection.on_idle = kept.append
@@ -304,7 +305,7 @@ async def test_a_connection_that_has_not_sent_all_of_its_request_is_not_used_aga
     script = [*answer(b"no"), Wait(asyncio.Event())]
     async with ScriptedUpstream(script, read_request=False) as upstream, transport() as client:
         headers = [(b"host", b"h"), (b"content-length", b"%d" % 2**23)]
-        request = Request("POST", httpx.URL(upstream.base), headers, Whole(b"x" * 2**23), {})
+        request = Request("POST", httpx.URL(upstream.base), headers, WholeUpload(b"x" * 2**23), {})
         response = await client.handle_async_request(request)
         assert [chunk async for chunk in response.stream] == [b"no"]
         await response.stream.aclose()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.proxy.http.descriptors import LEAST, room
+from recorder.proxy.http.server_capacity import LEAST, capacity
 from tests.loops import on_uvloop
 from tests.proxied import get
 from tests.serving import PROGRAM, environment, everywhere, serving
@@ -26,7 +26,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="there is /proc")
 
 @pytest.mark.parametrize("limit", [64, 160, 256, 1024, 4096, 20_000, 2**20, resource.RLIM_INFINITY])
 def test_there_is_room_for_what_is_promised(limit: int) -> None:
-    allowed = room(limit)
+    allowed = capacity(limit)
     open_files = limit if limit != resource.RLIM_INFINITY else 2**16
     assert 0 < allowed.served < allowed.accepted
     assert 2 * allowed.served + (allowed.accepted - allowed.served) + LEAST // 2 < open_files
@@ -66,7 +66,7 @@ def test_a_command_that_is_run_keeps_the_limit_that_it_had(tmp_path: Path) -> No
 @on_uvloop
 async def test_who_comes_when_there_is_no_room_is_told_and_streams_go_on(tmp_path: Path) -> None:
     """D14: nobody is reset, and nobody waits for ever."""
-    served, go_on = room(LIMIT).served, asyncio.Event()
+    served, go_on = capacity(LIMIT).served, asyncio.Event()
     script: list[Action] = [
         Send(STREAM_HEAD + chunked(b"data: 1\n\n")),
         Wait(go_on),

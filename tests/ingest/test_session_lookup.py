@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from sqlalchemy import URL
 
 from recorder.demo.server import start
-from recorder.ingest.history_lookup import LOOK_BACK_NS
 from recorder.ingest.ingester import Ingester
-from recorder.ingest.session_lookup import PROBES_NS
+from recorder.ingest.session_lookup import LOOK_BACK_NS, PROBES_NS
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
 from recorder.store.writer import Store

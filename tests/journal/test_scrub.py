@@ -13,7 +13,7 @@ import pytest
 
 from recorder.ingest import ingester as ingest
 from recorder.ingest.ingester import Ingester
-from recorder.journal import overwrite as overwriting
+from recorder.journal import scrub
 from recorder.journal.format import MAGIC, Mark, Position, parse
 from recorder.journal.reader import JournalReader, segment_name
 from recorder.journal.writer import Journal
@@ -27,7 +27,7 @@ SECRET = b'{"input":"sk-proj-0123456789abcdefghijABCDEFGHIJ is the key"}'
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overwriting, "EVERY_S", 0)
+    monkeypatch.setattr(scrub, "SCRUB_S", 0)
 
 
 @pytest.fixture
@@ -138,12 +138,12 @@ def test_an_ingester_that_dies_anywhere_behind_it_makes_the_same_of_the_rest(
 def test_what_a_dead_ingester_left_standing_goes_with_the_next(
     store: Store, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overwriting, "EVERY_S", 3600)
+    monkeypatch.setattr(scrub, "SCRUB_S", 3600)
     Exchange(journal, SECRET).end()
     Exchange(journal, SECRET).chunk(b"data: 1\n\n")
     Ingester(store, journal.directory, never).drain()
     assert standing(journal) == 2
-    monkeypatch.setattr(overwriting, "EVERY_S", 0)
+    monkeypatch.setattr(scrub, "SCRUB_S", 0)
     Ingester(store, journal.directory, never).step()
     assert standing(journal) == 0
 
@@ -168,7 +168,7 @@ def test_only_the_stretch_is_read(journal: Journal) -> None:
         Exchange(journal, SECRET)
     file = journal.directory / segment_name(1)
     records = list(parse(file.read_bytes()[len(MAGIC) :], Position(1, len(MAGIC))))
-    overwriting._overwrite(file, 0, records[1].position.offset, None)
+    scrub._scrub_bodies(file, 0, records[1].position.offset, None)
     assert standing(journal) == 2
 
 
@@ -176,7 +176,7 @@ def test_a_request_that_is_carried_over_is_so_without_its_body(
     store: Store, journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest, "CARRY_SEGMENTS", 0)
-    monkeypatch.setattr(overwriting, "EVERY_S", 3600)
+    monkeypatch.setattr(scrub, "SCRUB_S", 3600)
     long = Exchange(journal, SECRET).chunk(b"data: 1\n\n")
     upload = Upload(journal).sends(SECRET)
     journal._rotate()
@@ -185,7 +185,7 @@ def test_a_request_that_is_carried_over_is_so_without_its_body(
     ingester.drain()
     [carried] = journal.directory.glob("carried-*")
     assert carried.read_bytes().count(SECRET) == 1, "that of the upload"
-    monkeypatch.setattr(overwriting, "EVERY_S", 0)
+    monkeypatch.setattr(scrub, "SCRUB_S", 0)
     for again in (True, False):
         ingester = Ingester(store, journal.directory, never) if again else ingester
         ingester.drain()
@@ -218,7 +218,7 @@ def test_a_journal_is_readable_however_far_the_overwriting_came(
     written = os.pwrite
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", noted)
-        overwriting._overwrite(file, 0, 2**40, {1, 3})
+        scrub._scrub_bodies(file, 0, 2**40, {1, 3})
     assert len(steps) > len(SECRET)
     for each in (*steps, file.read_bytes()):
         file.write_bytes(each)
@@ -236,7 +236,7 @@ def test_what_cannot_be_overwritten_is_said_and_goes_with_its_segment(
     def fails(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(overwriting, "to_disk", fails)
+    monkeypatch.setattr(scrub, "to_disk", fails)
     exchange = Exchange(journal, SECRET).chunk(b"data: 1\n\n")
     ingester = Ingester(store, journal.directory, never)
     ingester.drain()
@@ -262,5 +262,5 @@ def test_a_log_that_never_had_the_body_says_that_it_is_missing(store: Store, jou
 
 def test_stretches_that_overlap_are_read_once() -> None:
     spans = [(Position(1, 10), Position(1, 50)), (Position(1, 40), Position(2, 5)), (Position(1, 0), Position(1, 5))]
-    joined = overwriting._joined(spans)
-    assert joined == [(1, 0, 5), (1, 10, overwriting._TO_ITS_END), (2, 0, 5)]
+    joined = scrub._joined(spans)
+    assert joined == [(1, 0, 5), (1, 10, scrub._TO_ITS_END), (2, 0, 5)]
