@@ -1,4 +1,4 @@
-"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the headers tell who asks."""
+"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the headers tell the vendor."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from recorder.demo.scripts import (
     Usage,
 )
 
-_ECHOED: Json = {  # fields of the request that the response repeats, with what stands there if they are absent
+_ECHOED: Json = {  # fields of the request that the response repeats, with the values of absent ones
     "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "parallel_tool_calls": True,
     "previous_response_id": None, "prompt_cache_key": None, "safety_identifier": None, "service_tier": "default",
     "store": True, "temperature": 1.0, "text": {"format": {"type": "text"}, "verbosity": "medium"},

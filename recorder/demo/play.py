@@ -1,4 +1,4 @@
-"""One request about to be answered: what every wire format needs to know of it, and how it reads a conversation."""
+"""One request about to be answered, with what every wire format needs for its answer."""
 
 from __future__ import annotations
 

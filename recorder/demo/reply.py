@@ -1,4 +1,4 @@
-"""A request as it came, and a reply as timed pieces: what the server and the wire formats exchange.
+"""A request, and a reply as timed pieces: they pass between the server and the wire formats.
 
 This file opens no socket and reads no clock: times are seconds since the request was complete, and the server decides
 how fast they pass.
@@ -70,7 +70,7 @@ class DemoReply:
     steps: Iterable[Step]
     length: int | None = None
     started: float | None = None  # loop time that `at_s` counts from, if it is not when the request came
-    pace: float | None = None  # in place of the server's: a load stream keeps the rate it was asked for
+    pace: float | None = None  # in place of the server's: a load stream keeps its own rate
 
 
 def whole(body: bytes, headers: Headers, status: int = 200, at_s: float = 0.0) -> DemoReply:

@@ -233,7 +233,7 @@ _BY_KEYWORD: tuple[tuple[re.Pattern[str], Script], ...] = (
 class Prompt(NamedTuple):
     """The part of a request that decides its answer: the last user text, and the tool results that came after it.
 
-    `returned` is the tool of the last result, `tools` are those on offer; a namespace stands before a name and a dot.
+    `returned` is the tool of the last result, `tools` are those on offer; a name in a namespace is `namespace.name`.
     `schema` is what the answer has to fit.
     """
 

@@ -4,7 +4,7 @@ httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 
 * Bytes are taken as they come: each read of the socket is handed on as one piece, at once.
 * Only HTTP's own end of a body is its end. Whatever else ends it is an `UpstreamError`, after all that had arrived.
-* Heads are bounded, informational ones and trailers included; a body is held back in the kernel when nobody takes it.
+* Heads are bounded, informational ones and trailers included; a body is held back in the kernel while it is not read.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class ClientResponse:
             self._refuse(error)
         else:
             self._bodiless_bytes = 0 if self._deliver() else self._bodiless_bytes + len(data)
-            if self._bodiless_bytes > 2 * HEAD_BYTES:  # with what stands between names and values
+            if self._bodiless_bytes > 2 * HEAD_BYTES:  # with what is between names and values
                 self._refuse(_HeadTooLong())
         if self._sink is None or self._ended:
             self._wake()
@@ -183,7 +183,7 @@ class ClientResponse:
         self._wake()
 
     def _refuse(self, error: Exception) -> None:
-        cause = getattr(error, "__context__", None)  # httptools wraps what a callback raised
+        cause = error.__context__  # httptools wraps what a callback raised
         if isinstance(error, _HeadTooLong) or isinstance(cause, _HeadTooLong):
             message = f"the head of the upstream's response is over {HEAD_BYTES // 2**10} KiB"
             self.fail(UpstreamError(message, "upstream_reset"))

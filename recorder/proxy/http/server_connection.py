@@ -32,11 +32,11 @@ HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 
 HEADERS = 100  # of a request: SDKs send about 25
 HEAD_S = 10.0  # from the first byte of a request to the last one of its head, which clients send in one piece
 KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
-HELD_BYTES = 64 * 2**10  # of a body that nobody takes: then the socket is not read, and TCP holds the client back
+HELD_BYTES = 64 * 2**10  # of a body that is not read: then the socket is not read, and TCP holds the client back
 LOOK_S = 1.0  # between looks whether a client has gone that is not read, and so would not be seen to
 PIPELINED = 16  # requests behind the one that is being answered: more than any client sends at once
 
-_GONE = getattr(select, "POLLRDHUP", 0)  # besides what is always told: a broken connection
+_GONE = getattr(select, "POLLRDHUP", 0)  # poll always reports a broken connection
 _FRAMING = frozenset({b"transfer-encoding", b"content-length"})
 _DISGUISED = frozenset({b"transfer_encoding", b"content_length"})
 _BAD_REQUEST = b"Invalid HTTP request received."
@@ -165,7 +165,7 @@ class ServerConnection(asyncio.Protocol):
         except httptools.HttpParserError:
             self._refuse()
             return
-        if self._bodiless_bytes > 2 * HEAD_BYTES:  # of one header, or trailers, or what is said of chunks
+        if self._bodiless_bytes > 2 * HEAD_BYTES:  # of one header, or trailers, or chunk extensions
             self._refuse()
         elif self._is_in_head and not (was_in_head and self._timer):
             self._wait(HEAD_S)
@@ -243,7 +243,7 @@ class ServerConnection(asyncio.Protocol):
         parser, headers = self._parser, self._headers
         version = parser.get_http_version()
         if not is_framed(headers, version):
-            raise ValueError("where the request ends cannot be told for certain")
+            raise ValueError("the end of the request is not certain")
         url = httptools.parse_url(self._url)
         url.path.decode("ascii")  # raises ValueError
         self._is_in_head = False
@@ -278,7 +278,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
-        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # whoever closes may have pipelined before
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # the client may have pipelined before it closes
         return parser
 
     def _parse(self, data: bytes) -> None:

@@ -68,7 +68,7 @@ class ServerExchange:
         self._body: list[bytes] = []
         self._is_old = version == "1.0"
         self._is_bodiless = self._is_chunked = self._complete = False
-        self._left: int | None = None  # of the response body, where its length is said
+        self._left: int | None = None  # bytes of the response body, if it has a Content-Length
         self._task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -194,7 +194,7 @@ class ServerExchange:
     async def answer(self, app: App) -> None:
         """Call the app. To be run in a task of its own."""
         self._task = asyncio.current_task()
-        if self.gone and self._task is not None:  # before its turn came: what was asked for is seen all the same
+        if self.gone and self._task is not None:  # it left before its turn came; the app is called all the same
             self._task.cancel()
         try:
             await app(self)
