@@ -21,16 +21,20 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
+
 from recorder.errors import RecorderError
-from recorder.journal.exchange_writer import JournalExchange, Then
 from recorder.journal.format import (
     DATA_MARKS,
     HEADER,
     MAGIC,
     RECORD_LIMIT,
+    Gap,
     Mark,
     record_bytes,
     record_header,
@@ -38,13 +42,11 @@ from recorder.journal.format import (
 )
 from recorder.journal.reader import PARTIAL, SUFFIX, segment_name, to_disk, try_lock
 
-__all__ = ["Journal", "JournalExchange"]
-
 log = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 16 * 2**20  # small enough to be deleted soon, large enough that rotation costs nothing
 SEGMENTS = 8  # at least so many fit under the bound: only whole ones can be deleted
-LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `limit_now` has the other half of the bound
+LIMIT_BYTES = 2**30  # an hour of a busy gateway without its database; `_measure` has the other half of the bound
 FREE_SHARE = 0.10  # of the free space: a recorder must not be what fills the disk
 CONTROL_SLACK = 16 * 2**20  # heads, gaps and ends may pass the bound by this much: without them a gap would be silent
 OWING_LIMIT = 10_000  # ended exchanges whose last records still wait for room on the disk
@@ -53,6 +55,9 @@ TURN_NS = 30_000  # chunks of one turn of the loop are a third of that apart, or
 TOGETHER_BYTES = 64 * 2**10  # beyond that the call costs little, and what waits is not yet sent
 _CHUNK = int(Mark.CHUNK)
 REMEASURE_NS = 100_000_000  # how often a writer at its bound looks whether the ingester has made room
+
+Then = Callable[[bytes], None]
+"""Takes a chunk that is in the journal now, and does not raise."""
 
 
 class Journal:
@@ -91,15 +96,15 @@ class Journal:
         self._limit, self._segment_bytes = limit_bytes, segment_bytes
         self._measured_ns = 0
         self._torn = self._closed = self._has_failed = False
-        self._owing: deque[JournalExchange] = deque()
-        self._waiting: list[tuple[JournalExchange, int, int, bytes, Then]] = []
+        self._owing: deque[ExchangeWriter] = deque()
+        self._waiting: list[tuple[ExchangeWriter, int, int, bytes, Then]] = []
         self._waiting_bytes = self._last_ns = 0
         self._rotate()
 
-    def exchange(self) -> JournalExchange:
-        """The handle that one exchange writes its records with."""
+    def exchange(self) -> ExchangeWriter:
+        """Return the writer of a new exchange."""
         self._exchanges += 1
-        return JournalExchange(self, self._exchanges)
+        return ExchangeWriter(self, self._exchanges)
 
     @property
     def is_waiting(self) -> bool:
@@ -135,7 +140,7 @@ class Journal:
         self._used += size
         return None
 
-    def wait(self, exchange: JournalExchange, t_ns: int, payload: bytes, then: Then) -> bool:
+    def wait(self, exchange: ExchangeWriter, t_ns: int, payload: bytes, then: Then) -> bool:
         """Append a chunk, at once or with the next `flush`. Returns whether that is to be called.
 
         One that comes alone would only be late: another turn of the loop costs more than the call that it saves. If
@@ -173,7 +178,7 @@ class Journal:
                     exchange.lose(t_ns, payload, error)
             _hand_on(then, payload)
 
-    def write_together(self, records: Sequence[tuple[JournalExchange, int, int, bytes, Then | None]]) -> bool:
+    def write_together(self, records: Sequence[tuple[ExchangeWriter, int, int, bytes, Then | None]]) -> bool:
         """Append records with one call. Returns whether that worked: what goes wrong leaves nothing behind, and is for
         those to deal with whose records they are.
         """
@@ -215,7 +220,7 @@ class Journal:
         while self._owing and self._owing[0].pay():
             self._owing.popleft()
 
-    def owes(self, exchange: JournalExchange) -> None:
+    def owes(self, exchange: ExchangeWriter) -> None:
         if len(self._owing) < OWING_LIMIT:
             self._owing.append(exchange)
         else:
@@ -300,6 +305,130 @@ class Journal:
         self._used = sum(sizes)
         self._limit = min(self._limit_bytes, int((disk.f_bavail * disk.f_frsize + self._used) * FREE_SHARE))
         self._segment_bytes = min(self._longest_segment_bytes, self._limit // SEGMENTS)
+
+
+class ExchangeWriter:
+    """The writer of one exchange's records, in order, with a count of what there was no room for.
+
+    No method raises, whatever the disk does; a fault of the journal itself is a reason for a gap, like a full disk, and
+    logged once with its traceback.
+
+    `later(t_ns, payload, then)` appends a chunk, at the latest with the next `Journal.flush`, and hands it to `then`.
+    It returns whether that is to be called. Whatever is written before that call is written after the chunk.
+    """
+
+    def __init__(self, journal: Journal, number: int) -> None:
+        self.number = number
+        self.owed: list[_Loss | tuple[Mark, int, bytes]] = []  # what must come first
+        self.later = partial(journal.wait, self)  # no call of ours in between: each chunk passes here
+        self._journal = journal
+        self._has_failed = False
+
+    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
+        """Append a record of this exchange, or count it as lost. Data over `RECORD_LIMIT` becomes several records."""
+        if len(payload) > RECORD_LIMIT:
+            for start in range(0, len(payload), RECORD_LIMIT):
+                self.write(mark, t_ns, payload[start : start + RECORD_LIMIT])
+            return
+        if self._journal.is_waiting:
+            self._journal.flush()
+        if self.owed and not self.pay():
+            self._owe(mark, t_ns, payload, "the journal is at its bound")
+            return
+        refusal = self._append(mark, t_ns, payload)
+        if refusal is not None:
+            self._owe(mark, t_ns, payload, refusal)
+
+    def write_all(self, t_ns: int, records: Iterable[tuple[Mark, bytes]]) -> None:
+        """Append several, with one call if nothing is in the way."""
+        if self._journal.is_waiting:
+            self._journal.flush()
+        written = [(self, mark, t_ns, payload, None) for mark, payload in records]
+        if not self._append_together(written):
+            for _, mark, _, payload, _ in written:
+                self.write(mark, t_ns, payload)
+
+    def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
+        """Append the last chunk, if there is one, and the last record; if there is no room, the journal does later."""
+        if self._journal.is_waiting:
+            self._journal.flush()
+        self._journal.settle()
+        chunks = [(self, Mark.CHUNK, t_ns, last, None)] if last else []
+        if self._append_together([*chunks, (self, Mark.END, t_ns, payload, None)]):
+            return
+        if last:
+            self.write(Mark.CHUNK, t_ns, last)
+        self._owe(Mark.END, t_ns, payload, "")
+        if not self.pay():
+            self._journal.owes(self)
+
+    def pay(self) -> bool:
+        """Write the records still owed, in order. Returns whether none is left."""
+        while self.owed:
+            first = self.owed[0]
+            if isinstance(first, _Loss) and len(self.owed) == 1 and self._journal.full:
+                return False  # the next chunk will be lost too: one gap, not one a chunk
+            if self._append(*(first.record() if isinstance(first, _Loss) else first)) is not None:
+                return False
+            del self.owed[0]
+        return True
+
+    def lose(self, t_ns: int, data: bytes, error: Exception) -> None:
+        """Count a chunk that a fault of ours kept out of the journal."""
+        self._owe(Mark.CHUNK, t_ns, data, self._fault(error))
+
+    def _append(self, mark: Mark, t_ns: int, payload: bytes) -> str | None:
+        try:
+            return self._journal.write(self.number, mark, t_ns, payload)
+        except Exception as error:
+            return self._fault(error)
+
+    def _append_together(self, records: Sequence[tuple[ExchangeWriter, int, int, bytes, Then | None]]) -> bool:
+        try:
+            return self._journal.write_together(records)
+        except Exception as error:
+            self._fault(error)
+            return False
+
+    def _fault(self, error: Exception) -> str:
+        """Log a fault of ours, the first of this exchange; return the reason that its gap gives."""
+        reason = f"the recording failed: {type(error).__name__}"
+        if not self._has_failed:
+            self._has_failed = True
+            log.error("a chunk could not be recorded: %s", reason, exc_info=error)
+        return reason
+
+    def _owe(self, mark: Mark, t_ns: int, payload: bytes, reason: str) -> None:
+        if mark not in DATA_MARKS:
+            self.owed.append((mark, t_ns, payload))
+            return
+        last = self.owed[-1] if self.owed else None
+        if not isinstance(last, _Loss) or last.mark != mark:
+            last = _Loss(mark, t_ns, reason)
+            self.owed.append(last)
+        last.add(t_ns, payload)
+
+
+class _Loss:
+    """The running count behind a `Gap`."""
+
+    def __init__(self, mark: Mark, t_ns: int, reason: str) -> None:
+        self.mark, self.reason = mark, reason
+        self.from_ns = self.to_ns = t_ns
+        self.chunks = self.size_bytes = 0
+        self.digest = sha256()
+
+    def add(self, t_ns: int, data: bytes) -> None:
+        self.to_ns = t_ns
+        self.chunks += 1
+        self.size_bytes += len(data)
+        self.digest.update(data)
+
+    def record(self) -> tuple[Mark, int, bytes]:
+        gap = Gap(
+            self.mark, self.chunks, self.size_bytes, self.digest.hexdigest(), self.from_ns, self.to_ns, self.reason
+        )
+        return Mark.GAP, self.to_ns, msgspec.json.encode(gap)
 
 
 def _hand_on(then: Then, payload: bytes) -> None:

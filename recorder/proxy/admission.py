@@ -1,9 +1,9 @@
-"""Which requests are let in: only those that a program on this machine meant for us.
+"""Admission: only requests that a program on this machine meant for us are let in.
 
-A port on localhost is open to every web page that the user's browser shows. Two things tell such a page from a client:
-the name it used for us (DNS rebinding needs a name that an attacker can point here), and the headers that a browser
-adds and a client does not. Both are judged before any upstream hears of the request. Who listens where other machines
-reach him asks for a token besides. Pure.
+A port on localhost is open to every web page that the user's browser shows. Two things distinguish such a page from a
+client: the name it used for us (DNS rebinding needs a name that an attacker can point here), and the headers that a
+browser adds and a client does not. Both are checked before any upstream hears of the request. A server that other
+machines can reach wants a token besides. Pure.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import NamedTuple
 _HOST = re.compile(rb"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?")
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
-"""What APIs are asked with. CONNECT is for forward proxies, OPTIONS is how a web page asks for permission."""
+"""The methods of APIs. CONNECT is for forward proxies; OPTIONS is how a web page asks for permission."""
 
 
 ANY_HOST = "*"
-"""A name that stands for every one: for a server whose clients show a token, which no web page has."""
+"""The name that allows every name: for a server whose clients show a token, which no web page has."""
 
 TOKEN_HEADER = b"x-recorder-token"
 _TOKEN_PATH = re.compile(rb"/t/([^/?]*)(?=/|$)")
@@ -31,7 +31,7 @@ Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
 
 
 class Refusal(NamedTuple):
-    """Why a request is answered by us and not by an upstream."""
+    """The reason why we answer a request, and no upstream."""
 
     status: int
     type: str
@@ -41,35 +41,44 @@ class Refusal(NamedTuple):
 def refusal(
     method: str, headers: Mapping[bytes, bytes], host_count: int, names: Collection[str], body_limit_bytes: int
 ) -> Refusal | None:
-    """Why this request is not forwarded, or `None`. `names` are the host names that the user allowed, in lower case."""
-    request = Request(method, headers, host_count, names, body_limit_bytes)
-    for judge in (_host, _browser, _method, _upgrade, _length):
-        if verdict := judge(request):
-            return verdict
+    """Return why a request is not forwarded, or None.
+
+    `names` are the host names that the user allowed, in lower case; `host_count` is how many Host headers there are.
+    """
+    if host_count != 1:
+        return Refusal(400, "bad_request", "A request needs exactly one Host header.")
+    if not is_local(headers[b"host"], names):
+        message = "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with --allow-host."
+        return Refusal(403, "host_not_allowed", message)
+    site = headers.get(b"sec-fetch-site", b"none")
+    if b"origin" in headers or site not in (b"none", b"same-origin"):
+        return Refusal(403, "browser_refused", "Requests from web pages are not forwarded.")
+    if method not in METHODS:
+        return Refusal(405, "method_not_allowed", f"{method} is not forwarded.")
+    if headers.get(b"upgrade", b"").strip().lower() == b"websocket":
+        return Refusal(
+            426,
+            "websocket_not_supported",
+            "WebSocket is not recorded here: use the same URL with HTTP and SSE, in the OpenAI SDKs "
+            "responses.create(stream=True) in place of responses.connect().",
+        )
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > body_limit_bytes:
+        return too_large(body_limit_bytes)
     return None
 
 
-class Request(NamedTuple):
-    """What is judged."""
-
-    method: str
-    headers: Mapping[bytes, bytes]
-    host_count: int
-    names: Collection[str]
-    body_limit_bytes: int
-
-
 class Shown(NamedTuple):
-    """A request whose token was right, without it: no upstream and no record is to have it."""
+    """A request whose token was right, without the token: no upstream and no record shall have it."""
 
     path: bytes
     headers: list[tuple[bytes, bytes]]
 
 
 def without_token(token: bytes, path: bytes, headers: Headers) -> Shown | Refusal:
-    """The request that shows `token`: in the header `X-Recorder-Token`, or as `/t/TOKEN/…`.
+    """Return the request without `token`, which it shows in the header `X-Recorder-Token` or as `/t/TOKEN/…`.
 
-    The header is for clients that can be told to send one. What a path has is in the settings and logs of a client, but
+    The header is for clients that can be configured to send one. A path is in the settings and logs of a client, but
     every client has a base URL.
     """
     given = [value for name, value in headers if name == TOKEN_HEADER]
@@ -87,27 +96,15 @@ def too_large(limit_bytes: int) -> Refusal:
     return Refusal(413, "request_too_large", f"The request body is over the limit of {size}; see --max-body.")
 
 
-def _host(request: Request) -> Refusal | None:
-    if request.host_count != 1:
-        return Refusal(400, "bad_request", "A request needs exactly one Host header.")
-    if is_local(request.headers[b"host"], request.names):
-        return None
-    return Refusal(
-        403,
-        "host_not_allowed",
-        "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with --allow-host.",
-    )
-
-
 def is_local(host: bytes, names: Collection[str]) -> bool:
-    """Whether a Host header names this machine in a way that nobody else can arrange."""
+    """Return whether a Host header names this machine in a way that nobody else can arrange."""
     name, is_loopback = _named(host)
     return is_loopback or (name is not None and (name in names or ANY_HOST in names))
 
 
 @lru_cache(maxsize=64)  # a client sends the same with each request
 def _named(host: bytes) -> tuple[str | None, bool]:
-    """The name in a Host header, if there is one, and whether it is that of a loopback address."""
+    """Return the name in a Host header, None if it is malformed, and whether it is a loopback name."""
     match = _HOST.fullmatch(host)
     if match is None:
         return None, False
@@ -118,34 +115,3 @@ def _named(host: bytes) -> tuple[str | None, bool]:
         return name, ip_address(name).is_loopback
     except ValueError:
         return name, False
-
-
-def _browser(request: Request) -> Refusal | None:
-    site = request.headers.get(b"sec-fetch-site", b"none")
-    if b"origin" not in request.headers and site in (b"none", b"same-origin"):
-        return None
-    return Refusal(403, "browser_refused", "Requests from web pages are not forwarded.")
-
-
-def _method(request: Request) -> Refusal | None:
-    if request.method in METHODS:
-        return None
-    return Refusal(405, "method_not_allowed", f"{request.method} is not forwarded.")
-
-
-def _upgrade(request: Request) -> Refusal | None:
-    if request.headers.get(b"upgrade", b"").strip().lower() != b"websocket":
-        return None
-    return Refusal(
-        426,
-        "websocket_not_supported",
-        "WebSocket is not recorded here: use the same URL with HTTP and SSE, in the OpenAI SDKs "
-        "responses.create(stream=True) in place of responses.connect().",
-    )
-
-
-def _length(request: Request) -> Refusal | None:
-    length = request.headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length) <= request.body_limit_bytes:
-        return None
-    return too_large(request.body_limit_bytes)

@@ -4,8 +4,7 @@ Rules of this file:
 
 * Bytes are passed on as they come, and only when the client takes them: nothing is parsed, joined, kept or timed out.
 * Of the heads, only what concerns one connection is changed: hop-by-hop headers, Host, and our own session header.
-* What it does not know: what is recorded, or whether anything is. A slow or failing store is the transport's affair;
-  here there is nothing to do.
+* It does not know what is recorded, or whether anything is.
 * A response that broke off is never ended properly: the client must see that it is not whole.
 """
 
@@ -14,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
 
 import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import Refusal, refusal, too_large
 from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
-from recorder.proxy.http.messages import Request
+from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import Route, Routes
 
@@ -31,12 +29,6 @@ BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, 
 
 HEALTH = "/_recorder/healthz"
 OWN_PREFIX = "/_recorder/"
-
-
-class Transport(Protocol):
-    """What requests are sent through: `httpx.AsyncBaseTransport` and its like."""
-
-    async def handle_async_request(self, request: Any) -> Any: ...
 
 
 class Proxy:
@@ -50,11 +42,11 @@ class Proxy:
         hosts: Collection[str] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
     ) -> None:
-        """`hosts` are names for this machine, besides the loopback ones, that a request may have in `Host`."""
+        """`hosts` are names of this machine, besides the loopback ones, that a request may have in `Host`."""
         self._transport, self._routes = transport, routes
         self._hosts = frozenset(host.lower() for host in hosts)
         self._body_limit_bytes = body_limit_bytes
-        self._open: dict[asyncio.Task[Any], Request] = {}
+        self._open: dict[asyncio.Task[None], Request] = {}
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
 
@@ -75,7 +67,7 @@ class Proxy:
         await self._exchange(incoming, route)
 
     async def _exchange(self, incoming: ServerExchange, route: Route) -> None:
-        """Forward, unless the client leaves, sends too much, or the recorder is shut down."""
+        """Forward a request, unless the client leaves, sends too much, or the recorder is shut down."""
         task = asyncio.current_task()
         assert task is not None
 
@@ -83,7 +75,7 @@ class Proxy:
             request.extensions["error"] = too_large(self._body_limit_bytes).message  # for the record, before its end
             task.cancel()
 
-        body = _Body(incoming, self._body_limit_bytes, refuse)
+        body = _BoundedUpload(incoming, self._body_limit_bytes, refuse)
         request = self._open[task] = onward(incoming, route, body)
         try:
             await self._forward(request, route, incoming)
@@ -91,38 +83,29 @@ class Proxy:
             if body.is_too_large:
                 if not incoming.started:
                     _respond(incoming, *_error(too_large(self._body_limit_bytes)))
-            elif incoming.gone:
+            elif incoming.gone:  # client leaves: this was cancelled wherever it waited, and has closed the upstream
                 log.debug("%s %s: the client left", request.method, route.upstream.name)
             elif request.extensions.get("outcome") != "recorder_shutdown":
                 raise
         finally:
             del self._open[task]
 
-    def shutdown(self) -> None:
-        """End every open exchange, incomplete, with the outcome `recorder_shutdown`."""
-        for task, request in self._open.items():
-            request.extensions["outcome"] = "recorder_shutdown"
-            task.cancel()
-
     async def _forward(self, request: Request, route: Route, incoming: ServerExchange) -> None:
-        """The way of a request up and of each chunk down.
-
-        * client leaves: this is cancelled wherever it waits, and closes the upstream;
-        * upstream breaks: the response is not finished, so the server cuts the client off;
-        * store is slow, store fails: nothing to do, the journal stands between; what it cannot take, it counts.
-        """
+        """Send the request up, and the response down as it comes."""
         try:
             upstream = await self._transport.handle_async_request(request)
         except UsageError as error:
             _respond(incoming, *_error(Refusal(400, "bad_request", str(error))))
             return
-        except UpstreamError as error:
+        except UpstreamError as error:  # upstream breaks, or cannot be reached
             log.warning("%s to upstream %r failed: %s", request.method, route.upstream.name, error)
             _respond(incoming, *_unreachable(route, error))
             return
         try:
+            # store is slow, store fails: no branch. The transport has a chunk in the journal before it comes here, and
+            # what the journal cannot take is counted (`recorder.proxy.exchange_recorder`).
             await _pass_on(upstream, incoming)
-        except UpstreamError as error:  # upstream breaks
+        except UpstreamError as error:  # upstream breaks: no end is sent, and the server cuts the client off
             log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
             request.extensions.setdefault("outcome", error.outcome)  # for the record, if it has no end yet
             if not incoming.started:
@@ -130,8 +113,14 @@ class Proxy:
         finally:
             await upstream.stream.aclose()
 
+    def shutdown(self) -> None:
+        """End every open exchange, incomplete, with the outcome `recorder_shutdown`."""
+        for task, request in self._open.items():
+            request.extensions["outcome"] = "recorder_shutdown"
+            task.cancel()
+
     def _own_answer(self, incoming: ServerExchange) -> tuple[int, bytes, Headers] | None:
-        """What we answer ourselves: refusals, and our own pages."""
+        """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""
         headers = dict(incoming.headers)
         hosts = [name for name, _ in incoming.headers].count(b"host")
         refused = refusal(incoming.method, headers, hosts, self._hosts, self._body_limit_bytes)
@@ -147,30 +136,41 @@ class Proxy:
         return None
 
     def _refuse(self, refused: Refusal) -> tuple[int, bytes, Headers]:
-        """An error for a request that no upstream hears of."""
+        """Count a request that no upstream hears of, and return the error for it."""
         count, message = self.refused.get(refused.type, (0, refused.message))
         self.refused[refused.type] = (count + 1, message)
         return _error(refused)
 
 
-class _Body:
-    """The request body, taken from the client as fast as the upstream takes it. Iterated once."""
+async def _pass_on(upstream: Response, incoming: ServerExchange) -> None:
+    """Send the response to the client: the head with what came of the body, then each chunk as it comes."""
+    body = upstream.stream
+    headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
+    reason = upstream.extensions.get("reason_phrase", b"")
+    try:
+        incoming.start(upstream.status_code, headers, reason=reason, first=body.begun())
+    except ValueError as error:
+        raise UpstreamError(str(error), "upstream_reset") from None
+    incoming.finish(await body.pump(incoming.write, incoming.flow))
+
+
+class _BoundedUpload:
+    """The request body, read from the client as fast as the upstream takes it, up to a limit."""
 
     def __init__(self, incoming: ServerExchange, limit_bytes: int, refuse: Callable[[], None]) -> None:
-        """`refuse` ends the exchange."""
+        """`refuse` is called over the limit, and ends the exchange."""
         self._incoming, self._limit_bytes, self._refuse = incoming, limit_bytes, refuse
         self._size_bytes = 0
         self.is_too_large = False
 
     def take(self) -> bytes | None:
-        """All of it, if it has come."""
         return self._incoming.take(self._limit_bytes)
 
-    def __aiter__(self) -> _Body:
+    def __aiter__(self) -> _BoundedUpload:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next piece. Over the limit, or without a client, there is none: whoever waits for it is cancelled."""
+        """Return the next piece. Over the limit, or without a client, there is none: who waits for it is cancelled."""
         piece = await self._incoming.read()
         if not piece:
             raise StopAsyncIteration
@@ -183,30 +183,8 @@ class _Body:
         return await never
 
 
-async def _pass_on(upstream: Any, incoming: ServerExchange) -> None:
-    """The response on its way to the client: each chunk as it comes, in the moment of its arrival where the transport
-    can do that.
-    """
-    stream = upstream.stream
-    headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
-    reason = upstream.extensions.get("reason_phrase", b"")
-    is_pumped = hasattr(stream, "pump")
-    try:
-        first = stream.begun() if is_pumped else b""
-        incoming.start(upstream.status_code, headers, reason=reason, first=first)
-    except ValueError as error:
-        raise UpstreamError(str(error), "upstream_reset") from None
-    if is_pumped:
-        incoming.finish(await stream.pump(incoming.write, incoming.flow))
-        return
-    async for chunk in stream:
-        incoming.write(chunk)
-        await incoming.flow.drain()
-    incoming.finish()
-
-
 def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
-    """Say what listens here, to a person with a browser, or to a client that asks whether anybody does."""
+    """Return the page that says what listens here, for a person with a browser, or a client that checks."""
     names = ", ".join(f"/{each.name}" for each in routes.upstreams)
     text = (
         "This is recorder. It stands between a client and a streaming API, and records or replays what passes.\n"
@@ -217,13 +195,13 @@ def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
 
 
 def _respond(incoming: ServerExchange, status: int, body: bytes, headers: Headers) -> None:
-    """Send an answer of our own, whole: JSON, if `headers` do not say what else."""
+    """Send an answer of our own, whole: JSON, unless `headers` has another type."""
     has_type = any(name == b"content-type" for name, _ in headers)
     incoming.respond(status, headers if has_type else [(b"content-type", b"application/json"), *headers], body)
 
 
 def _error(refused: Refusal) -> tuple[int, bytes, Headers]:
-    """An error in the form that the APIs give theirs. The rest of the request is not read: the connection closes."""
+    """Return an error in the shape of the APIs' own. The rest of the request is not read: the connection closes."""
     error = {"message": refused.message, "type": refused.type, "code": refused.type}
     return refused.status, msgspec.json.encode({"error": error}), [(b"connection", b"close")]
 

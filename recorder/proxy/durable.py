@@ -1,8 +1,8 @@
-"""Durability `strict`: nothing reaches the client before it is on the disk, come a power cut.
+"""Durability `strict`: nothing reaches the client before it is on the disk, and safe from a power cut.
 
-A transport around the one that records: what that has written to the journal is synced before it is handed on. One
-sync serves all streams that wait when it begins, so a hundred of them cost little more than one. A sync that fails is
-said once, and the client gets its bytes all the same.
+A transport around the recording one: it syncs the journal before it hands a chunk on. One sync serves all streams that
+wait when it begins, so a hundred of them cost little more than one. A failing sync is logged once, and the client gets
+its bytes all the same.
 """
 
 from __future__ import annotations
@@ -11,35 +11,38 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Protocol
+
+from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
 
 log = logging.getLogger(__name__)
 
 
-class Journal(Protocol):
-    """What is synced: `recorder.journal.writer.Journal`, made `durable`."""
+class Syncable(Protocol):
+    """A journal that can be synced: `recorder.journal.writer.Journal`, made `durable`."""
 
-    def sync(self) -> None: ...
+    def sync(self) -> None:
+        """Bring all that was written before this call onto the disk. Runs in a thread."""
 
 
 class DurableTransport:
-    """Holds back what `inner` hands on, until what `journal` was told before is on the disk."""
+    """A transport that hands on what `inner` gives when all that `journal` has of it is on the disk."""
 
-    def __init__(self, inner: Any, journal: Journal) -> None:
+    def __init__(self, inner: Transport, journal: Syncable) -> None:
         self._inner, self._syncs = inner, _Syncs(journal)
 
-    async def handle_async_request(self, request: Any) -> Any:
+    async def handle_async_request(self, request: Request) -> Response:
         try:
             response = await self._inner.handle_async_request(request)
         except Exception:
-            await self._syncs.wait()  # what the client is told of it is on the disk too
+            await self._syncs.wait()  # the client will see the error
             raise
         try:
             await self._syncs.wait()
         except BaseException:  # the client has left: nobody else knows of this response
             await response.stream.aclose()
             raise
-        response.stream = _Held(response.stream, self._syncs)
+        response.stream = IteratedBody(_SyncedChunks(response.stream, self._syncs))
         return response
 
     async def aclose(self) -> None:
@@ -47,21 +50,21 @@ class DurableTransport:
         self._syncs.close()
 
 
-class _Held:
-    """A response body, each chunk of which waits for the disk, and so does its end."""
+class _SyncedChunks:
+    """The chunks of a response body, each of which waits for the disk, and so does its end."""
 
-    def __init__(self, inner: Any, syncs: _Syncs) -> None:
+    def __init__(self, inner: BodyStream, syncs: _Syncs) -> None:
         self._inner, self._syncs = inner, syncs
         self._chunks: AsyncIterator[bytes] | None = None
 
-    def __aiter__(self) -> _Held:
-        self._chunks = self._inner.__aiter__()
+    def __aiter__(self) -> _SyncedChunks:
+        self._chunks = aiter(self._inner)
         return self
 
     async def __anext__(self) -> bytes:
         assert self._chunks is not None
         try:
-            return await self._chunks.__anext__()
+            return await anext(self._chunks)
         finally:
             await self._syncs.wait()
 
@@ -72,7 +75,7 @@ class _Held:
 class _Syncs:
     """Syncs of the journal, one after another, each for all who wait when it begins."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Syncable) -> None:
         self._journal = journal
         self._thread = ThreadPoolExecutor(1, "sync")
         self._running: asyncio.Future[None] | None = None
@@ -80,7 +83,7 @@ class _Syncs:
         self._failed = self._closed = False
 
     async def wait(self) -> None:
-        """Until all is on the disk that was written before this call."""
+        """Wait until all is on the disk that was written before this call."""
         if self._next is None:  # one that runs already may have begun before the last write
             self._next = asyncio.get_running_loop().create_future()
             if self._running is None:
@@ -88,7 +91,7 @@ class _Syncs:
         await asyncio.shield(self._running if self._next is None else self._next)
 
     def close(self) -> None:
-        """Whoever still waits is let go of when the sync that runs has ended."""
+        """Sync no more. Who still waits goes on when the sync that runs has ended."""
         self._closed = True
         self._thread.shutdown()
 

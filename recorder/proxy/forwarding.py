@@ -1,15 +1,14 @@
-"""Heads on their way through the proxy: what goes further, and what concerns one connection only."""
+"""Forwarding of heads: end-to-end headers go further, those of one connection do not."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import httpx
 
-from recorder.proxy.http.messages import Request
+from recorder.proxy.http.messages import Request, RequestExtensions, Upload
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import SESSION_HEADER, Origin, Route
 
@@ -26,32 +25,32 @@ _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 _usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few, again and again
 
 
-def onward(incoming: ServerExchange, route: Route, body: Any) -> Request:
-    """The request as it goes to the upstream."""
+def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
+    """Return the request as it goes to the upstream."""
     came = incoming.headers
     url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
     headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
     if any(name == b"transfer-encoding" for name, _ in came):
         headers.append((b"transfer-encoding", b"chunked"))
     origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
-    extensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
+    extensions: RequestExtensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
     return Request(incoming.method, url, headers, body, extensions)
 
 
 def target_of(incoming: ServerExchange) -> str:
-    """Path and query as the client sent them."""
+    """Return path and query as the client sent them."""
     path, query = incoming.path, incoming.query
     return (path + b"?" + query if query else path).decode("latin-1")
 
 
 def path_of(incoming: ServerExchange) -> str:
-    """The path, as it is meant."""
+    """Return the path with its percent-encoding undone."""
     path = incoming.path
     return (unquote_to_bytes(path) if b"%" in path else path).decode("utf-8", "replace")
 
 
 def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
-    """Headers that go further than one connection, in their order."""
+    """Return the headers that go further than one connection, in their order (RFC 9110 section 7.6.1)."""
     lower = [(name.lower(), name, value) for name, value in headers]
     nominated = {
         token.strip().lower() for key, _, value in lower if key == b"connection" for token in value.split(b",")

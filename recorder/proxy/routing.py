@@ -1,4 +1,4 @@
-"""Where a request goes: its path and headers → a session's name, an upstream, a URL.
+"""Routing: the path and headers of a request → a session's name, an upstream, a URL.
 
 Rules of this file:
 
@@ -51,16 +51,14 @@ _API_KEY = re.compile(r"(?:^|&)key=")
 
 
 class Upstream(NamedTuple):
-    """An entry of the table: where `/NAME/…` goes."""
+    """An entry of the table: `/NAME/…` goes to `base`."""
 
     name: str
-    base: (
-        str  # an http or https URL without a query or userinfo; one that ends in a slash is taken as it is, see `join`
-    )
+    base: str  # an http or https URL without query or userinfo; if it ends in a slash, see `join`
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Where one request goes. `url` and `target` may hold a key: they are not for logs."""
+    """The destination of one request. `url` and `target` may hold a key: they are not for logs."""
 
     upstream: Upstream
     url: str
@@ -70,12 +68,12 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def url_target(self) -> str:
-        """Path and query of `url`, as they are."""
+        """Return path and query of `url`, as they are."""
         return self.url[self.url.index("/", self.url.index("//") + 2) :]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a request was before it was forwarded: `extensions["recorder"]` of the request that a transport gets."""
+    """A request before it was forwarded: `extensions["recorder"]` of the request that a transport gets."""
 
     upstream: str
     target: str
@@ -137,7 +135,7 @@ class Routes:
 
 
 def parse_upstream(text: str) -> Upstream:
-    """`NAME=URL` as an entry of the table. Raises `UsageError` with what is wrong."""
+    """Return `NAME=URL` as an entry of the table. Raises `UsageError` with the reason."""
     name, equals, url = text.partition("=")
     if not equals:
         raise UsageError(f"{text!r} is not an upstream: write NAME=URL, for example openai=https://api.openai.com.")
@@ -149,7 +147,7 @@ def parse_upstream(text: str) -> Upstream:
 
 
 def recorded_upstreams(names: Iterable[str]) -> Iterator[Upstream]:
-    """Yield an entry for each name that only a recorder knew: `/NAME/…` is found again, and nothing is sent there.
+    """Yield an entry for each name that only the recorder knew: `/NAME/…` is matched, and nothing is sent there.
 
     The names come from files: what cannot name an upstream is left away.
     """
@@ -188,7 +186,7 @@ def _clean(name: str) -> str:
 
 
 def _guess(target: str, headers: Mapping[bytes, bytes]) -> str:
-    """The upstream of a path that does not name one."""
+    """Return the name of the upstream for a path that does not name one."""
     path, _, query = target.partition("?")
     for pattern, name in _BY_PATH:
         if pattern.match(path):

@@ -8,13 +8,12 @@ end of it is an `UpstreamError`, never an end.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from recorder.errors import UsageError
 from recorder.proxy.http.client_pool import PORTS, Endpoint, Pool
-from recorder.proxy.http.client_response import ClientResponse, Flow, Headers, Sink
-from recorder.proxy.http.messages import Response
+from recorder.proxy.http.client_response import ClientResponse, Headers
+from recorder.proxy.http.messages import Flow, Request, Response, Sink
 from recorder.wire.redaction.headers import NEVER
 
 _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
@@ -23,19 +22,18 @@ _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
 class UpstreamTransport:
     """Sends requests to where their URL says. Raises `UpstreamError`; `UsageError` if a request cannot be sent at all.
 
-    A request has a body if it has a Content-Length or Transfer-Encoding header. `extensions["target"]`, if present, is
-    the request target as bytes; an `httpx.URL` may not keep it as it was.
+    `extensions["target"]`, if present, is sent as the request target in place of the URL's.
     """
 
     def __init__(self) -> None:
         self._pool = Pool(is_credential)
 
-    async def handle_async_request(self, request: Any) -> Response:
+    async def handle_async_request(self, request: Request) -> Response:
         url = request.url
         endpoint = Endpoint(url.scheme, url.host, url.port or PORTS[url.scheme])
         chunked = "transfer-encoding" in request.headers
         body = request.stream if chunked or "content-length" in request.headers else None
-        target: bytes = request.extensions.get("target", url.raw_path)
+        target = request.extensions.get("target", url.raw_path)
         head = _head(request, target, chunked=chunked)
         connection = await self._pool.connection(endpoint, request.headers.raw, target)
         response = connection.begin(head, body, chunked=chunked, is_head=request.method == "HEAD")
@@ -51,7 +49,7 @@ class UpstreamTransport:
 
 
 class _Body:
-    """A response body, read by read. Iterated once, by one task."""
+    """A response body, read by read."""
 
     def __init__(self, response: ClientResponse) -> None:
         self._response = response
@@ -66,11 +64,9 @@ class _Body:
         return data
 
     def begun(self) -> bytes:
-        """Return what came with the head."""
         return self._response.begun()
 
     async def pump(self, sink: Sink, flow: Flow) -> bytes:
-        """Hand each read to `sink` at once, without a task in between. Return the last one, if it came with the end."""
         return await self._response.pump(sink, flow)
 
     async def aclose(self) -> None:
@@ -78,7 +74,7 @@ class _Body:
         self._response.close()
 
 
-def _head(request: Any, target: bytes, *, chunked: bool) -> bytes:
+def _head(request: Request, target: bytes, *, chunked: bool) -> bytes:
     """Return the head of the request as it goes out. Raises `UsageError` if it would be read as something else."""
     headers: Headers = [header for header in request.headers.raw if header[0].lower() not in _NOT_SENT]
     if chunked:

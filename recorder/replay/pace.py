@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from recorder.errors import UpstreamError
+from recorder.proxy.http.messages import Request
 from recorder.replay.playback import SPIN_S, Clock
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ THREAD = ThreadClock()
 class Waiting:
     """What a request waits for: deadlines of a clock, as long as the client that sent it has patience."""
 
-    def __init__(self, clock: Clock, request: Any) -> None:
+    def __init__(self, clock: Clock, request: Request) -> None:
         self.clock = clock
         self.started_ns = clock.now_ns()
         self._patience_s: float | None = (request.extensions.get("timeout") or {}).get("read")

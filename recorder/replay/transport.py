@@ -7,7 +7,7 @@ Rules of this file:
 * Bytes are the recorded ones but for handles, which are the client's own (`recorder.replay.matching.handles`).
 * What was cut is cut again: after the last piece of a response that broke off stands an `UpstreamError` with its
   outcome, as from the real upstream.
-* It knows no HTTP library. Requests are whatever has the attributes that httpx gives them, responses likewise.
+* It knows no HTTP library, only the seam (`recorder.proxy.http.messages`).
 * Waiting is its only I/O (`recorder.replay.pace`): on a clock that never suspends it runs without an event loop.
 """
 
@@ -16,17 +16,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from http import HTTPStatus
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
-from recorder.proxy.http.messages import Response
+from recorder.proxy.http import messages
+from recorder.proxy.http.messages import IterableBody, IteratedBody, Response, Transport
 from recorder.proxy.routing import Origin, Routes
 from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request
 from recorder.replay.matching.handles import handed_back
@@ -141,27 +142,19 @@ def _failure(recorded: Recorded) -> tuple[str, str] | None:
     return recorded.end.error or f"the recorded exchange ended here: {recorded.end.outcome}", recorded.end.outcome
 
 
-def _response(head: ResponseHead, stream: Any) -> Response:
+def _response(head: ResponseHead, chunks: IterableBody) -> Response:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
-    return Response(head.status, head.reason.encode("latin-1"), headers, stream, head.http_version)
+    return Response(head.status, head.reason.encode("latin-1"), headers, IteratedBody(chunks), head.http_version)
 
 
 def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
     """A JSON response of our own."""
 
-    async def stream() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncGenerator[bytes, None]:
         yield body
 
     fields = [("content-type", "application/json"), ("content-length", str(len(body))), *headers]
     return _response(ResponseHead(status, _PHRASES.get(status, ""), fields), stream())
-
-
-class Transport(Protocol):
-    """What answers in place of a recording: `httpx.AsyncBaseTransport` and its like."""
-
-    async def handle_async_request(self, request: Any) -> Any: ...
-
-    async def aclose(self) -> None: ...
 
 
 class ReplayTransport:
@@ -185,7 +178,7 @@ class ReplayTransport:
         self._matcher, self._speed, self._reads = matcher, speed, reads
         self._otherwise, self._clock = otherwise, clock
 
-    async def handle_async_request(self, request: Any) -> Any:
+    async def handle_async_request(self, request: messages.Request) -> Response:
         waiting = Waiting(self._clock, request)
         found = await self._judged(request, self._matcher.match)
         if isinstance(found, Match):
@@ -194,11 +187,11 @@ class ReplayTransport:
             return await self._replay(answer(recorded, found.after, reads=self._reads), waiting)
         return await self._missed(request, found)
 
-    async def note(self, request: Any, how: Elsewhere, message: str) -> None:
+    async def note(self, request: messages.Request, how: Elsewhere, message: str) -> None:
         """That a request was answered before it came here: it was asked all the same."""
         await self._judged(request, lambda asked: self._matcher.note(asked, how, message))
 
-    async def _judged(self, request: Any, judge: Callable[[Request], T]) -> T:
+    async def _judged(self, request: messages.Request, judge: Callable[[Request], T]) -> T:
         """Of a large body beside the event loop, if there is one. A body that is coded may be large."""
         body = await request.aread()
         is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
@@ -227,7 +220,7 @@ class ReplayTransport:
         await pace.until(answer.head_ns)
         return _response(answer.head, _body(answer, pace))
 
-    async def _missed(self, request: Any, miss: Miss) -> Any:
+    async def _missed(self, request: messages.Request, miss: Miss) -> Response:
         if self._otherwise is None:
             raise NotFoundError(miss.message)
         if not isinstance(self._otherwise, int):
@@ -239,7 +232,7 @@ class ReplayTransport:
         return whole(self._otherwise, body, [(MISS_HEADER, "1")])
 
 
-async def _body(answer: Answer, pace: Pace) -> AsyncIterator[bytes]:
+async def _body(answer: Answer, pace: Pace) -> AsyncGenerator[bytes, None]:
     for chunk in answer.chunks:
         await pace.until(chunk.t_ns)
         yield chunk.data
@@ -254,7 +247,7 @@ def _tell_gap(recorded: Recorded) -> None:
         log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
 
 
-def asked_by(request: Any, body: bytes) -> Request:
+def asked_by(request: messages.Request, body: bytes) -> Request:
     """A request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
     headers = redaction.headers(origin.headers)
@@ -263,12 +256,12 @@ def asked_by(request: Any, body: bytes) -> Request:
     return Request(request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request))
 
 
-def _names_upstream(request: Any) -> bool:
+def _names_upstream(request: messages.Request) -> bool:
     """Whether it says where it goes: it came through a proxy, which knows, or it goes to a host of the public APIs."""
     return isinstance(request.extensions.get("recorder"), Origin) or request.url.host in HOSTS
 
 
-def origin_of(request: Any) -> Origin:
+def origin_of(request: messages.Request) -> Origin:
     """What a request was before it was forwarded; of one that came through no proxy, what it would have been."""
     origin = request.extensions.get("recorder")
     if isinstance(origin, Origin):

@@ -13,12 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from recorder.errors import UpstreamError
+from recorder.proxy.http.messages import (
+    IterableBody,
+    IteratedBody,
+    IteratedUpload,
+    Request,
+    RequestExtensions,
+    Response,
+    Transport,
+    Upload,
+)
 
 T = TypeVar("T")
 Library = Any  # the module httpx, or httpx2
@@ -93,56 +103,71 @@ def _meaning(library: Library) -> Iterator[None]:
 Guard = Callable[[], contextlib.AbstractContextManager[None]]
 
 
+async def _nothing() -> None:
+    """Close what needs no closing: a request body."""
+
+
 class _AsyncStream:
     """A body as it passes a face or a back; `guard` translates what it raises."""
 
-    def __init__(self, inner: Any, guard: Guard = contextlib.nullcontext) -> None:
-        self._inner, self._guard = inner, guard
+    def __init__(
+        self,
+        chunks: AsyncIterable[bytes],
+        close: Callable[[], Awaitable[None]] = _nothing,
+        guard: Guard = contextlib.nullcontext,
+    ) -> None:
+        self._inner, self._close, self._guard = chunks, close, guard
 
     def __aiter__(self) -> Self:
-        self._chunks = self._inner.__aiter__()
+        self._chunks = aiter(self._inner)
         return self
 
     async def __anext__(self) -> bytes:
         __tracebackhide__ = True
         with self._guard():
-            chunk: bytes = await anext(self._chunks)
-        return chunk
+            return await anext(self._chunks)
 
     async def aclose(self) -> None:
-        if hasattr(self._inner, "aclose"):
-            await self._inner.aclose()
+        await self._close()
 
 
 class _SyncStream:
     """An asynchronous body, run."""
 
-    def __init__(self, inner: Any, guard: Guard = contextlib.nullcontext) -> None:
-        self._inner, self._guard = inner, guard
+    def __init__(
+        self,
+        chunks: AsyncIterable[bytes],
+        close: Callable[[], Awaitable[None]] = _nothing,
+        guard: Guard = contextlib.nullcontext,
+    ) -> None:
+        self._inner, self._close, self._guard = chunks, close, guard
 
     def __iter__(self) -> Self:
-        self._chunks = self._inner.__aiter__()
+        self._chunks = aiter(self._inner)
         return self
 
     def __next__(self) -> bytes:
         __tracebackhide__ = True
         with self._guard():
             try:
-                chunk: bytes = run(anext(self._chunks))
+                return run(anext(self._chunks))
             except StopAsyncIteration:
                 raise StopIteration from None
-        return chunk
 
     def close(self) -> None:
-        if hasattr(self._inner, "aclose"):
-            run(self._inner.aclose())
+        run(self._close())
 
 
 class _Unsync:
     """A sync body as an asynchronous one, which never suspends."""
 
-    def __init__(self, inner: Any, guard: Guard = contextlib.nullcontext) -> None:
-        self._inner, self._guard = inner, guard
+    def __init__(
+        self,
+        chunks: Iterable[bytes],
+        close: Callable[[], object] = lambda: None,
+        guard: Guard = contextlib.nullcontext,
+    ) -> None:
+        self._inner, self._close, self._guard = chunks, close, guard
 
     def __aiter__(self) -> Self:
         self._chunks = iter(self._inner)
@@ -156,8 +181,7 @@ class _Unsync:
         return bytes(chunk)
 
     async def aclose(self) -> None:
-        if hasattr(self._inner, "close"):
-            self._inner.close()
+        self._close()
 
 
 @cache
@@ -169,7 +193,7 @@ def _of(library: Library, kind: type, base: str) -> Any:
 class AsyncFace:
     """A core as a transport for the library's AsyncClient."""
 
-    def __init__(self, core: Any, library: Library) -> None:
+    def __init__(self, core: Transport, library: Library) -> None:
         self._core, self._library = core, library
         self._stream = _of(library, _AsyncStream, "AsyncByteStream")
 
@@ -177,8 +201,8 @@ class AsyncFace:
         __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
-            response = await self._core.handle_async_request(_copy(self._library, request, request.stream))
-        return _response(self._library, response, self._stream(response.stream, guard))
+            response = await self._core.handle_async_request(adapted_request(request, IteratedUpload(request.stream)))
+        return _response(self._library, response, self._stream(response.stream, response.stream.aclose, guard))
 
     async def aclose(self) -> None:
         await self._core.aclose()
@@ -195,7 +219,7 @@ class AsyncFace:
 class SyncFace:
     """A core as a transport for the library's Client."""
 
-    def __init__(self, core: Any, library: Library) -> None:
+    def __init__(self, core: Transport, library: Library) -> None:
         self._core, self._library = core, library
         self._stream = _of(library, _SyncStream, "SyncByteStream")
 
@@ -203,9 +227,9 @@ class SyncFace:
         __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
-            copy = _copy(self._library, request, _Unsync(request.stream))
-            response = run(self._core.handle_async_request(copy))
-        return _response(self._library, response, self._stream(response.stream, guard))
+            adapted = adapted_request(request, IteratedUpload(_Unsync(request.stream)))
+            response = run(self._core.handle_async_request(adapted))
+        return _response(self._library, response, self._stream(response.stream, response.stream.aclose, guard))
 
     def close(self) -> None:
         run(self._core.aclose())
@@ -226,13 +250,11 @@ class AsyncBack:
         self._transport, self._library = transport, library
         self._stream = _of(library, _AsyncStream, "AsyncByteStream")
 
-    async def handle_async_request(self, request: Any) -> Any:
+    async def handle_async_request(self, request: Request) -> Response:
         guard = partial(_meaning, self._library)
-        request.stream = self._stream(request.stream)
         with guard():
-            response = await self._transport.handle_async_request(request)
-        response.stream = _AsyncStream(response.stream, guard)
-        return response
+            response = await self._transport.handle_async_request(_request(self._library, request, self._stream))
+        return adapted_response(response, _AsyncStream(response.stream, response.stream.aclose, guard))
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -245,26 +267,46 @@ class SyncBack:
         self._transport, self._library = transport, library
         self._stream = _of(library, _SyncStream, "SyncByteStream")
 
-    async def handle_async_request(self, request: Any) -> Any:
+    async def handle_async_request(self, request: Request) -> Response:
         guard = partial(_meaning, self._library)
-        request.stream = self._stream(request.stream)
         with guard():
-            response = self._transport.handle_request(request)
-        response.stream = _Unsync(response.stream, guard)
-        return response
+            response = self._transport.handle_request(_request(self._library, request, self._stream))
+        return adapted_response(response, _Unsync(response.stream, response.stream.close, guard))
 
     async def aclose(self) -> None:
         self._transport.close()
 
 
-def _copy(library: Library, request: Any, stream: Any) -> Any:
-    """The request, for a core to change: the client may send its own again."""
-    return library.Request(
-        request.method, request.url, headers=request.headers, stream=stream, extensions=request.extensions
+def adapted_request(request: Any, stream: Upload) -> Request:
+    """Return a library's request as one of ours, which a core may change: the client may send its own again."""
+    return Request(
+        request.method, request.url, request.headers.raw, stream, cast(RequestExtensions, dict(request.extensions))
     )
 
 
-def _response(library: Library, response: Any, stream: Any) -> Any:
+def adapted_response(response: Any, stream: IterableBody) -> Response:
+    """Return a library's response as one of ours, with all that its `extensions` have."""
+    adapted = Response(response.status_code, b"", response.headers.raw, IteratedBody(stream))
+    adapted.extensions = response.extensions
+    return adapted
+
+
+def _request(library: Library, request: Request, stream: Callable[[Upload], Any]) -> Any:
+    """Return one of our requests as the library's. A body that is there can be read from it as `content`."""
+    body = request.stream.take()
+    adapted = library.Request(
+        request.method,
+        request.url,
+        headers=request.headers.raw,
+        stream=stream(request.stream) if body is None else library.ByteStream(body),
+        extensions=request.extensions,
+    )
+    if body is not None:
+        adapted.read()
+    return adapted
+
+
+def _response(library: Library, response: Response, stream: Any) -> Any:
     return library.Response(
         response.status_code, headers=response.headers.raw, stream=stream, extensions=response.extensions
     )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import ContextVar
 from threading import Thread
-from typing import Any
 
 from recorder.errors import RecorderError, UpstreamError
 from recorder.proxy.app import Proxy
+from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
 from recorder.proxy.http.server import Server, run
 from recorder.proxy.http.server_exchange import ServerExchange
 from recorder.proxy.routing import Routes
@@ -24,7 +24,7 @@ _reset: ContextVar[Callable[[], None]] = ContextVar("reset")  # of the connectio
 class Loopback:
     """The proxy over a transport. It listens from the beginning until `close`."""
 
-    def __init__(self, transport: Any, routes: Routes) -> None:
+    def __init__(self, transport: Transport, routes: Routes) -> None:
         """Raises what keeps the server from listening."""
         self._transport, self._routes = transport, routes
         self._started: Future[int] = Future()
@@ -70,36 +70,38 @@ class Loopback:
 class _Resetting:
     """A transport whose resets reach the client: an upstream that breaks down does not close properly."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
-    async def handle_async_request(self, request: Any) -> Any:
+    async def handle_async_request(self, request: Request) -> Response:
         try:
             response = await self._inner.handle_async_request(request)
         except UpstreamError as error:
             await _break_off(error)
             raise
-        response.stream = _Body(response.stream)
+        response.stream = IteratedBody(_ResettingChunks(response.stream))
         return response
 
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
-class _Body:
-    """What comes of it."""
 
-    def __init__(self, inner: Any) -> None:
+class _ResettingChunks:
+    """The chunks of its response bodies."""
+
+    def __init__(self, inner: BodyStream) -> None:
         self._inner = inner
 
-    def __aiter__(self) -> _Body:
-        self._chunks = self._inner.__aiter__()
+    def __aiter__(self) -> _ResettingChunks:
+        self._chunks = aiter(self._inner)
         return self
 
     async def __anext__(self) -> bytes:
         try:
-            chunk: bytes = await anext(self._chunks)
+            return await anext(self._chunks)
         except UpstreamError as error:
             await _break_off(error)
             raise
-        return chunk
 
     async def aclose(self) -> None:
         await self._inner.aclose()

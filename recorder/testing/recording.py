@@ -19,7 +19,8 @@ import msgspec
 
 from recorder.errors import StoreBusyError
 from recorder.journal.format import Mark
-from recorder.journal.writer import Journal, JournalExchange
+from recorder.journal.writer import ExchangeWriter, Journal
+from recorder.proxy.http.messages import Request, Response, Sink, Transport
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.replay.transport import origin_of
 from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
@@ -60,12 +61,12 @@ async def _at_once(work: Callable[[], None]) -> None:
 class _InProcess:
     """The core: recording, its journal and its ingester."""
 
-    def __init__(self, database: str | Path, inner: Any, session: str | None, wait: Wait) -> None:
+    def __init__(self, database: str | Path, inner: Transport, session: str | None, wait: Wait) -> None:
         self._session, self._wait = session, wait
         self._ingestion = _Ingestion(database)
         self._recording = RecordingTransport(inner, self._ingestion)
 
-    async def handle_async_request(self, request: Any) -> Any:
+    async def handle_async_request(self, request: Request) -> Response:
         source = "header" if self._session is not None else None
         origin = msgspec.structs.replace(origin_of(request), session=self._session, session_source=source)
         request.extensions["recorder"] = origin
@@ -98,9 +99,12 @@ class _Ingestion:
             start_new_session=True,
         )
 
-    def exchange(self) -> _Tape:
+    def exchange(self) -> _LockedWriter:
         with self._lock:
-            return _Tape(self._journal.exchange(), self._lock)
+            return _LockedWriter(self._journal.exchange(), self._lock)
+
+    def flush(self) -> None:
+        """Do nothing: no chunk waits."""
 
     def close(self) -> None:
         """Wait until all is in the database."""
@@ -119,16 +123,25 @@ class _Ingestion:
             log.warning("not all of the journal is in the log yet: `recorder db recover` brings in the rest")
 
 
-class _Tape:
-    """What one exchange writes to a journal that belongs to several threads."""
+class _LockedWriter:
+    """The writer of one exchange's records to a journal that several threads share. No chunk waits."""
 
-    def __init__(self, tape: JournalExchange, lock: Lock) -> None:
-        self._tape, self._lock = tape, lock
+    def __init__(self, inner: ExchangeWriter, lock: Lock) -> None:
+        self._inner, self._lock = inner, lock
 
     def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
         with self._lock:
-            self._tape.write(mark, t_ns, payload)
+            self._inner.write(mark, t_ns, payload)
 
-    def end(self, t_ns: int, payload: bytes) -> None:
+    def write_all(self, t_ns: int, records: list[tuple[Mark, bytes]]) -> None:
         with self._lock:
-            self._tape.end(t_ns, payload)
+            self._inner.write_all(t_ns, records)
+
+    def later(self, t_ns: int, data: bytes, then: Sink) -> bool:
+        self.write(Mark.CHUNK, t_ns, data)
+        then(data)
+        return False
+
+    def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
+        with self._lock:
+            self._inner.end(t_ns, payload, last)

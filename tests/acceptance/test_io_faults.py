@@ -26,10 +26,10 @@ import pytest
 from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.format import DATA_MARKS, Mark
-from recorder.journal.writer import Journal, JournalExchange
+from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import BODY_KINDS
 from recorder.model.payloads import GapRecord
-from recorder.proxy.http.messages import Request, Whole
+from recorder.proxy.http.messages import Request, WholeUpload
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.store.sqlite import writer as sqlite_writer
@@ -37,6 +37,7 @@ from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
 from tests.ingest.test_ingester import COMPLETED
 from tests.iofaults import SHORT, Faults, on_disk
+from tests.messages import request_for
 from tests.proxy.test_recording import Echo
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
 
@@ -53,7 +54,7 @@ class Kind(NamedTuple):
     """What a recording is made with."""
 
     ingester: type[Ingester] = Ingester
-    tape: type[JournalExchange] = JournalExchange
+    tape: type[ExchangeWriter] = ExchangeWriter
     has_sockets: bool = False  # with the real upstream, whose reads go to the client without a task in between
 
 
@@ -131,7 +132,7 @@ class Recording:
         with Store(self._base / "recorder.db", busy_timeout_s=0.01) as store:
             recover(store, self._base / "journal", self._pause)
 
-    def _tape(self, journal: Journal) -> JournalExchange:
+    def _tape(self, journal: Journal) -> ExchangeWriter:
         journal._exchanges += 1
         return self._kind.tape(journal, journal._exchanges)
 
@@ -174,7 +175,7 @@ class Recording:
 
     async def _client(self, journal: Journal, name: str, chunks: Sequence[bytes]) -> AsyncIterator[None]:
         transport = RecordingTransport(Echo(*chunks), journal, make_id=iter([name, new_id()]).__next__)
-        response = await transport.handle_async_request(httpx.Request("GET", "http://h/v1/x"))
+        response = await transport.handle_async_request(request_for("GET", "http://h/v1/x"))
         async for chunk in response.stream:
             self.had[name] += chunk
             yield
@@ -184,7 +185,7 @@ class Recording:
         self, journal: Journal, base: str, name: str, script: Script, chunks: Sequence[bytes]
     ) -> AsyncIterator[None]:
         transport = RecordingTransport(UpstreamTransport(), journal, make_id=iter([name, new_id()]).__next__)
-        request = Request("GET", httpx.URL(base), [(b"host", b"h")], Whole(b""), {"target": b"/v1/x"})
+        request = Request("GET", httpx.URL(base), [(b"host", b"h")], WholeUpload(b""), {"target": b"/v1/x"})
         response = await transport.handle_async_request(request)
         more, wanted = asyncio.Event(), 0
 
@@ -328,7 +329,7 @@ def test_whichever_call_fails_while_the_database_is_made_it_is_made_in_the_end(r
 # -- broken on purpose
 
 
-class Silent(JournalExchange):
+class Silent(ExchangeWriter):
     """Drops what there is no room for."""
 
     def _owe(self, mark: Mark, t_ns: int, payload: bytes, reason: str) -> None:

@@ -15,14 +15,13 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 
@@ -34,6 +33,7 @@ from recorder.journal.writer import Journal
 from recorder.model.events import BODY_KINDS
 from recorder.model.payloads import RequestRecord
 from recorder.proxy.durable import DurableTransport
+from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.store import migrate
 from recorder.store.bodies.rows import Appender
@@ -44,6 +44,7 @@ from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
 from tests.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.iofaults import on_disk
+from tests.messages import request_for
 from tests.powercut import Drive, Image, crashes
 from tests.proxy.test_recording import Echo
 
@@ -169,11 +170,16 @@ def in_mode_journal(
     journal.close()
 
 
-class Answering(httpx.AsyncBaseTransport):
-    """Answers with the chunks that the request names."""
+class Answering:
+    """Answers with the chunks that are set when the request comes."""
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return await Echo(*request.extensions["chunks"]).handle_async_request(request)
+    chunks: Sequence[bytes] = ()
+
+    async def handle_async_request(self, request: Request) -> Response:
+        return await Echo(*self.chunks).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
 
 
 def in_mode_strict(
@@ -183,16 +189,15 @@ def in_mode_strict(
     journal = kind(root, name, segment_bytes=SEGMENT_BYTES, writev=os.writev, durable=True)
     ingester = Ingester(store, journal.directory, never)
 
+    answering = Answering()
     ids: list[str] = []  # for the exchange that begins next, and its session
-    strict = DurableTransport(RecordingTransport(Answering(), journal, make_id=lambda: ids.pop()), journal)
+    strict = DurableTransport(RecordingTransport(answering, journal, make_id=lambda: ids.pop()), journal)
 
     async def client(count: int) -> None:
         chunks, had, name = chunks_of(dice, count), 0, new_id()
         story.sent[name] = b"".join(chunks)
-        ids[:] = [new_id(), name]
-        response = await strict.handle_async_request(
-            httpx.Request("POST", "http://h/v1/x", content=question(dice), extensions={"chunks": chunks})
-        )
+        ids[:], answering.chunks = [new_id(), name], chunks
+        response = await strict.handle_async_request(request_for("POST", "http://h/v1/x", content=question(dice)))
         async for chunk in response.stream:
             had += len(chunk)
             story.seen.append((story.drive.moment(), name, had))

@@ -20,7 +20,7 @@ from recorder.commands.ops import health
 from recorder.commands.serving.health_snapshot import LAG_S, Vitals, reasons
 from recorder.commands.serving.log_probe import window
 from recorder.commands.serving.lowwater import MARK_BYTES, watch_disk
-from recorder.commands.serving.meter import FRESH_S, Meter, Tape
+from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter
 from recorder.commands.serving.metrics import METRICS, Metric, exposition
 from recorder.commands.serving.processes import Process
 from recorder.ingest.ingester import Ingester
@@ -227,7 +227,7 @@ def exchanges(tmp_path: Path) -> Iterator[Exchanges]:
 def test_a_chunk_goes_to_the_journal_itself(exchanges: Exchanges) -> None:
     """Nothing of ours is called for it, only for the first record and the last."""
     inner = exchanges.journal.exchange()
-    tape = Tape(inner, exchanges.meter.traffic)
+    tape = MeteredWriter(inner, exchanges.meter.traffic)
     tape.write(Mark.REQUEST_END, 0, b"{}")
     assert tape.write == inner.write
 

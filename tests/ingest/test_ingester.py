@@ -24,7 +24,7 @@ from recorder.ingest.ingester import Ingester, recover
 from recorder.journal import carry_over
 from recorder.journal.format import START, Mark, Position, Record
 from recorder.journal.reader import claimed, segment_numbers
-from recorder.journal.writer import Journal, JournalExchange
+from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.ids import uuid7
 from recorder.model.payloads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
@@ -51,7 +51,7 @@ class Exchange:
         self, journal: Journal, body: bytes = b"{}", response: Sequence[tuple[str, str]] = SSE, **head: Any
     ) -> None:
         self.id = uuid7(head.get("started_ns") or time.time_ns(), os.urandom(10))
-        self._tape: JournalExchange = journal.exchange()
+        self._tape: ExchangeWriter = journal.exchange()
         self.received = b""
         fields: dict[str, Any] = {
             "exchange_id": self.id,

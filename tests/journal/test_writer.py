@@ -383,7 +383,7 @@ def test_nothing_is_appended_behind_a_torn_record(tmp_path: Path, monkeypatch: p
 
 
 def test_data_longer_than_a_record_becomes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.journal.exchange_writer.RECORD_LIMIT", 10)
+    monkeypatch.setattr("recorder.journal.writer.RECORD_LIMIT", 10)
     journal = Journal(tmp_path, "r")
     journal.exchange().write(Mark.CHUNK, 1, b"0123456789abcdef")
     journal.close()

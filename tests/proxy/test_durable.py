@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from recorder.journal.writer import Journal
@@ -22,6 +21,7 @@ from recorder.proxy.durable import DurableTransport
 from recorder.proxy.recording import RecordingTransport
 from tests import serving
 from tests.loops import on_uvloop
+from tests.messages import request_for
 from tests.proxied import get, proxied
 from tests.proxy.test_recording import Echo
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Wait, chunked
@@ -73,7 +73,7 @@ def transport(journal: Journal) -> DurableTransport:
 
 
 async def received(strict: DurableTransport) -> AsyncIterator[bytes]:
-    response = await strict.handle_async_request(httpx.Request("GET", "http://h/v1/x"))
+    response = await strict.handle_async_request(request_for("GET", "http://h/v1/x"))
     async for chunk in response.stream:
         yield chunk
     await response.stream.aclose()
@@ -160,7 +160,7 @@ async def test_serve_syncs_what_it_hands_on_if_it_is_told_to(
 
 async def test_without_it_nothing_is_synced(disk: Disk, tmp_path: Path) -> None:
     journal = Journal(tmp_path, "recorder")
-    response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(httpx.Request("GET", "http://h/"))
+    response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request_for("GET", "http://h/"))
     assert [chunk async for chunk in response.stream] == CHUNKS
     journal.close()
     assert disk.syncs == 0
@@ -225,7 +225,7 @@ async def test_a_client_that_leaves_while_the_disk_is_slow_closes_the_response(
     monkeypatch.setattr(os, "fsync", fsync)
     echo = Echo(*CHUNKS)
     strict = DurableTransport(RecordingTransport(echo, journal), journal)
-    asking = asyncio.ensure_future(strict.handle_async_request(httpx.Request("GET", "http://h/v1/x")))
+    asking = asyncio.ensure_future(strict.handle_async_request(request_for("GET", "http://h/v1/x")))
     assert await asyncio.to_thread(syncing.wait, 10)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)

@@ -14,8 +14,10 @@ from recorder.errors import UpstreamError
 from recorder.journal.format import Mark
 from recorder.journal.reader import JournalReader
 from recorder.journal.writer import Journal
+from recorder.proxy.http.messages import IteratedBody, Request, Response, Sink
 from recorder.proxy.recording import RecordingTransport
 from recorder.wire.redaction import headers as redaction
+from tests.messages import request_for
 from tests.proxied import Tape
 
 CHUNKS = [b"one", b"two", b"three"]
@@ -36,18 +38,20 @@ class Chunks(httpx.AsyncByteStream):
         self.closed = True
 
 
-class Echo(httpx.AsyncBaseTransport):
+class Echo:
     """Reads the request and answers with the given chunks."""
 
     def __init__(self, *chunks: bytes | Exception) -> None:
         self.stream = Chunks(*chunks)
         self.uploaded = b""
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        body: Any = request.stream
-        async for chunk in body:
+    async def handle_async_request(self, request: Request) -> Response:
+        async for chunk in request.stream:
             self.uploaded += chunk
-        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=self.stream)
+        return Response(200, b"OK", [(b"content-type", b"text/event-stream")], IteratedBody(self.stream))
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
 
 
 class Failing:
@@ -56,19 +60,32 @@ class Failing:
     def __init__(self, journal: Journal, *, fails: Callable[[int], bool]) -> None:
         self._journal, self._fails, self._calls = journal, fails, count()
 
-    def exchange(self) -> Any:
-        self._tape = self._journal.exchange()
+    def exchange(self) -> Failing:
+        self._writer = self._journal.exchange()
         return self
 
-    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
-        if self._fails(next(self._calls)):
-            raise ZeroDivisionError
-        self._tape.write(mark, t_ns, payload)
+    def flush(self) -> None:
+        self._journal.flush()
 
-    def end(self, t_ns: int, payload: bytes) -> None:
+    def write(self, mark: Mark, t_ns: int, payload: bytes) -> None:
+        self._count()
+        self._writer.write(mark, t_ns, payload)
+
+    def write_all(self, t_ns: int, records: list[tuple[Mark, bytes]]) -> None:
+        self._count()
+        self._writer.write_all(t_ns, records)
+
+    def later(self, t_ns: int, data: bytes, then: Sink) -> bool:
+        self._count()
+        return self._writer.later(t_ns, data, then)
+
+    def end(self, t_ns: int, payload: bytes, last: bytes = b"") -> None:
+        self._count()
+        self._writer.end(t_ns, payload, last)
+
+    def _count(self) -> None:
         if self._fails(next(self._calls)):
             raise ZeroDivisionError
-        self._tape.end(t_ns, payload)
 
 
 @pytest.fixture
@@ -87,7 +104,7 @@ def tape_of(journal: Journal) -> Tape:
 
 
 async def pass_through(transport: RecordingTransport, **extensions: Any) -> list[bytes]:
-    request = httpx.Request(
+    request = request_for(
         "POST",
         "http://h/v1/x?key=canary",
         headers={"content-length": "4"},
@@ -122,11 +139,11 @@ async def test_an_exchange_is_kept_whole_and_in_order(journal: Journal) -> None:
 class Hasty(Echo):
     """Answers when it has as much of the request as it wants, without asking whether more comes."""
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        body: Any = request.stream
+    async def handle_async_request(self, request: Request) -> Response:
+        chunks = aiter(request.stream)
         while len(self.uploaded) < 4:
-            self.uploaded += await anext(aiter(body) if not self.uploaded else body)
-        return httpx.Response(200, stream=self.stream)
+            self.uploaded += await anext(chunks)
+        return Response(200, b"OK", [], IteratedBody(self.stream))
 
 
 async def test_a_request_is_whole_when_all_that_was_declared_has_passed(journal: Journal) -> None:
@@ -136,7 +153,7 @@ async def test_a_request_is_whole_when_all_that_was_declared_has_passed(journal:
 
 
 async def test_a_chunk_is_in_the_journal_before_it_is_handed_on(journal: Journal) -> None:
-    request = httpx.Request("GET", "http://h/", stream=Chunks())
+    request = request_for("GET", "http://h/", stream=Chunks())
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
     seen = b""
     async for chunk in response.stream:
@@ -146,7 +163,7 @@ async def test_a_chunk_is_in_the_journal_before_it_is_handed_on(journal: Journal
 
 
 async def test_whoever_lets_go_of_an_exchange_may_say_why(journal: Journal) -> None:
-    request = httpx.Request("GET", "http://h/", stream=Chunks(), extensions={"error": "Too large."})
+    request = request_for("GET", "http://h/", stream=Chunks(), extensions={"error": "Too large."})
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
     await response.stream.aclose()
     assert tape_of(journal).json[Mark.END] == {"outcome": "client_disconnect", "error": "Too large."}
@@ -154,7 +171,7 @@ async def test_whoever_lets_go_of_an_exchange_may_say_why(journal: Journal) -> N
 
 @pytest.mark.parametrize("outcome", [None, "recorder_shutdown"])
 async def test_closing_early_means_the_client_left_unless_told_otherwise(journal: Journal, outcome: str | None) -> None:
-    request = httpx.Request("GET", "http://h/", stream=Chunks())
+    request = request_for("GET", "http://h/", stream=Chunks())
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
     await anext(aiter(response.stream))
     if outcome is not None:

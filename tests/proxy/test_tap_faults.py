@@ -21,7 +21,7 @@ import pytest
 import recorder.journal.writer
 from recorder.journal.format import Gap, Mark
 from recorder.journal.reader import JournalReader
-from recorder.journal.writer import Journal, JournalExchange
+from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd
 from tests.loops import on_uvloop
 from tests.proxied import get, proxied
@@ -84,7 +84,7 @@ PLACES = {
     "many at once": Place(Journal, "write_together"),
     "the bytes of a record": Place(recorder.journal.writer, "record_bytes"),
     "the header of a record": Place(recorder.journal.writer, "record_header"),
-    "the exchange's writer": Place(JournalExchange, "write"),
+    "the exchange's writer": Place(ExchangeWriter, "write"),
 }
 
 

@@ -18,9 +18,10 @@ import pytest
 
 from recorder.errors import UpstreamError, UsageError
 from recorder.proxy.http.client_response import HEAD_BYTES
-from recorder.proxy.http.messages import Response
+from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.upstream import UpstreamTransport
 from tests.loops import both_loops, eventually
+from tests.messages import request_for
 from tests.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
@@ -67,7 +68,7 @@ async def body_of(response: Response) -> tuple[bytes, str]:
 
 async def get(script: list[Action], method: str = "GET") -> tuple[Response, bytes, str]:
     async with ScriptedUpstream(script) as upstream, transport() as client:
-        response = await client.handle_async_request(httpx.Request(method, upstream.base + "/x"))
+        response = await client.handle_async_request(request_for(method, upstream.base + "/x"))
         return response, *await body_of(response)
 
 
@@ -103,7 +104,7 @@ async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> 
     async with ScriptedUpstream(answer(b"", b"Set-Cookie: kept=1")) as upstream, transport() as client:
         named = f"http://localhost:{upstream.port}"  # a cookie jar would keep nothing for an address
         for _ in range(2):
-            request = httpx.Request("GET", named, headers=headers, stream=Pieces(), extensions={"target": target})
+            request = request_for("GET", named, headers=headers, stream=Pieces(), extensions={"target": target})
             await body_of(await client.handle_async_request(request))
     lines = [b"host: api.test", b"x-a: 1", b"cookie: q=\xc3\xa4", b"x-a: 2", b"accept-encoding: "]
     wanted = b"\r\n".join([b"GET " + target + b" HTTP/1.1", *lines, b"", b""])
@@ -113,7 +114,7 @@ async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> 
 @both_loops
 async def test_the_bytes_of_a_header_go_out_as_they_are() -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
-        request = httpx.Request("GET", upstream.base, headers=[(b"x-a", b"\xe4\xff\t\xc3\xa4")])
+        request = request_for("GET", upstream.base, headers=[(b"x-a", b"\xe4\xff\t\xc3\xa4")])
         await body_of(await client.handle_async_request(request))
     assert b"\r\nx-a: \xe4\xff\t\xc3\xa4\r\n" in upstream.requests[0]
 
@@ -121,20 +122,20 @@ async def test_the_bytes_of_a_header_go_out_as_they_are() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\r\nx-b: 2")]),
-        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\nx-b: 2")]),
-        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\rx-b: 2")]),
-        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a\r\nx-b", b"1")]),
-        httpx.Request("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\0")]),
-        httpx.Request("GET", "http://127.0.0.1/", extensions={"target": b"/ HTTP/1.1\r\nx-b: 2\r\n\r\nGET /"}),
-        httpx.Request("GET", "http://127.0.0.1/", extensions={"target": b"/x y"}),
+        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\r\nx-b: 2")]),
+        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\nx-b: 2")]),
+        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\rx-b: 2")]),
+        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a\r\nx-b", b"1")]),
+        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\0")]),
+        request_for("GET", "http://127.0.0.1/", extensions={"target": b"/ HTTP/1.1\r\nx-b: 2\r\n\r\nGET /"}),
+        request_for("GET", "http://127.0.0.1/", extensions={"target": b"/x y"}),
     ],
     ids=["CRLF", "LF", "CR", "in a name", "NUL", "in the target", "a space in the target"],
 )
 @both_loops
-async def test_a_request_that_would_be_read_as_another_is_refused(request_: httpx.Request) -> None:
+async def test_a_request_that_would_be_read_as_another_is_refused(request_: Request) -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
-        request_.url = request_.url.copy_with(port=upstream.port)
+        request_.url = httpx.URL(upstream.base)
         with pytest.raises(UsageError, match="cannot be forwarded"):
             await client.handle_async_request(request_)
     assert upstream.connections == 0
@@ -143,7 +144,7 @@ async def test_a_request_that_would_be_read_as_another_is_refused(request_: http
 @both_loops
 async def test_a_body_goes_up_with_the_length_it_came_with() -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
-        request = httpx.Request(
+        request = request_for(
             "POST", upstream.base, headers={"host": "h", "content-length": "6"}, stream=Pieces(b"abc", b"def")
         )
         await body_of(await client.handle_async_request(request))
@@ -153,7 +154,7 @@ async def test_a_body_goes_up_with_the_length_it_came_with() -> None:
 @both_loops
 async def test_a_body_of_unknown_length_goes_up_in_chunks() -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
-        request = httpx.Request(
+        request = request_for(
             "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Pieces(b"abc", b"def")
         )
         await body_of(await client.handle_async_request(request))
@@ -203,7 +204,7 @@ async def test_trailers_without_an_end_are_an_error() -> None:
     for flood in (b"X-Trailer: " + b"x" * 1000 + b"\r\n", b"x" * 1000):
         script: list[Action] = [Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: "), Flood(flood)]
         async with ScriptedUpstream(script) as upstream, transport() as client:
-            response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+            response = await client.handle_async_request(request_for("GET", upstream.base))
             assert await asyncio.wait_for(body_of(response), 5) == (b"all", "upstream_reset")
             await asyncio.wait_for(upstream.gone.wait(), 1)
 
@@ -220,7 +221,7 @@ TOO_LONG: dict[str, list[Action]] = {
 async def test_a_head_over_the_limit_is_an_error(case: str) -> None:
     async with ScriptedUpstream(TOO_LONG[case]) as upstream, transport() as client:
         with pytest.raises(UpstreamError, match="the head of the upstream's response is over 256 KiB") as raised:
-            await asyncio.wait_for(client.handle_async_request(httpx.Request("GET", upstream.base)), 5)
+            await asyncio.wait_for(client.handle_async_request(request_for("GET", upstream.base)), 5)
         assert raised.value.outcome == "upstream_reset"
         await asyncio.wait_for(upstream.gone.wait(), 1)
 
@@ -230,7 +231,7 @@ async def test_only_the_head_counts_and_of_each_response_anew() -> None:
     big = answer(b"x" * 2**20, b"a: " + b"x" * 60_000, b"b: " + b"x" * 60_000, b"c: " + b"x" * 60_000)
     async with ScriptedUpstream(big) as upstream, transport() as client:
         for _ in range(4):
-            response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+            response = await client.handle_async_request(request_for("GET", upstream.base))
             assert await body_of(response) == (b"x" * 2**20, "eof")
     assert (upstream.connections, len(upstream.requests)) == (1, 4)
 
@@ -265,7 +266,7 @@ async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
     script, wanted = BROKEN[case]
     proceed = asyncio.Event()
     async with ScriptedUpstream([*script[:-1], Wait(proceed), script[-1]]) as upstream, transport() as client:
-        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        response = await client.handle_async_request(request_for("GET", upstream.base))
         chunks = aiter(response.stream)
         assert await anext(chunks) == b"data: 1\n\n"
         proceed.set()
@@ -279,7 +280,7 @@ async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
 async def test_what_had_arrived_before_the_break_is_delivered_before_the_error() -> None:
     script: list[Action] = [Send(STREAM_HEAD + chunked(b"a" * 1000)), Send(chunked(b"b" * 1000)), Close()]
     async with ScriptedUpstream(script) as upstream, transport() as client:
-        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        response = await client.handle_async_request(request_for("GET", upstream.base))
         await eventually(lambda: upstream.sent_bytes > 2000)
         await asyncio.sleep(0.05)  # until the FIN is here too, before anything was read
         assert await body_of(response) == (b"a" * 1000 + b"b" * 1000, "truncated")
@@ -300,9 +301,9 @@ async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: 
     script, wanted = UNANSWERED[case]
     async with ScriptedUpstream(answer(b"first"), script) as upstream, transport() as client:
         url = upstream.base + "/?key=secret"
-        await body_of(await client.handle_async_request(httpx.Request("GET", url)))
+        await body_of(await client.handle_async_request(request_for("GET", url)))
         with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where others try again
-            await client.handle_async_request(httpx.Request(method, url))
+            await client.handle_async_request(request_for(method, url))
     assert raised.value.outcome == wanted
     assert "secret" not in str(raised.value)
     assert (upstream.connections, len(upstream.requests)) == (1, 2)
@@ -315,14 +316,14 @@ async def test_an_upstream_that_is_not_there_is_unreachable() -> None:
     async with transport() as client:
         for url in (base, "http://no-such-host.invalid/", f"http://{'x' * 64}.invalid/"):
             with pytest.raises(UpstreamError) as raised:
-                await client.handle_async_request(httpx.Request("GET", url))
+                await client.handle_async_request(request_for("GET", url))
             assert raised.value.outcome == "upstream_unreachable"
 
 
 @both_loops
 async def test_closing_a_response_early_closes_its_connection() -> None:
     async with ScriptedUpstream([Send(STREAM_HEAD + chunked(b"x")), Stall()]) as upstream, transport() as client:
-        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        response = await client.handle_async_request(request_for("GET", upstream.base))
         assert await anext(aiter(response.stream)) == b"x"
         await response.stream.aclose()
         await asyncio.wait_for(upstream.gone.wait(), 1)
@@ -348,7 +349,7 @@ LEFT_OVER: dict[str, list[Action]] = {
 async def test_a_connection_with_anything_left_over_is_not_used_again(case: str) -> None:
     async with ScriptedUpstream(LEFT_OVER[case], answer(b"two")) as upstream, transport() as client:
         for wanted in (b"one", b"two"):
-            response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+            response = await client.handle_async_request(request_for("GET", upstream.base))
             assert await body_of(response) == (wanted, "eof")
             await asyncio.sleep(0.05)  # until what is left over has come
     assert upstream.connections == 2
@@ -375,7 +376,7 @@ async def test_a_client_that_has_taken_all_before_the_pump_has_its_turn_does_not
     piece: list[Action] = [Send(chunked(b"x")), Sleep(0.01)]
     script: list[Action] = [Send(STREAM_HEAD), *piece, *piece, *piece, Send(LAST_CHUNK)]
     async with ScriptedUpstream(script) as upstream, transport() as client:
-        response = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        response = await client.handle_async_request(request_for("GET", upstream.base))
         received.append(response.stream.begun())
         received.append(await asyncio.wait_for(response.stream.pump(sink, flow), 5))
         await response.stream.aclose()
@@ -392,11 +393,11 @@ async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() 
             await asyncio.Event().wait()
 
     async with ScriptedUpstream(answer(b"no"), read_request=False) as upstream, transport() as client:
-        request = httpx.Request(
+        request = request_for(
             "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Endless()
         )
         assert (await body_of(await client.handle_async_request(request)))[1] == "eof"
-        await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base)))
+        await body_of(await client.handle_async_request(request_for("GET", upstream.base)))
         assert upstream.connections == 2
 
 
@@ -425,7 +426,7 @@ async def test_an_upstream_is_spoken_to_over_tls(certificate: Path, monkeypatch:
     long = b"x" * 300_000
     async with over_tls(certificate, answer_bytes(long)) as url, transport() as client:
         for _ in range(3):
-            response = await client.handle_async_request(httpx.Request("GET", url))
+            response = await client.handle_async_request(request_for("GET", url))
             assert await body_of(response) == (long, "eof")
 
 
@@ -433,7 +434,7 @@ async def test_an_upstream_is_spoken_to_over_tls(certificate: Path, monkeypatch:
 async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
     async with over_tls(certificate, answer_bytes(b"secret")) as url, transport() as client:
         with pytest.raises(UpstreamError, match="TLS certificate") as raised:
-            await client.handle_async_request(httpx.Request("GET", url))
+            await client.handle_async_request(request_for("GET", url))
         assert raised.value.outcome == "upstream_unreachable"
 
 
@@ -442,7 +443,7 @@ async def test_a_server_without_tls_is_said(certificate: Path) -> None:
     async with ScriptedUpstream([Send(b"SSH-2.0-OpenSSH_9.2\r\n"), Stall()], read_request=False) as upstream:
         async with transport() as client:
             with pytest.raises(UpstreamError) as raised:
-                await client.handle_async_request(httpx.Request("GET", f"https://127.0.0.1:{upstream.port}/"))
+                await client.handle_async_request(request_for("GET", f"https://127.0.0.1:{upstream.port}/"))
             assert raised.value.outcome == "upstream_unreachable"
 
 
@@ -465,9 +466,9 @@ def no_descriptor_left() -> Iterator[None]:
 @both_loops
 async def test_connections_that_wait_make_room_where_no_descriptor_is_left() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
-    asked = httpx.Request("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/x")
+    asked = request_for("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/x")
     async with ScriptedUpstream(answer(b"a")) as upstream, transport() as client:
-        assert (await body_of(await client.handle_async_request(httpx.Request("GET", upstream.base + "/x"))))[0] == b"a"
+        assert (await body_of(await client.handle_async_request(request_for("GET", upstream.base + "/x"))))[0] == b"a"
         with listener:
             with no_descriptor_left():
                 asking = asyncio.ensure_future(client.handle_async_request(asked))
@@ -483,5 +484,5 @@ async def test_connections_that_wait_make_room_where_no_descriptor_is_left() -> 
 async def test_where_no_descriptor_is_left_the_client_may_try_again() -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
         with no_descriptor_left(), pytest.raises(UpstreamError, match="ulimit -n") as raised:
-            await client.handle_async_request(httpx.Request("GET", upstream.base + "/x"))
+            await client.handle_async_request(request_for("GET", upstream.base + "/x"))
     assert (raised.value.outcome, raised.value.status) == ("upstream_unreachable", 503)

@@ -8,7 +8,6 @@ import itertools
 import threading
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 from hypothesis import given
@@ -17,12 +16,14 @@ from msgspec.structs import replace
 
 from recorder.errors import NotFoundError, UpstreamError
 from recorder.model.events import Outcome
+from recorder.proxy.http import messages
 from recorder.replay.matching import Match, Matcher, Miss, Request
 from recorder.replay.pace import LOOP, THREAD, Waiting
-from recorder.replay.transport import INLINE_BYTES, MISS_HEADER, ReplayTransport, answer
+from recorder.replay.transport import INLINE_BYTES, MISS_HEADER, ReplayTransport, answer, whole
 from recorder.wire.recording import Piece, Recorded, recorded
 from recorder.wire.sse import FRAME_LIMIT
 from tests.folds import MS, captured
+from tests.messages import request_for
 from tests.replay.test_playback import TestClock
 
 ASKED = b'{"model":"m","input":"hi","stream":true}'
@@ -41,12 +42,12 @@ def stream(body: bytes = BODY, **how: Any) -> Recorded:
 
 def request(
     method: str = "POST", target: str = "/v1/responses", host: str = "api.openai.com", body: bytes = ASKED, **more: Any
-) -> httpx.Request:
-    return httpx.Request(method, f"https://{host}{target}", content=body, **more)
+) -> messages.Request:
+    return request_for(method, f"https://{host}{target}", content=body, **more)
 
 
 async def replayed(
-    transport: ReplayTransport, clock: TestClock, asked: httpx.Request | None = None
+    transport: ReplayTransport, clock: TestClock, asked: messages.Request | None = None
 ) -> tuple[Any, list[tuple[int, bytes]], str | None]:
     """The response, its chunks with their times since the request, and the outcome it broke off with."""
     started_ns = clock.time_ns
@@ -312,8 +313,8 @@ class Other:
 
     closed = False
 
-    async def handle_async_request(self, request: Any) -> Any:
-        return httpx.Response(200, content=b"".join([chunk async for chunk in request.stream]))
+    async def handle_async_request(self, request: messages.Request) -> messages.Response:
+        return whole(200, b"".join([chunk async for chunk in request.stream]))
 
     async def aclose(self) -> None:
         self.closed = True
@@ -327,8 +328,9 @@ async def test_a_miss_may_go_to_another_transport_with_its_body() -> None:
         yield b"bo"
         yield b"dy"
 
-    asked = httpx.Request("POST", "https://api.openai.com/v1/responses", content=body())
-    assert (await transport.handle_async_request(asked)).content == b"body"
+    asked = request_for("POST", "https://api.openai.com/v1/responses", content=body())
+    response = await transport.handle_async_request(asked)
+    assert [chunk async for chunk in response.stream] == [b"body"]
     await transport.aclose()
     assert other.closed
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from recorder.model.text import safe_text
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
+from recorder.proxy.http.messages import Transport
 from recorder.proxy.routing import Routes, Upstream, recorded_upstreams
 from recorder.replay.faults.transport import Fault, FaultTransport
 from recorder.replay.matching import Match, Matcher, Miss, Request, Seen
 from recorder.replay.matching.noise import Rules
-from recorder.replay.transport import MISS_STATUS, ReplayTransport, Transport
+from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.recording import Recorded
 
@@ -50,8 +50,9 @@ class Answering:
         routes = Routes(
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
-        outermost: Any = self._transport if faults else replay
-        self.proxy = Proxy(outermost, routes, hosts=hosts, body_limit_bytes=body_limit_bytes)
+        self.proxy = Proxy(
+            self._transport if faults else replay, routes, hosts=hosts, body_limit_bytes=body_limit_bytes
+        )
 
     async def aclose(self) -> None:
         await self._transport.aclose()

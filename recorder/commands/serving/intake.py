@@ -22,7 +22,7 @@ from recorder.errors import RecorderError
 from recorder.ingest.ingester import Ingester, recover_one
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed
-from recorder.journal.writer import Journal, JournalExchange
+from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd
 from recorder.proxy.recording import new_id
 from recorder.store.retry import Stopped
@@ -64,7 +64,7 @@ class Intake:
 
         Raises `RecorderError` if the disk has no room, and whatever `entries` raises.
         """
-        tape: JournalExchange | None = None
+        tape: ExchangeWriter | None = None
         t_ns = 0
         try:
             for mark, t_ns, payload in entries:
@@ -78,7 +78,7 @@ class Intake:
                 tape.end(t_ns, msgspec.json.encode(ExchangeEnd("recorder_shutdown", "the import was broken off here")))
             raise
 
-    def _write(self, tape: JournalExchange, mark: Mark, t_ns: int, payload: bytes) -> None:
+    def _write(self, tape: ExchangeWriter, mark: Mark, t_ns: int, payload: bytes) -> None:
         self._make_room(len(payload))
         if mark is Mark.END:
             tape.end(t_ns, payload)

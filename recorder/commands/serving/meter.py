@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* A chunk costs nothing. An exchange is counted at its first record and at its last; for what lies between, its tape has
-  the journal's own `write`. Chunks, bytes and gaps are those that the log has of it when it has ended.
+* A chunk costs nothing. An exchange is counted at its first record and at its last; for what lies between, its writer
+  has the journal's own `write`. Chunks, bytes and gaps are those that the log has of it when it has ended.
 * The files, the processes and the database are looked at in a thread, one look at a time, each a few milliseconds. A
   thread that works holds up the event loop: no look begins within `FRESH_S` of the last one, however often it is asked.
 """
@@ -30,7 +30,7 @@ from recorder.commands.serving.lowwater import free_bytes
 from recorder.commands.serving.processes import process
 from recorder.journal.format import Mark
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes, waiting
-from recorder.journal.writer import Journal, JournalExchange
+from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestHead
 from recorder.store.location import database_url
 
@@ -163,8 +163,8 @@ class Traffic:
 
         self.flush = journal.flush
 
-    def exchange(self) -> Tape:
-        return Tape(self._journal.exchange(), self)
+    def exchange(self) -> MeteredWriter:
+        return MeteredWriter(self._journal.exchange(), self)
 
     def begin(self, head: RequestHead) -> None:
         self.open[head.upstream] += 1
@@ -192,10 +192,10 @@ class Traffic:
                 del missing[next(iter(missing))]
 
 
-class Tape:
-    """What one exchange writes: its first record and its last are looked at, the others are none of our business."""
+class MeteredWriter:
+    """The writer of one exchange's records, of which the first and the last are looked at."""
 
-    def __init__(self, inner: JournalExchange, traffic: Traffic) -> None:
+    def __init__(self, inner: ExchangeWriter, traffic: Traffic) -> None:
         self._inner, self._traffic = inner, traffic
         self._head: RequestHead | None = None
         self.write: Write = self._write_first

@@ -21,6 +21,7 @@ from recorder.errors import StoreBusyError
 from recorder.journal.writer import Journal
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
+from recorder.proxy.http.messages import Transport
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
@@ -78,7 +79,7 @@ async def recording(
     meter: Meter | None = None,
     ending: Ending | None = None,
 ) -> AsyncIterator[Proxy]:
-    """The ASGI app that records into the database at `url`. What it was told is committed when the block is left, if
+    """Yield the app that records into the database at `url`. What it recorded is committed when the block is left, if
     that takes no longer than `ending` allows.
 
     A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
@@ -93,16 +94,11 @@ async def recording(
         log.warning("the database is locked by another process: the journal keeps what passes until it is free")
     journal = Journal(journal_root(url), new_id(), durable=durability == "strict")
     ingester = _Ingester(url, journal.directory)
-    tapes = journal if meter is None else meter.attach(journal, ingester)
-    transport: Any = RecordingTransport(UpstreamTransport(), tapes)
+    metered = journal if meter is None else meter.attach(journal, ingester)
+    transport: Transport = RecordingTransport(UpstreamTransport(), metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
-    proxy = Proxy(
-        transport,
-        Routes(upstreams),
-        hosts=hosts,
-        body_limit_bytes=body_limit_bytes,
-    )
+    proxy = Proxy(transport, Routes(upstreams), hosts=hosts, body_limit_bytes=body_limit_bytes)
     watches = [watch_disk(journal.directory), *([meter.run()] if meter else [])]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recorder.proxy.http.client_response import ClientResponse
+from recorder.proxy.http.messages import Upload
 
 LAST_CHUNK = b"0\r\n\r\n"
 
@@ -33,11 +34,8 @@ class ClientConnection(asyncio.Protocol):
         self.closed = False
         self.on_idle: Callable[[ClientConnection], None] = ClientConnection.close  # called when a response is whole
 
-    def begin(self, head: bytes, body: Any | None, *, chunked: bool, is_head: bool) -> ClientResponse:
-        """Send a request; `body` is an async iterable of bytes, sent in chunked coding or as it is.
-
-        A body that is whole already goes up with its head.
-        """
+    def begin(self, head: bytes, body: Upload | None, *, chunked: bool, is_head: bool) -> ClientResponse:
+        """Send a request, its body in chunked coding or as it is; one that is there already goes up with the head."""
         self._response = response = ClientResponse(self, is_head)
         early, self._early = self._early, None
         if early:
@@ -47,8 +45,7 @@ class ClientConnection(asyncio.Protocol):
         if self.closed:
             response.on_lost(self._lost)
             return response
-        take: Callable[[], bytes | None] | None = getattr(body, "take", None)
-        whole = take() if take is not None else None
+        whole = body.take() if body is not None else None
         if whole is not None:
             self._transport.write(head + (_chunk(whole) + LAST_CHUNK if chunked else whole))
         else:
@@ -88,7 +85,7 @@ class ClientConnection(asyncio.Protocol):
         is_open = not self.closed and not self._transport.is_closing()
         return is_open and not self._spoke_first and self._transport.get_write_buffer_size() == 0
 
-    async def _send(self, body: Any, chunked: bool, response: ClientResponse) -> None:
+    async def _send(self, body: Upload, chunked: bool, response: ClientResponse) -> None:
         try:
             async for piece in body:
                 if self.closed:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import httptools
 
 from recorder.errors import UpstreamError
+from recorder.proxy.http.messages import Flow, Sink
 
 HELD_BYTES = 64 * 2**10  # of a body that is not read: then the socket is not read, and TCP holds the upstream back
 HEAD_BYTES = 256 * 2**10  # names and values of a response head, as in Chrome: all of it is recorded and sent at once
@@ -32,17 +32,6 @@ _BODILESS = frozenset({204, 304})
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 Headers = list[tuple[bytes, bytes]]
-Sink = Callable[[bytes], None]
-"""Takes a piece of a body, and does not raise."""
-
-
-class Flow(Protocol):
-    """The pressure of whoever takes a body: `write_paused` while it can take no more."""
-
-    write_paused: bool
-
-    async def drain(self) -> None:
-        """Wait until it can take more."""
 
 
 class Connection(Protocol):

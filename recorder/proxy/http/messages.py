@@ -1,16 +1,112 @@
-"""A request and a response between transports: as much of httpx's as they read, and nothing that takes long to make.
+"""A request and a response between transports, and the protocols of the seam: what a transport and its bodies must do.
 
-A transport takes httpx's own as well: whatever has these attributes.
+A transport turns a `Request` into a `Response`; a body passes through it as it comes. Every transport and every body of
+ours implements its protocol whole, and whoever is handed one calls it: nobody looks whether a method is there. What
+another library gives is adapted where it enters, by `IteratedBody` and `IteratedUpload`.
+
+Requests and responses have as much of httpx's as transports read, and nothing that takes long to make.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from typing import Protocol, TypedDict
+
+Sink = Callable[[bytes], None]
+"""Takes a chunk of a body, and does not raise."""
+
+
+class Flow(Protocol):
+    """The pressure of whoever takes a body: `write_paused` while it can take no more."""
+
+    write_paused: bool
+
+    async def drain(self) -> None:
+        """Wait until it can take more."""
+
+
+class BodyStream(Protocol):
+    """A response body on its way down: iterated or pumped, once and by one task, then closed.
+
+    Both ways raise `UpstreamError` where the body breaks off, after all that had arrived.
+    """
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    def begun(self) -> bytes:
+        """Return what came together with the head; may be empty. It is not pumped again."""
+
+    async def pump(self, sink: Sink, flow: Flow) -> bytes:
+        """Hand each chunk to `sink` as it comes, if possible from the read of the socket itself.
+
+        Returns the chunk that came with the end, which may be empty. While `flow` is paused no more is read.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of the body, read to its end or not. May be called again."""
+
+
+class Upload(Protocol):
+    """A request body on its way up: taken, or else iterated, once."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    def take(self) -> bytes | None:
+        """Return the whole body if all of it is there already, else None."""
+
+
+class Transport(Protocol):
+    """Where requests are sent: the upstream itself, or a wrapper of another transport."""
+
+    async def handle_async_request(self, request: Request) -> Response:
+        """Return the response as soon as its head has come; `stream` of it is to be closed by the caller.
+
+        Raises `UpstreamError` without a response, `UsageError` if the request cannot be sent at all. `request` is the
+        callee's from now on: it may change it.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of what the transport holds, and of what it wraps."""
+
+
+class Url(Protocol):
+    """As much of `httpx.URL` as a transport reads."""
+
+    @property
+    def scheme(self) -> str: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int | None: ...
+
+    @property
+    def netloc(self) -> bytes: ...
+
+    @property
+    def raw_path(self) -> bytes: ...
+
+
+class RequestExtensions(TypedDict, total=False):
+    """What else a transport may know of a request."""
+
+    recorder: object  # `recorder.proxy.routing.Origin`, if it came through the proxy
+    target: bytes  # the request target to send, where the URL may not keep it as it was
+    timeout: Mapping[str, float | None]  # httpx's: `read` is the client's patience in seconds
+    outcome: str  # how the exchange ended, set by who breaks it off
+    error: str  # why
+
+
+class ResponseExtensions(TypedDict, total=False):
+    """What else is known of a response, in httpx's names."""
+
+    http_version: bytes
+    reason_phrase: bytes
 
 
 class Headers:
-    """As much of `httpx.Headers` as a transport's user reads. `raw` has names and values as bytes, in their order."""
+    """As much of `httpx.Headers` as a transport reads. `raw` has names and values as bytes, in their order."""
 
     __slots__ = ("raw",)
 
@@ -18,7 +114,7 @@ class Headers:
         self.raw = raw
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The first value of that name, in any case."""
+        """Return the first value of that name, in any case."""
         wanted = name.lower().encode()
         for key, value in self.raw:
             if key.lower() == wanted:
@@ -29,34 +125,43 @@ class Headers:
         return self.get(name) is not None
 
     def __setitem__(self, name: str, value: str) -> None:
-        """In the place of all of that name."""
+        """Replace all values of that name."""
         set_ = name.lower().encode()
         self.raw = [*(header for header in self.raw if header[0].lower() != set_), (set_, value.encode("latin-1"))]
 
 
 class Request:
-    """As much of an `httpx.Request` as a transport reads.
-
-    `stream` gives the body, once. It may have a `take`: the whole body, if all of it is there already, else `None`.
-    """
+    """A request on its way through transports. It has a body if it has a Content-Length or Transfer-Encoding."""
 
     __slots__ = ("extensions", "headers", "method", "stream", "url")
 
     def __init__(
-        self, method: str, url: Any, headers: list[tuple[bytes, bytes]], stream: Any, extensions: dict[str, Any]
+        self, method: str, url: Url, headers: list[tuple[bytes, bytes]], stream: Upload, extensions: RequestExtensions
     ) -> None:
         self.method, self.url, self.headers, self.stream = method, url, Headers(headers), stream
         self.extensions = extensions
 
     async def aread(self) -> bytes:
-        """The whole body; `stream` still gives it, too."""
+        """Return the whole body; `stream` still gives it, too."""
         body = b"".join([piece async for piece in self.stream])
-        self.stream = Whole(body)
+        self.stream = WholeUpload(body)
         return body
 
 
-class Whole:
-    """A body that is there."""
+class Response:
+    """A response on its way back through transports, from its head on."""
+
+    __slots__ = ("extensions", "headers", "status_code", "stream")
+
+    def __init__(
+        self, status: int, reason: bytes, headers: list[tuple[bytes, bytes]], stream: BodyStream, version: str = "1.1"
+    ) -> None:
+        self.status_code, self.headers, self.stream = status, Headers(headers), stream
+        self.extensions: ResponseExtensions = {"http_version": f"HTTP/{version}".encode(), "reason_phrase": reason}
+
+
+class WholeUpload:
+    """A request body that is there."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -68,13 +173,44 @@ class Whole:
         yield self._body
 
 
-class Response:
-    """As much of an `httpx.Response` as a transport's user reads. `stream` is iterated once, and has `aclose`."""
+class IteratedUpload:
+    """The adapter for a request body that can only be iterated."""
 
-    __slots__ = ("extensions", "headers", "status_code", "stream")
+    def __init__(self, chunks: AsyncIterable[bytes]) -> None:
+        self._chunks = chunks
 
-    def __init__(
-        self, status: int, reason: bytes, headers: list[tuple[bytes, bytes]], stream: Any, version: str = "1.1"
-    ) -> None:
-        self.status_code, self.headers, self.stream = status, Headers(headers), stream
-        self.extensions: dict[str, Any] = {"http_version": f"HTTP/{version}".encode(), "reason_phrase": reason}
+    def take(self) -> None:
+        return None
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._chunks)
+
+
+class IterableBody(Protocol):
+    """A response body that can only be iterated: a generator, a stream of httpx."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class IteratedBody:
+    """The adapter for a response body that can only be iterated, as a `BodyStream`."""
+
+    def __init__(self, chunks: IterableBody) -> None:
+        self._chunks = chunks
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._chunks)
+
+    def begun(self) -> bytes:
+        return b""
+
+    async def pump(self, sink: Sink, flow: Flow) -> bytes:
+        async for chunk in self._chunks:
+            sink(chunk)
+            await flow.drain()
+        return b""
+
+    async def aclose(self) -> None:
+        await self._chunks.aclose()

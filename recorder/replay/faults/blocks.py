@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
 from recorder.wire.sse import Piece, Splitter
 
-Chunks = AsyncIterator[bytes]
+Chunks = AsyncGenerator[bytes, None]
 
 
 class Block(NamedTuple):

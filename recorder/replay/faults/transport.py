@@ -18,22 +18,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
 
 import msgspec
 
-from recorder.proxy.http.messages import Response
+from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
 from recorder.replay.faults.blocks import Chunks
 from recorder.replay.pace import LOOP, Waiting
 from recorder.replay.playback import Clock
-from recorder.replay.transport import ReplayTransport, Transport
+from recorder.replay.transport import ReplayTransport
 from recorder.wire.dialects import framing
 
 
 class Run:
     """One request on its way through the faults; `struck` is told which of them have done something."""
 
-    def __init__(self, request: Any, number: int, seed: int, clock: Clock, struck: Callable[[Fault], None]) -> None:
+    def __init__(self, request: Request, number: int, seed: int, clock: Clock, struck: Callable[[Fault], None]) -> None:
         self.request, self.number = request, number  # 1 for the first that the transport is asked
         self.dice = random.Random(f"{seed}/{number}")
         self.waiting = Waiting(clock, request)
@@ -81,7 +80,7 @@ class FaultTransport:
         """Those that have done nothing so far."""
         return [fault for fault in self._faults if fault not in self._struck]
 
-    async def handle_async_request(self, request: Any) -> Any:
+    async def handle_async_request(self, request: Request) -> Response:
         run = Run(request, next(self._numbers), self._seed, self._clock, self._struck.add)
         for fault in self._faults:
             if (refused := await fault.before(run)) is not None:
@@ -91,31 +90,30 @@ class FaultTransport:
         if any(fault.needs_events for fault in self._faults):
             request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
-        response.stream = _Spoilt(response, self._faults, run)
+        response.stream = IteratedBody(_FaultyChunks(response, self._faults, run))
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class _Spoilt:
-    """A response body that went through the faults."""
+class _FaultyChunks:
+    """The chunks of a response body that went through the faults."""
 
-    def __init__(self, response: Any, faults: Sequence[Fault], run: Run) -> None:
+    def __init__(self, response: Response, faults: Sequence[Fault], run: Run) -> None:
         self._inner = response.stream
-        self._steps: list[Any] = [_chunks(self._inner)]
+        self._steps: list[Chunks] = [_chunks(self._inner)]
         type_ = response.headers.get("content-type")
         has_events = framing(type_) == "sse" and not response.headers.get("content-encoding")
         for fault in faults:
             if has_events or not fault.needs_events:
                 self._steps.append(fault.body(self._steps[-1], run))
 
-    def __aiter__(self) -> _Spoilt:
+    def __aiter__(self) -> _FaultyChunks:
         return self
 
     async def __anext__(self) -> bytes:
-        data: bytes = await anext(self._steps[-1])
-        return data
+        return await anext(self._steps[-1])
 
     async def aclose(self) -> None:
         for step in reversed(self._steps):
@@ -123,6 +121,6 @@ class _Spoilt:
         await self._inner.aclose()
 
 
-async def _chunks(stream: Any) -> Chunks:
+async def _chunks(stream: BodyStream) -> Chunks:
     async for chunk in stream:
         yield chunk

@@ -17,9 +17,10 @@ import pytest
 from recorder.errors import UpstreamError
 from recorder.proxy.http.client_connection import ClientConnection
 from recorder.proxy.http.client_pool import Endpoint, Pool
-from recorder.proxy.http.messages import Request, Whole
+from recorder.proxy.http.messages import Request, WholeUpload
 from recorder.proxy.upstream import UpstreamTransport, is_credential
 from tests.loops import Clock, both_loops, eventually, on_uvloop
+from tests.messages import request_for
 from tests.proxied import Proxied, get, proxied
 from tests.sockets import Reset, ScriptedUpstream, Send, Stall, Wait, answer, head, listening, reset
 
@@ -41,7 +42,7 @@ async def ask(client: UpstreamTransport, url: str, *headers: tuple[str, str], me
     """The body of the answer, which must come."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            response = await client.handle_async_request(httpx.Request(method, url, headers=list(headers)))
+            response = await client.handle_async_request(request_for(method, url, headers=list(headers)))
             try:
                 return b"".join([chunk async for chunk in response.stream])
             finally:
@@ -64,7 +65,7 @@ async def connect(port: int) -> ClientConnection:
 async def test_a_response_that_nobody_took_leaves_no_connection_that_is_not_read() -> None:
     large = answer(b"x" * 70_000)
     async with ScriptedUpstream(large, answer(b"next")) as upstream, transport() as client:
-        left = await client.handle_async_request(httpx.Request("GET", upstream.base))
+        left = await client.handle_async_request(request_for("GET", upstream.base))
         await eventually(lambda: upstream.sent_bytes > 70_000)
         await asyncio.sleep(0.05)  # until all of it is here
         await left.stream.aclose()
@@ -304,7 +305,7 @@ async def test_a_connection_that_has_not_sent_all_of_its_request_is_not_used_aga
     script = [*answer(b"no"), Wait(asyncio.Event())]
     async with ScriptedUpstream(script, read_request=False) as upstream, transport() as client:
         headers = [(b"host", b"h"), (b"content-length", b"%d" % 2**23)]
-        request = Request("POST", httpx.URL(upstream.base), headers, Whole(b"x" * 2**23), {})
+        request = Request("POST", httpx.URL(upstream.base), headers, WholeUpload(b"x" * 2**23), {})
         response = await client.handle_async_request(request)
         assert [chunk async for chunk in response.stream] == [b"no"]
         await response.stream.aclose()

@@ -41,6 +41,7 @@ from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, Redactor, reda
 from tests.acceptance.logbook import entries
 from tests.corpus import CORPUS, needs_corpus
 from tests.loops import eventually
+from tests.messages import request_for
 from tests.recordings import ask, record
 from tests.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
 from tests.serving import everywhere, run_here, serving
@@ -471,7 +472,7 @@ def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
     wire = gzip.compress(PLAIN)
     for coding in ("gzip, br", "gzip"):
         _, events = _events(wire, coding)
-        request = httpx.Request("POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding})
+        request = request_for("POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding})
         asked = asked_by(request, wire)
         assert Rules().redactor.redact(asked.body).body == events[1].raw
 

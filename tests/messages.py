@@ -1,0 +1,17 @@
+"""Requests for our transports, made as a client of httpx makes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from typing import Any, cast
+
+import httpx
+
+from recorder.proxy.http.messages import IteratedUpload, Request
+from recorder.testing.libraries import adapted_request
+
+
+def request_for(method: str, url: str, **how: Any) -> Request:
+    """Return the request that `httpx.Request` makes of the same arguments; its body can only be iterated."""
+    made = httpx.Request(method, url, **how)
+    return adapted_request(made, IteratedUpload(cast(AsyncIterable[bytes], made.stream)))
