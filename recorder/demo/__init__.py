@@ -1,11 +1,10 @@
 """The demo upstream: a built-in server that speaks the four wire formats, without key or network.
 
-    server       HTTP/1.1 on loopback: parse, pace, send; knows no wire format
-    app          which path is answered by whom
-    scripts      what is said, whatever the wire format
-    structured   what is said where a JSON schema has to be met
+    server       an app of `recorder.proxy.http`: pace, codings, pieces; knows no wire format
+    app          the routing of paths to wire formats
+    scripts      the content of answers, whatever the wire format
     openai_responses, openai_chat, anthropic, gemini
-                 how it is said on the wire
+                 the wire formats
     load         streams of a given rate and size, for benchmarks
 
 Which script is played is chosen by the last user text: "shell" and "delegate" call the client's own tool for it, if it

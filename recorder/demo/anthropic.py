@@ -12,7 +12,7 @@ from typing import Any
 from recorder.demo.dice import Dice
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
 from recorder.demo.reply import DemoReply, Headers, timed, whole
-from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage
 
 _REFUSALS = {  # status: type, message
     400: ("invalid_request_error", "The request was refused because it asked to be."),
@@ -25,7 +25,7 @@ _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 def headers(dice: Dice, content_type: str) -> Headers:
-    """What stands above every answer."""
+    """Return the headers of every answer."""
     return (
         ("content-type", content_type),
         ("cache-control", "no-cache"),
@@ -39,7 +39,7 @@ def headers(dice: Dice, content_type: str) -> Headers:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
-    """An error answer; with 429 it says when to come again."""
+    """Return an error answer; a 429 says when to try again."""
     above = headers(dice, "application/json")
     kind, standard = _REFUSALS[status]
     error = {"type": kind, "message": message or standard}
@@ -48,12 +48,12 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
     return whole(body, above + extra, status)
 
 
-def asked(body: Json) -> Asked:
-    """`messages`; results are the `tool_result` blocks of the last one of the user."""
+def prompt_of(body: Json) -> Prompt:
+    """Read the prompt from `messages`; results are the `tool_result` blocks of the last one of the user."""
     users = [message for message in listed(body.get("messages")) if message.get("role") == "user"]
     content = users[-1].get("content") if users else ""
     results = [block for block in listed(content) if block.get("type") == "tool_result"]
-    return Asked(
+    return Prompt(
         last_text(content),
         ["\n".join(texts(block.get("content"))) for block in results],
         tools={str(tool.get("name")) for tool in listed(body.get("tools"))},
@@ -62,12 +62,12 @@ def asked(body: Json) -> Asked:
     )
 
 
-DIALECT = Dialect(asked, refuse)
+DIALECT = Dialect(prompt_of, refuse)
 
 
 def create(play: Play) -> DemoReply:
-    """A message."""
-    turn = Turn(play)
+    """Answer with a message, streamed or whole."""
+    turn = MessageTurn(play)
     if play.body.get("stream"):
         return DemoReply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(turn.frames))
     if turn.failed:
@@ -77,18 +77,18 @@ def create(play: Play) -> DemoReply:
 
 
 def count_tokens(play: Play) -> DemoReply:
-    """How many tokens the request is."""
+    """Answer with the number of tokens of the request."""
     body = compact({"input_tokens": play.usage.input}).encode()
     return whole(body, headers(play.dice, "application/json"))
 
 
 def greet(play: Play) -> DemoReply:
-    """Say that somebody is there: Claude Code asks before its first request."""
+    """Answer that the service is up: Claude Code asks before its first request."""
     return whole(compact({"message": "hello"}).encode(), headers(play.dice, "application/json"))
 
 
-class Turn:
-    """One message as it comes about: its frames with the pauses before them, and its content blocks."""
+class MessageTurn:
+    """One message while it is generated: its frames with the pauses before them, and its content blocks."""
 
     def __init__(self, play: Play) -> None:
         self.dice = play.dice
@@ -119,7 +119,7 @@ class Turn:
         self.frames.append((pause_s, f"event: {type}\ndata: {data[:-1]}{self.dice.padding()}}}\n\n".encode()))
 
     def block(self, empty: Json, deltas: list[tuple[float, Json]], full: Json) -> None:
-        """A content block that begins `empty` and has become `full`."""
+        """Emit a content block that begins `empty` and becomes `full`."""
         index = len(self.content)
         self.emit("think" if index else "token", "content_block_start", index=index, content_block=empty)
         if not index:
@@ -130,23 +130,23 @@ class Turn:
         self.content.append({**empty, **full})
 
     def spoken(self, kind: str, field: str, text: str) -> list[tuple[float, Json]]:
-        """`text` as deltas of that kind."""
+        """Return `text` as deltas of that kind, each with its pause."""
         return [(pause_s, {"type": kind, field: delta}) for pause_s, delta in self.dice.deltas(text, most=3)]
 
     def total(self) -> Json:
-        """The usage at the end: cumulative, it overrides what `message_start` said."""
+        """Return the usage at the end: it is cumulative and overrides that of `message_start`."""
         details = {"output_tokens_details": {"thinking_tokens": self.usage.reasoning}}
         searched = {"server_tool_use": {"web_search_requests": self.searches}} if self.searches else {}
         counts = {k: v for k, v in _input_usage(self.usage).items() if k != "cache_creation"}
         return {**counts, "output_tokens": self.usage.output, **details, **searched}
 
     def message(self) -> Json:
-        """The same, not streamed."""
+        """Return the message as one JSON object."""
         usage = {**_input_usage(self.usage), **self.total(), "service_tier": "standard"}
         return {**self.head, "role": "assistant", "content": self.content, **self.stop, "usage": usage}
 
 
-def _think(turn: Turn, part: Think) -> None:
+def _think(turn: MessageTurn, part: Think) -> None:
     if not turn.thinks:
         return
     text, signature = "\n\n".join(part.summaries), turn.dice.base64(280)
@@ -157,7 +157,7 @@ def _think(turn: Turn, part: Think) -> None:
     )
 
 
-def _say(turn: Turn, part: Say) -> None:
+def _say(turn: MessageTurn, part: Say) -> None:
     cited = [_citation(turn.dice, source) for source in part.sources]
     deltas = turn.spoken("text_delta", "text", part.text)
     deltas += [(0.0, {"type": "citations_delta", "citation": citation}) for citation in cited]
@@ -171,24 +171,24 @@ def _citation(dice: Dice, source: Source) -> Json:
     return {"type": "web_search_result_location", **place, "encrypted_index": dice.base64(90)}
 
 
-def _refuse(turn: Turn, part: Refuse) -> None:
+def _refuse(turn: MessageTurn, part: Refuse) -> None:
     _say(turn, Say(part.text))
     details = {"type": "refusal", "category": None, "explanation": None}
     turn.stop = {"stop_reason": "refusal", "stop_sequence": None, "stop_details": details}
 
 
-def _input(turn: Turn, arguments: Json) -> list[tuple[float, Json]]:
+def _input(turn: MessageTurn, arguments: Json) -> list[tuple[float, Json]]:
     first: Json = {"type": "input_json_delta", "partial_json": ""}
     return [(0.0, first), *turn.spoken("input_json_delta", "partial_json", compact(arguments))]
 
 
-def _call(turn: Turn, part: Call) -> None:
+def _call(turn: MessageTurn, part: FunctionCall) -> None:
     empty = {"type": "tool_use", "id": turn.dice.name("toolu_01", 22), "name": part.name, "input": {}}
     turn.block(empty, _input(turn, part.arguments), {"input": part.arguments})
     turn.stop = {"stop_reason": "tool_use", "stop_sequence": None}
 
 
-def _search(turn: Turn, part: Search) -> None:
+def _search(turn: MessageTurn, part: Search) -> None:
     turn.searches += 1
     call = {"type": "server_tool_use", "id": turn.dice.name("srvtoolu_01", 22), "name": "web_search", "input": {}}
     turn.block(call, _input(turn, {"query": part.query}), {"input": {"query": part.query}})
@@ -201,23 +201,23 @@ def _result(dice: Dice, source: Source) -> Json:
     return {"type": "web_search_result", **page, "encrypted_content": dice.base64(240)}
 
 
-def _fail(turn: Turn, part: Fail) -> None:
+def _fail(turn: MessageTurn, part: Fail) -> None:
     turn.failed = True
     turn.emit("think", "error", error={"type": "overloaded_error", "message": "Overloaded"})
 
 
-_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+_PARTS: dict[type[Part], Callable[[MessageTurn, Any], None]] = {
     Think: _think,
     Say: _say,
     Refuse: _refuse,
-    Call: _call,
+    FunctionCall: _call,
     Search: _search,
     Fail: _fail,
 }
 
 
 def _input_usage(usage: Usage) -> Json:
-    """`input_tokens` is what was neither read from the cache nor written to it."""
+    """Return the usage of the input; `input_tokens` were neither read from the cache nor written to it."""
     return {
         "input_tokens": usage.input - usage.cached,
         "cache_creation_input_tokens": 0,

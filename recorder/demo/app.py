@@ -1,4 +1,4 @@
-"""Which request is answered by whom. A row of `ROUTES` is all that a path needs."""
+"""The routing of requests to the wire formats. A row of `ROUTES` is all that a path needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from recorder.demo import anthropic, gemini, models, openai_chat, openai_responses
-from recorder.demo.background import Background
+from recorder.demo.background import BackgroundResponses
 from recorder.demo.dice import Dice
 from recorder.demo.openai_errors import refuse
 from recorder.demo.play import Dialect, Play
@@ -17,7 +17,7 @@ from recorder.demo.scripts import choose, usage
 
 
 class Route(NamedTuple):
-    """A group in `path`, if there is one, is the name that the path gives."""
+    """One path of an API, and its answer. A group in `path`, if there is one, is the name that the path gives."""
 
     method: str
     path: re.Pattern[str]
@@ -45,10 +45,10 @@ ROUTES = (
 
 
 class App:
-    """Every request to its route. Requests are numbered, and the number is the seed of all chance in the reply."""
+    """The routes, and what they share. Requests are numbered, and the number is the seed of all chance in the reply."""
 
     def __init__(self, clock: Callable[[], float], pace: float) -> None:
-        self._background = Background(clock, pace)
+        self._background = BackgroundResponses(clock, pace)
         self._count = 0
 
     def reply(self, request: DemoRequest) -> DemoReply:
@@ -65,7 +65,7 @@ class App:
     def _answer(self, route: Route, request: DemoRequest, name: str, dice: Dice) -> DemoReply:
         try:
             body = request.json() if request.body else {}
-            script = choose(route.dialect.asked(body))
+            script = choose(route.dialect.prompt_of(body))
             if script.status != 200:
                 return route.dialect.refuse(dice, script.status, None)
             play = Play(request, name, body, script, usage(script, request.body), dice, self._background)

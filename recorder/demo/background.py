@@ -1,6 +1,6 @@
-"""Background responses: those that go on without a client, and can be asked for by id, resumed and cancelled.
+"""Background responses: they go on without a client, and can be retrieved by id, resumed and cancelled.
 
-A held response is a list of events with the times they are due; how far it has come is read off the clock.
+A response is a list of events with the times they are due; how far it has come is read off the clock.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 from recorder.demo.reply import Step
 
-HELD_LIMIT = 100  # responses; the oldest goes first
+LIMIT = 100  # responses; the oldest goes first
 
 
-class HeldEvent(NamedTuple):
+class TimedEvent(NamedTuple):
     at_s: float
     fields: dict[str, Any]
     frame: bytes
 
 
-class Held:
+class BackgroundResponse:
     """One background response under way since `started`, a time of `clock`."""
 
-    def __init__(self, clock: Callable[[], float], pace: float, events: list[HeldEvent]) -> None:
+    def __init__(self, clock: Callable[[], float], pace: float, events: list[TimedEvent]) -> None:
         self._clock = clock
         self._pace = pace
         self._events = events
@@ -30,7 +30,7 @@ class Held:
         self.started = clock()
 
     def steps(self, after: int = -1) -> Iterator[Step]:
-        """The frames with a sequence number over `after`, the same bytes for everyone; none once cancelled."""
+        """Yield the frames with a sequence number over `after`, the same bytes for everyone; none once cancelled."""
         for event in self._events:
             if self._cancelled:
                 return
@@ -38,7 +38,7 @@ class Held:
                 yield Step(event.at_s, event.frame)
 
     def latest(self) -> dict[str, Any]:
-        """The response object as it stands now."""
+        """Return the response object of this moment."""
         if self._cancelled:
             return self._cancelled
         passed = self._clock() - self.started
@@ -48,26 +48,26 @@ class Held:
         return state
 
     def cancel(self) -> dict[str, Any]:
-        """Stop it where it stands; one that has ended stays as it is."""
+        """Cancel it, unless it has ended; return the response object."""
         latest = self.latest()
         if latest["status"] in ("queued", "in_progress"):
             self._cancelled = {**latest, "status": "cancelled"}
         return self._cancelled or latest
 
 
-class Background:
-    """The held responses by id."""
+class BackgroundResponses:
+    """The background responses by id."""
 
     def __init__(self, clock: Callable[[], float], pace: float) -> None:
         self._clock = clock
         self._pace = pace
-        self._held: dict[str, Held] = {}
+        self._responses: dict[str, BackgroundResponse] = {}
 
-    def hold(self, response_id: str, events: list[HeldEvent]) -> Held:
-        while len(self._held) >= HELD_LIMIT:
-            self._held.pop(next(iter(self._held)))
-        held = self._held[response_id] = Held(self._clock, self._pace, events)
-        return held
+    def start(self, response_id: str, events: list[TimedEvent]) -> BackgroundResponse:
+        while len(self._responses) >= LIMIT:
+            self._responses.pop(next(iter(self._responses)))
+        response = self._responses[response_id] = BackgroundResponse(self._clock, self._pace, events)
+        return response
 
-    def find(self, response_id: str) -> Held | None:
-        return self._held.get(response_id)
+    def find(self, response_id: str) -> BackgroundResponse | None:
+        return self._responses.get(response_id)

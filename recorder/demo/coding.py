@@ -16,7 +16,7 @@ else:
 
 
 class Encoder(NamedTuple):
-    """`flush` gives bytes that decode to all that went in so far; `finish` ends the coding."""
+    """A content coding: `flush` returns bytes that decode to all that went in so far, `finish` ends it."""
 
     flush: Callable[[bytes], bytes]
     finish: Callable[[], bytes]
@@ -48,7 +48,7 @@ _DECODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def decode(coding: str, body: bytes) -> bytes:
-    """A request body in plain; ValueError for a coding we do not have, or for bytes that are not in it."""
+    """Decode a request body. Raises `ValueError` for an unknown coding, and for bytes that are not in it."""
     if coding not in _DECODERS:
         raise ValueError(f"content-encoding {coding!r} is not supported")
     try:

@@ -23,7 +23,7 @@ PAUSES_S = {
 
 
 def tokens(text: str) -> list[str]:
-    """Text in pieces about as long as a model's tokens; they concatenate to the text."""
+    """Split text into pieces about as long as a model's tokens; they concatenate to the text."""
     return _TOKEN.findall(text)
 
 
@@ -35,31 +35,31 @@ class Dice:
         self.created = EPOCH + 7 * seed
 
     def hex(self, prefix: str, length: int = 50) -> str:
-        """An id in the manner of the Responses API: `msg_0a9a71e1…`."""
+        """Return an id in the manner of the Responses API: `msg_0a9a71e1…`."""
         return f"{prefix}{self._random.getrandbits(4 * length):0{length}x}"
 
     def name(self, prefix: str, length: int = 24) -> str:
-        """An id of letters and digits: `call_Z22A2KgxWHH4160txiDlsuCd`."""
+        """Return an id of letters and digits: `call_Z22A2KgxWHH4160txiDlsuCd`."""
         return prefix + "".join(self._random.choices(_LETTERS, k=length))
 
     def base64(self, size: int) -> str:
-        """What only the provider can read: a signature, an encrypted chain of thought."""
+        """Return random bytes in base64, for what only a provider can read: a signature, encrypted reasoning."""
         return base64.b64encode(self._random.randbytes(size)).decode()
 
     def padding(self) -> str:
-        """Up to 15 spaces, which hide how long a delta is."""
+        """Return up to 15 spaces, which hide how long a delta is."""
         return " " * self._random.randrange(16)
 
     def obfuscation(self, text: str) -> str:
-        """Letters that bring `text` to a multiple of 16, for the same purpose."""
+        """Return letters that bring `text` to a multiple of 16, for the same purpose."""
         return self.name("", 16 - len(text) % 16)
 
     def pause(self, kind: str) -> float:
-        """Seconds before an event of that kind, see `PAUSES_S`."""
+        """Return the seconds before an event of that kind, see `PAUSES_S`."""
         return self._random.uniform(*PAUSES_S[kind])
 
     def deltas(self, text: str, most: int = 1) -> Iterator[tuple[float, str]]:
-        """`text` as (pause, delta), up to `most` tokens a delta; a longer delta takes longer to think of."""
+        """Yield `text` as (pause, delta), up to `most` tokens a delta; a longer delta takes longer to think of."""
         rest = tokens(text)
         while rest:
             size = self._random.randint(1, most)

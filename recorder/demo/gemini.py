@@ -13,7 +13,7 @@ from typing import Any
 from recorder.demo.dice import Dice, tokens
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed
 from recorder.demo.reply import DemoReply, Headers, timed, whole
-from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Think
+from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think
 
 _REFUSALS = {  # status: its name, message
     400: ("INVALID_ARGUMENT", "The request was refused because it asked to be."),
@@ -26,7 +26,7 @@ _TOKENS_A_CHUNK = 12
 
 
 def headers(dice: Dice, content_type: str) -> Headers:
-    """What stands above every answer; `vary` comes three times."""
+    """Return the headers of every answer; `vary` comes three times."""
     return (
         ("content-type", content_type),
         ("vary", "Origin"),
@@ -46,7 +46,7 @@ def _error(status: int, message: str | None = None) -> Json:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
-    """An error answer; with 429 it says when to come again, in the header and, as Google does, in the details."""
+    """Return an error answer; a 429 says when to try again, in the header and, as Google does, in the details."""
     value = _error(status, message)
     extra: Headers = ()
     if status == 429:
@@ -55,14 +55,14 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
     return whole(_pretty(value).encode(), headers(dice, "application/json; charset=UTF-8") + extra, status)
 
 
-def asked(body: Json) -> Asked:
-    """`contents`; results are the `functionResponse` parts of the last one."""
+def prompt_of(body: Json) -> Prompt:
+    """Read the prompt from `contents`; results are the `functionResponse` parts of the last one."""
     contents = listed(body.get("contents"))
     users = [content for content in contents if content.get("role", "user") != "model"]
     parts = listed(users[-1].get("parts")) if users else []
     results = [part["functionResponse"].get("response") for part in parts if "functionResponse" in part]
     config = body.get("generationConfig") or {}
-    return Asked(
+    return Prompt(
         last_text(parts),
         [compact(result) for result in results],
         tools={
@@ -74,12 +74,12 @@ def asked(body: Json) -> Asked:
     )
 
 
-DIALECT = Dialect(asked, refuse)
+DIALECT = Dialect(prompt_of, refuse)
 
 
 def stream(play: Play) -> DemoReply:
-    """A stream of chunks: SSE or a JSON array."""
-    turn = Turn(play)
+    """Answer with a stream of chunks: SSE or a JSON array."""
+    turn = GeminiTurn(play)
     if play.request.query.get("alt") == "sse":
         above = headers(play.dice, "text/event-stream")
         return DemoReply(200, above, timed(_sse(turn)))
@@ -87,8 +87,8 @@ def stream(play: Play) -> DemoReply:
 
 
 def generate(play: Play) -> DemoReply:
-    """The same, not streamed: the parts of all chunks in the last one."""
-    turn = Turn(play)
+    """Answer with one object: the last chunk, with the parts of all of them."""
+    turn = GeminiTurn(play)
     if turn.failed:
         return refuse(play.dice, 503)
     *_, (_, response) = turn.chunks
@@ -100,7 +100,7 @@ def generate(play: Play) -> DemoReply:
 
 
 def count_tokens(play: Play) -> DemoReply:
-    """How many tokens the request is."""
+    """Answer with the number of tokens of the request."""
     count = play.usage.input
     value = {"totalTokens": count, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": count}]}
     return whole(_pretty(value).encode(), headers(play.dice, "application/json; charset=UTF-8"))
@@ -110,7 +110,7 @@ def _pretty(value: Json) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def _sse(turn: Turn) -> Iterator[tuple[float, bytes]]:
+def _sse(turn: GeminiTurn) -> Iterator[tuple[float, bytes]]:
     for pause_s, chunk in turn.chunks:
         data = json.dumps(chunk, separators=(",", ": "), ensure_ascii=False)
         yield pause_s, f"data: {data}\r\n\r\n".encode()
@@ -127,7 +127,7 @@ def _array(chunks: Iterable[tuple[float, Json]]) -> Iterator[tuple[float, bytes]
 
 
 def _joined(parts: list[Json]) -> list[Json]:
-    """Neighbouring texts of one kind as one part."""
+    """Join neighbouring texts of one kind into one part."""
     joined: list[Json] = []
     for part in parts:
         kind = part.keys() - {"thoughtSignature"}
@@ -138,8 +138,8 @@ def _joined(parts: list[Json]) -> list[Json]:
     return joined
 
 
-class Turn:
-    """One answer as it comes about: its chunks with the pauses before them."""
+class GeminiTurn:
+    """One answer while it is generated: its chunks with the pauses before them."""
 
     def __init__(self, play: Play) -> None:
         self.dice = play.dice
@@ -156,7 +156,7 @@ class Turn:
             self.part("token", signed, finishReason="STOP", **self.grounding)
 
     def part(self, pause: str | float, part: Json, written: str = "", **more: Any) -> None:
-        """A chunk of one part; `written` is what of it counts as output."""
+        """Emit a chunk of one part; `written` is what of it counts as output."""
         self._written += len(tokens(written))
         content = {"parts": [part], "role": "model"}
         self.chunk(pause, candidates=[{"content": content, **more, "index": 0}])
@@ -167,7 +167,7 @@ class Turn:
         self.chunks.append((pause_s, {**fields, "usageMetadata": self._usage(), **self._foot}))
 
     def _usage(self) -> Json:
-        """The counts so far; those that are zero are left out."""
+        """Return the counts so far, without those that are zero."""
         thoughts, prompt = self.usage.reasoning, self.usage.input
         counts = {
             "promptTokenCount": prompt,
@@ -180,39 +180,39 @@ class Turn:
         return {name: count for name, count in counts.items() if count} | details
 
 
-def _think(turn: Turn, part: Think) -> None:
+def _think(turn: GeminiTurn, part: Think) -> None:
     for summary in part.summaries:
         turn.part("think", {"text": f"{summary}\n\n\n", "thought": True})
 
 
-def _say(turn: Turn, part: Say) -> None:
+def _say(turn: GeminiTurn, part: Say) -> None:
     for pause_s, delta in turn.dice.deltas(part.text, most=_TOKENS_A_CHUNK):
         turn.part(pause_s, {"text": delta}, delta)
 
 
-def _refuse(turn: Turn, part: Refuse) -> None:
+def _refuse(turn: GeminiTurn, part: Refuse) -> None:
     turn.chunk("first", promptFeedback={"blockReason": "PROHIBITED_CONTENT"})
 
 
-def _call(turn: Turn, part: Call) -> None:
+def _call(turn: GeminiTurn, part: FunctionCall) -> None:
     call = {"name": part.name, "args": part.arguments, "id": turn.dice.name("", 8)}
     turn.part("think", {"functionCall": call, "thoughtSignature": turn.dice.base64(240)}, compact(call))
 
 
-def _search(turn: Turn, part: Search) -> None:
+def _search(turn: GeminiTurn, part: Search) -> None:
     sources = [{"web": {"uri": source.url, "title": source.title}} for source in part.sources]
     turn.grounding = {"groundingMetadata": {"webSearchQueries": [part.query], "groundingChunks": sources}}
 
 
-def _fail(turn: Turn, part: Fail) -> None:
+def _fail(turn: GeminiTurn, part: Fail) -> None:
     turn.failed = True
 
 
-_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+_PARTS: dict[type[Part], Callable[[GeminiTurn, Any], None]] = {
     Think: _think,
     Say: _say,
     Refuse: _refuse,
-    Call: _call,
+    FunctionCall: _call,
     Search: _search,
     Fail: _fail,
 }

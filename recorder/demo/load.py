@@ -29,7 +29,7 @@ _DIGITS = 16  # of `sent_ns` and `sequence_number` together, usually
 
 
 def reply(metadata: dict[str, Any], dice: Dice, headers: Headers) -> DemoReply:
-    """The stream that `metadata` describes; ValueError if it makes no sense."""
+    """Return the stream that `metadata` describes. Raises `ValueError` if it makes no sense."""
     wanted = {**_DEFAULTS, **metadata}
     events, size, batch = (int(wanted[name]) for name in ("events", "size", "batch"))
     rate = float(wanted["rate"])

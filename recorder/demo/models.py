@@ -1,4 +1,4 @@
-"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the headers tell who asks."""
+"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the headers tell the vendor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _JSON = "application/json"
 
 
 def answer(play: Play) -> DemoReply:
-    """The list in the shape of the vendor whose client asks."""
+    """Return the list in the shape of the vendor whose client sent the request."""
     if play.request.header("anthropic-version"):
         return _reply(_anthropic(), anthropic.headers(play.dice, _JSON))
     if play.request.header("x-goog-api-key") or play.request.path.startswith("/v1beta"):

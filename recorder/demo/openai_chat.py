@@ -12,13 +12,13 @@ from typing import Any
 from recorder.demo.openai_errors import headers, refuse
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
 from recorder.demo.reply import DemoReply, timed, whole
-from recorder.demo.scripts import Asked, Call, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage
 
 _HIDES_REASONING = ("gpt", "o1", "o3", "o4")  # how the names of OpenAI's own models begin
 
 
-def asked(body: Json) -> Asked:
-    """`messages`; results are the messages of the role `tool` at their end."""
+def prompt_of(body: Json) -> Prompt:
+    """Read the prompt from `messages`; results are the messages of the role `tool` at their end."""
     messages = listed(body.get("messages"))
     results: list[str] = []
     while messages and messages[-1].get("role") == "tool":
@@ -26,7 +26,7 @@ def asked(body: Json) -> Asked:
     users = [message for message in messages if message.get("role") == "user"]
     leading = [message for message in messages[:1] if message.get("role") in ("system", "developer")]
     wanted = body.get("response_format") or {}
-    return Asked(
+    return Prompt(
         last_text(users[-1].get("content")) if users else "",
         results,
         tools={str((tool.get("function") or {}).get("name")) for tool in listed(body.get("tools"))},
@@ -35,12 +35,12 @@ def asked(body: Json) -> Asked:
     )
 
 
-DIALECT = Dialect(asked, refuse)
+DIALECT = Dialect(prompt_of, refuse)
 
 
 def create(play: Play) -> DemoReply:
-    """A completion of one choice."""
-    turn = Turn(play)
+    """Answer with a completion of one choice."""
+    turn = ChatTurn(play)
     if play.body.get("stream"):
         frames = ((pause, f"data: {data}\n\n".encode()) for pause, data in turn.frames())
         return DemoReply(200, headers(play.dice, "text/event-stream; charset=utf-8"), timed(frames))
@@ -50,8 +50,8 @@ def create(play: Play) -> DemoReply:
     return whole(body, headers(play.dice, "application/json"), at_s=sum(pause for pause, _ in turn.deltas))
 
 
-class Turn:
-    """One completion as it comes about: deltas with the pauses before them, and the message they add up to."""
+class ChatTurn:
+    """One completion while it is generated: deltas with the pauses before them, and the message they add up to."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
@@ -74,11 +74,11 @@ class Turn:
         self._silent_s = 0.0
 
     def wait(self, pause: str) -> None:
-        """Let time pass before the next delta: what the model does now, this wire format does not show."""
+        """Let time pass before the next delta, for work of the model that this wire format does not show."""
         self._silent_s += self.dice.pause(pause)
 
     def speak(self, field: str, text: str) -> None:
-        """`text` as deltas of `field`."""
+        """Emit `text` as deltas of `field`."""
         self.message[field] = (self.message.get(field) or "") + text
         for pause_s, delta in self.dice.deltas(text):
             self.delta(pause_s, {field: delta})
@@ -88,7 +88,7 @@ class Turn:
         return "tool_calls" if self.calls else "stop"
 
     def frames(self) -> Iterator[tuple[float, str]]:
-        """The stream: pauses and what stands after `data: `."""
+        """Yield the stream: pauses, and the text after `data: `."""
         for pause_s, delta in self.deltas:
             yield pause_s, self._chunk([self._choice(delta, None)])
         if self.failure:
@@ -122,7 +122,7 @@ class Turn:
         }
 
     def completion(self) -> Json:
-        """The same, not streamed."""
+        """Return the completion as one JSON object."""
         message = {**self.message, **({"tool_calls": self.calls} if self.calls else {})}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish_reason}
         return {**self._envelope("chat.completion"), "choices": [choice], "usage": _usage(self.play.usage)}
@@ -132,13 +132,13 @@ def _text(choices: list[Json]) -> str:
     return next((value for choice in choices for value in choice["delta"].values() if isinstance(value, str)), "")
 
 
-def _think(turn: Turn, part: Think) -> None:
+def _think(turn: ChatTurn, part: Think) -> None:
     if turn.shows_reasoning:
         turn.speak("reasoning_content", "\n\n".join(part.summaries))
     turn.wait("think")
 
 
-def _say(turn: Turn, part: Say) -> None:
+def _say(turn: ChatTurn, part: Say) -> None:
     turn.speak("content", part.text)
     if part.sources:
         turn.message["annotations"] = [_citation(part.text, source) for source in part.sources]
@@ -151,11 +151,11 @@ def _citation(text: str, source: Source) -> Json:
     return {"type": "url_citation", "url_citation": place}
 
 
-def _refuse(turn: Turn, part: Refuse) -> None:
+def _refuse(turn: ChatTurn, part: Refuse) -> None:
     turn.speak("refusal", part.text)
 
 
-def _call(turn: Turn, part: Call) -> None:
+def _call(turn: ChatTurn, part: FunctionCall) -> None:
     index = len(turn.calls)
     arguments = compact(part.arguments)
     call = {"id": turn.dice.name("call_"), "type": "function", "function": {"name": part.name, "arguments": arguments}}
@@ -165,19 +165,19 @@ def _call(turn: Turn, part: Call) -> None:
         turn.delta(pause_s, {"tool_calls": [{"index": index, "function": {"arguments": delta}}]})
 
 
-def _search(turn: Turn, part: Search) -> None:
+def _search(turn: ChatTurn, part: Search) -> None:
     turn.wait("search")
 
 
-def _fail(turn: Turn, part: Fail) -> None:
+def _fail(turn: ChatTurn, part: Fail) -> None:
     turn.failure = part.message
 
 
-_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+_PARTS: dict[type[Part], Callable[[ChatTurn, Any], None]] = {
     Think: _think,
     Say: _say,
     Refuse: _refuse,
-    Call: _call,
+    FunctionCall: _call,
     Search: _search,
     Fail: _fail,
 }

@@ -1,4 +1,4 @@
-"""How the OpenAI APIs refuse: JSON for people, two spaces deep."""
+"""Error answers of the OpenAI APIs: JSON for people, two spaces deep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFUSALS: dict[int, tuple[str, str | None, str]] = {  # status: type, code, mes
 
 
 def headers(dice: Dice, content_type: str) -> Headers:
-    """What stands above every answer."""
+    """Return the headers of every answer."""
     return (
         ("content-type", content_type),
         ("openai-version", "2020-10-01"),
@@ -36,7 +36,7 @@ def headers(dice: Dice, content_type: str) -> Headers:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None, param: str | None = None) -> DemoReply:
-    """An error answer; with 429 it says when to come again."""
+    """Return an error answer; a 429 says when to try again."""
     kind, code, standard = _REFUSALS[status]
     error = {"message": message or standard, "type": kind, "param": param, "code": code}
     extra = (("retry-after", "2"), ("retry-after-ms", "2000")) if status == 429 else ()

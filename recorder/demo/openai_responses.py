@@ -11,13 +11,25 @@ from itertools import accumulate
 from typing import Any
 
 from recorder.demo import load
-from recorder.demo.background import HeldEvent
+from recorder.demo.background import TimedEvent
 from recorder.demo.openai_errors import headers, refuse
 from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
 from recorder.demo.reply import DemoReply, timed, whole
-from recorder.demo.scripts import Asked, Call, CustomCall, Fail, Part, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import (
+    CustomCall,
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Source,
+    Think,
+    Usage,
+)
 
-_ECHOED: Json = {  # fields of the request that the response repeats, with what stands there if they are absent
+_ECHOED: Json = {  # fields of the request that the response repeats, with the values of absent ones
     "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "parallel_tool_calls": True,
     "previous_response_id": None, "prompt_cache_key": None, "safety_identifier": None, "service_tier": "default",
     "store": True, "temperature": 1.0, "text": {"format": {"type": "text"}, "verbosity": "medium"},
@@ -26,10 +38,10 @@ _ECHOED: Json = {  # fields of the request that the response repeats, with what 
 }  # fmt: skip
 
 
-def asked(body: Json) -> Asked:
-    """`input` is a text or a list of items; results are the `*_output` items after the last message."""
+def prompt_of(body: Json) -> Prompt:
+    """Read the prompt from `input`, text or items; results are the `*_output` items after the last message."""
     if isinstance(body.get("input"), str):
-        return Asked(body["input"], **_asked_with(body, []))
+        return Prompt(body["input"], **_context(body, []))
     items = listed(body.get("input"))
     results: list[Json] = []
     for item in reversed(items):
@@ -38,21 +50,21 @@ def asked(body: Json) -> Asked:
         if str(item.get("type")).endswith("_output"):
             results.insert(0, item)
     users = [item for item in items if item.get("role") == "user" or item.get("type") == "agent_message"]
-    return Asked(
+    return Prompt(
         last_text(users[-1].get("content")) if users else "",
         ["\n".join(texts(result.get("output"))) for result in results],
         _caller(items, results[-1].get("call_id")) if results else "",
-        **_asked_with(body, items),
+        **_context(body, items),
     )
 
 
 def _is_message(item: Json) -> bool:
-    """Codex has items of its own that carry what agents say to each other."""
+    """Return whether an item is a message; Codex has its own kinds for messages between agents."""
     return "role" in item or item.get("type") == "agent_message"
 
 
-def _asked_with(body: Json, items: list[Json]) -> Json:
-    """What is asked beside the conversation. Newer Codex has its tools in `input`."""
+def _context(body: Json, items: list[Json]) -> Json:
+    """Return the fields of a prompt beside the conversation. Newer Codex has its tools in `input`."""
     tools = [*listed(body.get("tools")), *(tool for item in items for tool in listed(item.get("tools")))]
     leading = [item for item in items[:1] if item.get("role") in ("system", "developer")]
     return {
@@ -63,30 +75,30 @@ def _asked_with(body: Json, items: list[Json]) -> Json:
 
 
 def _names(tool: Json) -> list[str]:
-    """A tool's name; those in a namespace have its name before them."""
+    """Return the names of a tool; those in a namespace have its name before them."""
     name = str(tool.get("name"))
     return [f"{name}.{each.get('name')}" for each in listed(tool.get("tools"))] or [name]
 
 
 def _caller(items: list[Json], call_id: object) -> str:
-    """The tool that a result is of."""
+    """Return the name of the tool that gave a result."""
     calls = [item for item in items if item.get("call_id") == call_id and "name" in item]
     name, namespace = (str(calls[0]["name"]), calls[0].get("namespace")) if calls else ("", None)
     return f"{namespace}.{name}" if namespace else name
 
 
-DIALECT = Dialect(asked, refuse)
+DIALECT = Dialect(prompt_of, refuse)
 
 
 def create(play: Play) -> DemoReply:
-    """A new response: streamed, in one piece, or in the background."""
+    """Answer with a new response: streamed, in one piece, or in the background."""
     stream = bool(play.body.get("stream"))
     if play.required("model") == load.MODEL:
         return load.reply(play.body.get("metadata") or {}, play.dice, headers(play.dice, _SSE))
-    turn = Turn(play)
+    turn = ResponseTurn(play)
     if play.body.get("background"):
-        held = play.background.hold(turn.head["id"], turn.held())
-        return _stream_of(play, held.steps(), held.started) if stream else _json(play, held.latest())
+        response = play.background.start(turn.head["id"], turn.timed_events())
+        return _stream_of(play, response.steps(), response.started) if stream else _json(play, response.latest())
     if stream:
         return _stream_of(play, timed((pause, frame(event)) for pause, event in turn.events))
     if turn.events[-1][1]["type"] == "response.failed":
@@ -95,21 +107,21 @@ def create(play: Play) -> DemoReply:
 
 
 def retrieve(play: Play) -> DemoReply:
-    """A background response as it stands, or its stream from `starting_after` on."""
-    held = play.background.find(play.name)
-    if held is None:
+    """Answer with a background response of this moment, or with its stream from `starting_after` on."""
+    response = play.background.find(play.name)
+    if response is None:
         return refuse(play.dice, 404, f"Response with id '{play.name}' not found.")
     if play.request.query.get("stream") != "true":
-        return _json(play, held.latest())
-    return _stream_of(play, held.steps(int(play.request.query.get("starting_after", -1))), held.started)
+        return _json(play, response.latest())
+    return _stream_of(play, response.steps(int(play.request.query.get("starting_after", -1))), response.started)
 
 
 def cancel(play: Play) -> DemoReply:
     """Stop a background response."""
-    held = play.background.find(play.name)
-    if held is None:
+    response = play.background.find(play.name)
+    if response is None:
         return refuse(play.dice, 404, f"Response with id '{play.name}' not found.")
-    return _json(play, held.cancel())
+    return _json(play, response.cancel())
 
 
 _SSE = "text/event-stream; charset=utf-8"
@@ -124,12 +136,12 @@ def _json(play: Play, value: Json, at_s: float = 0.0) -> DemoReply:
 
 
 def frame(event: Json) -> bytes:
-    """One event on the wire."""
+    """Encode one event."""
     return f"event: {event['type']}\ndata: {compact(event)}\n\n".encode()
 
 
-class Turn:
-    """One response as it comes about: its events with the pauses before them, and its output items."""
+class ResponseTurn:
+    """One response while it is generated: its events with the pauses before them, and its output items."""
 
     def __init__(self, play: Play) -> None:
         self.dice = play.dice
@@ -167,32 +179,32 @@ class Turn:
         self.events.append((pause_s, {"type": type, **dict(ordered)}))
 
     def open(self, item: Json) -> Json:
-        """Announce an item; what events of it have in common."""
+        """Announce an item; return the fields that its events have in common."""
         index = len(self.output)
         self.output.append(item)
         self.emit("think" if index else "token", "response.output_item.added", item=item, output_index=index)
         return {"item_id": item["id"], "output_index": index}
 
     def close(self, **changes: Any) -> None:
-        """The last item is done."""
+        """Emit that the last item is done."""
         self.output[-1] = {**self.output[-1], **changes}
         index = len(self.output) - 1
         self.emit("none", "response.output_item.done", item=self.output[-1], output_index=index)
 
     def deltas(self, family: str, text: str, done: str, **where: Any) -> None:
-        """`text` as deltas, then whole in the field `done`."""
+        """Emit `text` as deltas, then whole in the field `done`."""
         for pause_s, delta in self.dice.deltas(text):
             hidden = {"obfuscation": self.dice.obfuscation(delta)} if self._obfuscated else {}
             self.emit(pause_s, f"{family}.delta", delta=delta, **hidden, **where)
         self.emit("none", f"{family}.done", **{done: text}, **where)
 
-    def held(self) -> list[HeldEvent]:
-        """The events as a background response keeps them."""
+    def timed_events(self) -> list[TimedEvent]:
+        """Return the events with their times, for a background response."""
         times = accumulate(pause for pause, _ in self.events)
-        return [HeldEvent(at_s, event, frame(event)) for at_s, (_, event) in zip(times, self.events, strict=True)]
+        return [TimedEvent(at_s, event, frame(event)) for at_s, (_, event) in zip(times, self.events, strict=True)]
 
 
-def _think(turn: Turn, part: Think) -> None:
+def _think(turn: ResponseTurn, part: Think) -> None:
     secret = "reasoning.encrypted_content" in (turn.body.get("include") or ())
 
     def hidden() -> Json:  # another one in `added` than in `done`: only the last is final
@@ -208,8 +220,8 @@ def _think(turn: Turn, part: Think) -> None:
     turn.close(summary=summaries, **hidden())
 
 
-def _message(turn: Turn, empty: Json, speak: Callable[[Json], Json]) -> None:
-    """A message of one part, which begins `empty` and becomes what `speak` makes of it."""
+def _message(turn: ResponseTurn, empty: Json, speak: Callable[[Json], Json]) -> None:
+    """Emit a message of one part, which begins `empty` and becomes what `speak` makes of it."""
     item = {"id": turn.dice.hex("msg_"), "type": "message", "status": "in_progress", "content": []}
     where = {**turn.open({**item, "phase": "final_answer", "role": "assistant"}), "content_index": 0}
     turn.emit("none", "response.content_part.added", part=empty, **where)
@@ -218,7 +230,7 @@ def _message(turn: Turn, empty: Json, speak: Callable[[Json], Json]) -> None:
     turn.close(status="completed", content=[part])
 
 
-def _say(turn: Turn, part: Say) -> None:
+def _say(turn: ResponseTurn, part: Say) -> None:
     def speak(where: Json) -> Json:
         turn.deltas("response.output_text", part.text, "text", logprobs=[], **where)
         notes = [_citation(part.text, source) for source in part.sources]
@@ -235,7 +247,7 @@ def _citation(text: str, source: Source) -> Json:
     return {"type": "url_citation", "end_index": end, "start_index": start, "title": source.title, "url": source.url}
 
 
-def _refuse(turn: Turn, part: Refuse) -> None:
+def _refuse(turn: ResponseTurn, part: Refuse) -> None:
     def speak(where: Json) -> Json:
         turn.deltas("response.refusal", part.text, "refusal", **where)
         return {"refusal": part.text}
@@ -243,7 +255,7 @@ def _refuse(turn: Turn, part: Refuse) -> None:
     _message(turn, {"type": "refusal", "refusal": ""}, speak)
 
 
-def _call(turn: Turn, part: Call) -> None:
+def _call(turn: ResponseTurn, part: FunctionCall) -> None:
     item = {"id": turn.dice.hex("fc_"), "type": "function_call", "status": "in_progress", "arguments": ""}
     where = turn.open({**item, "call_id": turn.dice.name("call_"), **_named(part)})
     arguments = compact(part.arguments)
@@ -251,18 +263,18 @@ def _call(turn: Turn, part: Call) -> None:
     turn.close(status="completed", arguments=arguments)
 
 
-def _call_with_text(turn: Turn, part: CustomCall) -> None:
+def _call_with_text(turn: ResponseTurn, part: CustomCall) -> None:
     item = {"id": turn.dice.hex("ctc_"), "type": "custom_tool_call", "status": "in_progress", "input": ""}
     where = turn.open({**item, "call_id": turn.dice.name("call_"), **_named(part)})
     turn.deltas("response.custom_tool_call_input", part.input, "input", **where)
     turn.close(status="completed", input=part.input)
 
 
-def _named(part: Call | CustomCall) -> Json:
+def _named(part: FunctionCall | CustomCall) -> Json:
     return {"name": part.name, "namespace": part.namespace} if part.namespace else {"name": part.name}
 
 
-def _search(turn: Turn, part: Search) -> None:
+def _search(turn: ResponseTurn, part: Search) -> None:
     action = {"type": "search"}
     item = {"id": turn.dice.hex("ws_"), "type": "web_search_call", "status": "in_progress", "action": action}
     where = turn.open(item)
@@ -271,11 +283,11 @@ def _search(turn: Turn, part: Search) -> None:
     turn.close(status="completed", action={**action, "queries": [part.query], "query": part.query})
 
 
-_PARTS: dict[type[Part], Callable[[Turn, Any], None]] = {
+_PARTS: dict[type[Part], Callable[[ResponseTurn, Any], None]] = {
     Think: _think,
     Say: _say,
     Refuse: _refuse,
-    Call: _call,
+    FunctionCall: _call,
     CustomCall: _call_with_text,
     Search: _search,
 }

@@ -1,4 +1,4 @@
-"""One request about to be answered: what every wire format needs to know of it, and how it reads a conversation."""
+"""One request about to be answered, with what every wire format needs for its answer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from recorder.demo.background import Background
+from recorder.demo.background import BackgroundResponses
 from recorder.demo.dice import Dice
 from recorder.demo.reply import DemoReply, DemoRequest
-from recorder.demo.scripts import Asked, Script, Usage
+from recorder.demo.scripts import Prompt, Script, Usage
 
 Json = dict[str, Any]
 
@@ -21,39 +21,39 @@ class Play(NamedTuple):
     script: Script
     usage: Usage
     dice: Dice
-    background: Background
+    background: BackgroundResponses
 
     def required(self, field: str) -> Any:
-        """A field of the body; ValueError if it is missing."""
+        """Return a field of the body. Raises `ValueError` if it is missing."""
         if field not in self.body:
             raise ValueError(f"Missing required parameter: '{field}'.")
         return self.body[field]
 
 
 class Dialect(NamedTuple):
-    """How a vendor's requests are read, and how it refuses: (dice, HTTP status, message)."""
+    """The reading of one vendor's requests, and its refusals: (dice, HTTP status, message)."""
 
-    asked: Callable[[Json], Asked]
+    prompt_of: Callable[[Json], Prompt]
     refuse: Callable[[Dice, int, str | None], DemoReply]
 
 
 def compact(value: object) -> str:
-    """JSON as the services write it: no spaces, no escapes that are not needed."""
+    """Encode JSON as the services write it: no spaces, no escapes that are not needed."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def listed(value: object) -> list[Json]:
-    """The objects in a list; none if it is no list."""
+    """Return the objects in a list; none if it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def texts(content: object) -> list[str]:
-    """The texts of a message's content: a string, or parts of which some have a `text`."""
+    """Return the texts of a message's content: a string, or parts of which some have a `text`."""
     if isinstance(content, str):
         return [content]
     return [part["text"] for part in listed(content) if isinstance(part.get("text"), str)]
 
 
 def last_text(content: object) -> str:
-    """The last text part: agents put reminders before what the user typed."""
+    """Return the last text part: agents put reminders before what the user typed."""
     return next(reversed(texts(content)), "")

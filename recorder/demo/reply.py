@@ -1,4 +1,4 @@
-"""A request as it came, and a reply as timed pieces: what the server and the wire formats exchange.
+"""A request, and a reply as timed pieces: they pass between the server and the wire formats.
 
 This file opens no socket and reads no clock: times are seconds since the request was complete, and the server decides
 how fast they pass.
@@ -37,11 +37,11 @@ class DemoRequest:
         return dict(parse_qsl(self.target.partition("?")[2]))
 
     def header(self, name: str, default: str = "") -> str:
-        """The first header of that lower-case name."""
+        """Return the first header of that lower-case name."""
         return next((value for key, value in self.headers if key == name), default)
 
     def json(self) -> dict[str, Any]:
-        """The body as a JSON object, decoded from gzip or zstd; ValueError if it is not one."""
+        """Return the body as a JSON object, decoded from gzip or zstd. Raises `ValueError` if it is not one."""
         value = json.loads(decode(self.header("content-encoding"), self.body))
         if not isinstance(value, dict):
             raise ValueError("the body is not a JSON object")
@@ -52,7 +52,7 @@ Payload = bytes | Callable[[], bytes]
 
 
 class Step(NamedTuple):
-    """Bytes and when they are due. A callable is asked for them when they are sent."""
+    """Bytes and the time at which they are due. A callable makes them when they are sent."""
 
     at_s: float
     payload: Payload
@@ -70,16 +70,16 @@ class DemoReply:
     steps: Iterable[Step]
     length: int | None = None
     started: float | None = None  # loop time that `at_s` counts from, if it is not when the request came
-    pace: float | None = None  # in place of the server's: a load stream keeps the rate it was asked for
+    pace: float | None = None  # in place of the server's: a load stream keeps its own rate
 
 
 def whole(body: bytes, headers: Headers, status: int = 200, at_s: float = 0.0) -> DemoReply:
-    """A reply that is not streamed: all of `body` at `at_s`."""
+    """Return a reply that is not streamed: all of `body` at `at_s`."""
     return DemoReply(status, headers, [Step(at_s, body)], length=len(body))
 
 
 def timed(events: Iterable[tuple[float, bytes]]) -> Iterator[Step]:
-    """Steps of pauses: each event is due its pause after the one before it."""
+    """Yield steps from pauses: each event is due its pause after the one before it."""
     at_s = 0.0
     for pause_s, data in events:
         at_s += pause_s
@@ -87,7 +87,7 @@ def timed(events: Iterable[tuple[float, bytes]]) -> Iterator[Step]:
 
 
 def batched(steps: Iterable[Step], size: int) -> Iterator[Step]:
-    """`size` steps as one, due when the last of them is: several events in one chunk."""
+    """Join `size` steps into one, due when the last of them is: several events in one chunk."""
     rest = iter(steps)
     while group := tuple(islice(rest, size)):
         yield Step(group[-1].at_s, partial(_together, group))
@@ -98,7 +98,7 @@ def _together(steps: Iterable[Step]) -> bytes:
 
 
 def encoded(steps: Iterable[Step], encoder: Encoder) -> Iterator[Step]:
-    """Every step compressed and flushed, so that each can be read as soon as it arrives."""
+    """Compress and flush every step, so that each can be read as soon as it arrives."""
     last_s = 0.0
     for step in steps:
         last_s = step.at_s

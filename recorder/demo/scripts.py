@@ -1,4 +1,4 @@
-"""What the demo upstream says, whatever the wire format it says it in.
+"""The content of the demo upstream's answers, whatever the wire format.
 
 A script is a few parts in order. The wire formats turn parts into events; nothing here knows how.
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from recorder.demo.dice import tokens
-from recorder.demo.structured import fill
 
 CACHED_TOKENS = 1_024  # as if a cached system prompt stood before every request
 QUOTE_LIMIT = 200  # characters of a tool result that the final answer repeats
@@ -42,7 +41,7 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call of one of the client's functions. Only Responses has namespaces."""
 
     name: str
@@ -74,12 +73,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The provider breaks off here."""
+    """A failure of the provider at this place."""
 
     message: str
 
 
-Part = Think | Say | Call | CustomCall | Search | Refuse | Fail
+Part = Think | Say | FunctionCall | CustomCall | Search | Refuse | Fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +122,8 @@ _ANSWER = Script(
 _WEATHER = Script(
     (
         Think(("**Checking the weather**\n\nTwo cities were named, so both can be looked up at once.",)),
-        Call("get_weather", {"city": "Paris", "unit": "celsius"}),
-        Call("get_weather", {"city": "Zürich", "unit": "celsius"}),
+        FunctionCall("get_weather", {"city": "Paris", "unit": "celsius"}),
+        FunctionCall("get_weather", {"city": "Zürich", "unit": "celsius"}),
     )
 )
 
@@ -180,40 +179,42 @@ _COMMAND = "echo forty-two bottles"  # does nothing, and says the same each time
 _TASK = "Say hello in one sentence."  # has no keyword of ours, or the sub-agent would go on
 _AGENT = {"description": "Say hello", "prompt": _TASK, "subagent_type": "general-purpose"}
 
-_BY_TOOL: tuple[tuple[re.Pattern[str], Mapping[str, Call | CustomCall]], ...] = (
+_BY_TOOL: tuple[tuple[re.Pattern[str], Mapping[str, FunctionCall | CustomCall]], ...] = (
     (
         re.compile(r"\bshell\b", re.I),
         {
-            "exec_command": Call("exec_command", {"cmd": _COMMAND}),
-            "shell": Call("shell", {"command": ["bash", "-c", _COMMAND]}),
+            "exec_command": FunctionCall("exec_command", {"cmd": _COMMAND}),
+            "shell": FunctionCall("shell", {"command": ["bash", "-c", _COMMAND]}),
             "functions.exec": CustomCall(
                 "exec", f"const done = await tools.exec_command({{cmd: {json.dumps(_COMMAND)}}});\ntext(done.output);"
             ),
-            "Bash": Call("Bash", {"command": _COMMAND, "description": "Count the bottles"}),
-            "run_shell_command": Call("run_shell_command", {"command": _COMMAND, "description": "Count the bottles"}),
-            "bash": Call("bash", {"command": _COMMAND, "description": "Count the bottles"}),
+            "Bash": FunctionCall("Bash", {"command": _COMMAND, "description": "Count the bottles"}),
+            "run_shell_command": FunctionCall(
+                "run_shell_command", {"command": _COMMAND, "description": "Count the bottles"}
+            ),
+            "bash": FunctionCall("bash", {"command": _COMMAND, "description": "Count the bottles"}),
         },
     ),
     (
         re.compile(r"\bdelegate\b", re.I),
         {
-            "multi_agent_v1.spawn_agent": Call("spawn_agent", {"message": _TASK}, "multi_agent_v1"),
-            "collaboration.spawn_agent": Call(
+            "multi_agent_v1.spawn_agent": FunctionCall("spawn_agent", {"message": _TASK}, "multi_agent_v1"),
+            "collaboration.spawn_agent": FunctionCall(
                 "spawn_agent", {"task_name": "greeter", "message": _TASK, "fork_turns": "none"}, "collaboration"
             ),
-            "Agent": Call("Agent", _AGENT),
-            "Task": Call("Task", _AGENT),
-            "task": Call("task", {**_AGENT, "subagent_type": "general"}),
+            "Agent": FunctionCall("Agent", _AGENT),
+            "Task": FunctionCall("Task", _AGENT),
+            "task": FunctionCall("task", {**_AGENT, "subagent_type": "general"}),
         },
     ),
 )
 """Keywords that mean one of the client's own tools, and how each of them is called: the first that it offers."""
 
-_AFTERWARDS: Mapping[str, Callable[[str], Call]] = {
-    "multi_agent_v1.spawn_agent": lambda result: Call(
+_AFTERWARDS: Mapping[str, Callable[[str], FunctionCall]] = {
+    "multi_agent_v1.spawn_agent": lambda result: FunctionCall(
         "wait_agent", {"targets": [json.loads(result)["agent_id"]]}, "multi_agent_v1"
     ),
-    "collaboration.spawn_agent": lambda _: Call("wait_agent", {}, "collaboration"),
+    "collaboration.spawn_agent": lambda _: FunctionCall("wait_agent", {}, "collaboration"),
 }
 """What is called with the result of a tool, where that is not yet the end."""
 
@@ -229,10 +230,10 @@ _BY_KEYWORD: tuple[tuple[re.Pattern[str], Script], ...] = (
 )
 
 
-class Asked(NamedTuple):
-    """What an answer depends on: the last user text, and the tool results that came after it.
+class Prompt(NamedTuple):
+    """The part of a request that decides its answer: the last user text, and the tool results that came after it.
 
-    `returned` is the tool of the last result, `tools` are those on offer; a namespace stands before a name and a dot.
+    `returned` is the tool of the last result, `tools` are those on offer; a name in a namespace is `namespace.name`.
     `schema` is what the answer has to fit.
     """
 
@@ -244,26 +245,26 @@ class Asked(NamedTuple):
     instructions: str = ""
 
 
-def choose(asked: Asked) -> Script:
-    """The script for the last user text, or for the tool results that came after it."""
-    if asked.schema is not None:
-        return Script((Say(json.dumps(fill(asked.schema))),))
-    if asked.results:
-        afterwards = _AFTERWARDS.get(asked.returned)
-        return Script((afterwards(asked.results[-1]),)) if afterwards else _conclude(asked.results)
-    if _TITLE_MAKER.search(asked.instructions):
+def choose(prompt: Prompt) -> Script:
+    """Return the script for the last user text, or for the tool results that came after it."""
+    if prompt.schema is not None:
+        return Script((Say(json.dumps(fill(prompt.schema))),))
+    if prompt.results:
+        afterwards = _AFTERWARDS.get(prompt.returned)
+        return Script((afterwards(prompt.results[-1]),)) if afterwards else _conclude(prompt.results)
+    if _TITLE_MAKER.search(prompt.instructions):
         return _TITLE
-    return _use(asked) or next((script for pattern, script in _BY_KEYWORD if pattern.search(asked.text)), _ANSWER)
+    return _use(prompt) or next((script for pattern, script in _BY_KEYWORD if pattern.search(prompt.text)), _ANSWER)
 
 
-def _use(asked: Asked) -> Script | None:
-    """The call of one of the client's own tools, if the text has a keyword for one."""
+def _use(prompt: Prompt) -> Script | None:
+    """Return the call of one of the client's own tools, if the text has a keyword for one."""
     calls = (
         call
         for pattern, by_name in _BY_TOOL
-        if pattern.search(asked.text)
+        if pattern.search(prompt.text)
         for name, call in by_name.items()
-        if name in asked.tools
+        if name in prompt.tools
     )
     return next((Script((call,)) for call in calls), None)
 
@@ -279,7 +280,7 @@ def _conclude(results: Sequence[str]) -> Script:
 
 
 def usage(script: Script, body: bytes) -> Usage:
-    """Counts that hang together: the input grows with the request, the output is what the script says."""
+    """Return counts that agree: the input grows with the request, the output is what the script says."""
     hidden = sum(part.hidden_tokens for part in script.parts if isinstance(part, Think))
     spoken = sum(len(tokens(_spoken(part))) for part in script.parts)
     return Usage(CACHED_TOKENS + 16 + len(body) // 4, CACHED_TOKENS, hidden + spoken, hidden)
@@ -289,7 +290,7 @@ def _spoken(part: Part) -> str:
     match part:
         case Say(text) | Refuse(text):
             return text
-        case Call(name, arguments):
+        case FunctionCall(name, arguments):
             return f"{name} {arguments}"
         case CustomCall(name, text):
             return f"{name} {text}"
@@ -297,3 +298,42 @@ def _spoken(part: Part) -> str:
             return query
         case _:
             return ""
+
+
+# -- an answer that fits a JSON schema: routers and title makers of agents read it
+
+TEXT = "Words about a stream"  # reads as a title, and as any other text
+NUMBER = 42
+DEPTH = 20  # of objects in objects; a schema that refers to itself would have no end
+
+_SCALARS: Mapping[str, Any] = {"string": TEXT, "integer": NUMBER, "number": NUMBER, "boolean": True, "null": None}
+
+
+def fill(schema: object, depth: int = DEPTH) -> Any:
+    """Return the first value that the schema names, or a plain one of its type, in any case of letters."""
+    if not isinstance(schema, Mapping) or not depth:
+        return TEXT
+    for named in ("const", "default"):
+        if named in schema:
+            return schema[named]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    for choice in ("anyOf", "oneOf"):
+        if schema.get(choice):
+            return fill(schema[choice][0], depth - 1)
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    kind = str(kind or ("object" if "properties" in schema else "string")).lower()
+    nested = _NESTED.get(kind)
+    return nested(schema, depth - 1) if nested else _SCALARS.get(kind, TEXT)
+
+
+def _object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    return {name: fill(each, depth) for name, each in (schema.get("properties") or {}).items()}
+
+
+def _array(schema: Mapping[str, Any], depth: int) -> list[Any]:
+    return [fill(schema.get("items"), depth)]
+
+
+_NESTED: Mapping[str, Callable[[Mapping[str, Any], int], Any]] = {"object": _object, "array": _array}

@@ -51,17 +51,17 @@ class DemoServer:
 
     @property
     def base_url(self) -> str:
-        """Scheme, host and port, without a path."""
+        """Return scheme, host and port, without a path."""
         return f"http://{self._host}:{self.port}"
 
     @property
     def requests(self) -> list[DemoRequest]:
-        """The newest requests in order of arrival."""
+        """Return the newest requests in order of arrival."""
         return list(self._received)
 
     @property
     def open(self) -> int:
-        """The number of requests that are not answered yet."""
+        """Return the number of requests that are not answered yet."""
         return self._server.open
 
     async def close(self) -> None:
@@ -150,7 +150,7 @@ class _Pump:
 
 
 async def _body(exchange: ServerExchange) -> bytes:
-    """Return the request body, of one over `BODY_LIMIT` only so much that it is seen to be."""
+    """Return the request body; one over `BODY_LIMIT` is cut, but not below it."""
     body = exchange.take(BODY_LIMIT)
     if body is not None:
         return body

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from recorder.demo.scripts import DEPTH, NUMBER, TEXT, fill
 from recorder.demo.server import DemoServer, start
-from recorder.demo.structured import DEPTH, NUMBER, TEXT, fill
 
 RESPONSES, CHAT, MESSAGES = "/v1/responses", "/v1/chat/completions", "/v1/messages"
 GEMINI = "/v1beta/models/gemini-3.5-flash:generateContent"

@@ -17,7 +17,7 @@ from google.genai import errors as gemini_errors
 
 from recorder.demo.app import App
 from recorder.demo.reply import DemoRequest
-from recorder.demo.scripts import Asked, Call, Refuse, Say, choose
+from recorder.demo.scripts import FunctionCall, Prompt, Refuse, Say, choose
 from recorder.demo.server import DemoServer, start
 from tests.corpus import ROOT
 from tests.sdks import ASKS, Got
@@ -56,12 +56,12 @@ def events(body: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("ask", ASKS)
 async def test_an_sdk_reads_what_the_script_says(demo: DemoServer, ask: str, prompt: str) -> None:
     got = await ASKS[ask](demo.base_url, prompt)
-    parts = choose(Asked(prompt)).parts
+    parts = choose(Prompt(prompt)).parts
     refused = any(isinstance(part, Refuse) for part in parts)
     said = "".join(part.text for part in parts if isinstance(part, Say | Refuse))
     assert got.text == ("" if refused and ask.startswith("gemini") else said)
     assert got.refused == refused
-    assert got.calls == [(part.name, part.arguments) for part in parts if isinstance(part, Call)]
+    assert got.calls == [(part.name, part.arguments) for part in parts if isinstance(part, FunctionCall)]
     assert got.usage is not None
     assert got.usage[1] == 1_024
     assert None not in got.usage

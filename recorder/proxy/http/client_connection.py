@@ -19,7 +19,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 class ClientConnection(asyncio.Protocol):
-    """A connection, with one exchange at a time."""
+    """A connection to an upstream, with one exchange at a time."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
@@ -29,7 +29,7 @@ class ClientConnection(asyncio.Protocol):
         self._response: ClientResponse | None = None
         self._writable: asyncio.Future[None] | None = None
         self._lost: Exception | None = None
-        self._early: bytes | None = b""  # of a server that answers before it is asked; `None` from its first request on
+        self._early: bytes | None = b""  # bytes that came before the first request; `None` from that one on
         self._spoke_first = False
         self.closed = False
         self.on_idle: Callable[[ClientConnection], None] = ClientConnection.close  # called when a response is whole
@@ -55,11 +55,11 @@ class ClientConnection(asyncio.Protocol):
         return response
 
     def is_silent(self) -> bool:
-        """Whether the next request can be sent: it is open, and nothing has come that is not read, no end either."""
+        """Return whether the next request can be sent: it is open, and no byte or end has come that is not read."""
         return not self.closed and not self._transport.is_closing() and not self._arrived.poll(0)
 
     def close(self) -> None:
-        """Let go of it at once, whatever is on the way."""
+        """Close it at once, whatever is on the way."""
         if not self.closed:
             self.closed = True
             self._transport.abort()
@@ -72,7 +72,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def release(self, response: ClientResponse) -> None:
-        """That response is done with: keep the connection if it is clean, else close it."""
+        """Keep the connection for the next request if that response left it clean, else close it."""
         if self._response is response:
             self._response = None
             if response.is_reusable() and self._is_reusable():
@@ -81,7 +81,7 @@ class ClientConnection(asyncio.Protocol):
                 self.close()
 
     def _is_reusable(self) -> bool:
-        """Whether it has nothing left to send, and never said anything of its own accord."""
+        """Return whether it has nothing left to send, and never received a byte before its first request."""
         is_open = not self.closed and not self._transport.is_closing()
         return is_open and not self._spoke_first and self._transport.get_write_buffer_size() == 0
 
@@ -97,7 +97,7 @@ class ClientConnection(asyncio.Protocol):
             if chunked:
                 self._transport.write(LAST_CHUNK)
             response.sent = True
-        except Exception as error:  # of whoever gives the body: the request cannot be finished
+        except Exception as error:  # raised by the body: the request cannot be finished
             response.fail(error)
             self.close()
 
@@ -112,7 +112,7 @@ class ClientConnection(asyncio.Protocol):
         elif self._early is not None:
             self._early += data
             self.pause()
-        else:  # nobody asked for anything
+        else:  # no request is under way
             self.close()
 
     def pause_writing(self) -> None:
@@ -120,7 +120,7 @@ class ClientConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         writable, self._writable = self._writable, None
-        if writable is not None and not writable.done():  # whoever waited for it may have been cancelled
+        if writable is not None and not writable.done():  # the task that waited may have been cancelled
             writable.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:

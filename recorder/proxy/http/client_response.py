@@ -1,10 +1,10 @@
 """A response on its way from an upstream: its head, then its body, read by read.
 
-HTTP/1.1 is httptools' affair (llhttp, the parser of Node.js). Rules of this file:
+httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 
 * Bytes are taken as they come: each read of the socket is handed on as one piece, at once.
 * Only HTTP's own end of a body is its end. Whatever else ends it is an `UpstreamError`, after all that had arrived.
-* Heads are bounded, informational ones and trailers included; a body is held back in the kernel when nobody takes it.
+* Heads are bounded, informational ones and trailers included; a body is held back in the kernel while it is not read.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import httptools
 from recorder.errors import UpstreamError
 from recorder.proxy.http.messages import Flow, Sink
 
-HELD_BYTES = 64 * 2**10  # of a body that nobody takes: then the socket is not read, and TCP holds the upstream back
+HELD_BYTES = 64 * 2**10  # of a body that is not read: then the socket is not read, and TCP holds the upstream back
 HEAD_BYTES = 256 * 2**10  # names and values of a response head, as in Chrome: all of it is recorded and sent at once
 HEAD_LINES = 1000
 
 _LENIENCIES = dict.fromkeys(
     ("lenient_headers", "lenient_optional_cr_before_lf", "lenient_spaces_after_chunk_size"), True
 )
-"""What upstreams get wrong and clients read all the same. Dangerous would it be for requests."""
+"""Faults of upstreams that clients read all the same. For requests they would be dangerous."""
 
 _BODILESS = frozenset({204, 304})
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
@@ -35,7 +35,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Connection(Protocol):
-    """`recorder.proxy.http.client_connection.Connection`."""
+    """The part of `recorder.proxy.http.client_connection.ClientConnection` that a response calls."""
 
     closed: bool
 
@@ -81,7 +81,7 @@ class ClientResponse:
             await self._wait()
 
     async def read(self) -> bytes:
-        """What has arrived of the body; empty at its end. Raises `UpstreamError` if it broke off."""
+        """Return what has arrived of the body; empty at its end. Raises `UpstreamError` if it broke off."""
         while not self._held:
             if self._ending is not None:
                 raise self._ending
@@ -98,11 +98,11 @@ class ClientResponse:
         return data
 
     def begun(self) -> bytes:
-        """What of the body has come already; may be empty."""
+        """Return what has come of the body already; may be empty."""
         return self._taken() if self._held else b""
 
     async def pump(self, sink: Sink, flow: Flow) -> bytes:
-        """Have each piece of the body handed to `sink` as it is read from the socket. Raises like `read`.
+        """Hand each piece of the body to `sink` as it is read from the socket. Raises like `read`.
 
         Returns the piece that came together with the end, which may be empty. While `flow` is paused nothing more is
         read; what one read brings is handed on whole.
@@ -121,7 +121,7 @@ class ClientResponse:
         return self.begun()
 
     def is_reusable(self) -> bool:
-        """Whether the connection has nothing left of this exchange, in either direction, and is read.
+        """Return whether the connection has nothing left of this exchange, in either direction, and is read.
 
         Not if a body was not allowed: whether the upstream knows that is seen only when it sends one.
         """
@@ -131,7 +131,7 @@ class ClientResponse:
         return self._ended and sent and self._keeps_alive and not self._surplus and is_taken and may_have_body
 
     def close(self) -> None:
-        """Nobody reads on."""
+        """Stop reading, and release the connection."""
         if self.upload is not None and not self.upload.done():
             self.upload.cancel()
         self._connection.release(self)
@@ -150,7 +150,7 @@ class ClientResponse:
             self._refuse(error)
         else:
             self._bodiless_bytes = 0 if self._deliver() else self._bodiless_bytes + len(data)
-            if self._bodiless_bytes > 2 * HEAD_BYTES:  # with what stands between names and values
+            if self._bodiless_bytes > 2 * HEAD_BYTES:  # with what is between names and values
                 self._refuse(_HeadTooLong())
         if self._sink is None or self._ended:
             self._wake()
@@ -161,7 +161,7 @@ class ClientResponse:
             self._wake()
 
     def on_lost(self, exc: Exception | None) -> None:
-        """The connection is gone. Only where closing it is the end of a body has that come now."""
+        """End the response: the connection is gone. That ends a body well only if no header says where it ends."""
         if isinstance(exc, OSError):
             self.fail(_reset(exc, self._started))
         elif self._started and self._ends_with_connection:
@@ -263,7 +263,7 @@ class ClientResponse:
 
 
 class _HeadTooLong(Exception):
-    """A head has more than its bound."""
+    """A head over its limit."""
 
 
 def _reset(error: OSError, started: bool) -> UpstreamError:

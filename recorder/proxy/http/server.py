@@ -59,7 +59,7 @@ class Server:
         )
 
     def _pause(self) -> None:
-        """Accept nobody: those who come wait in the kernel."""
+        """Accept no connection: new ones wait in the kernel."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -71,7 +71,7 @@ class Server:
 
     @property
     def open(self) -> int:
-        """How many requests are not answered yet."""
+        """Return the number of requests that are not answered yet."""
         return len(self._connections.answering)
 
     async def stop(self, grace_s: float = GRACE_S, now: asyncio.Event | None = None) -> None:
@@ -142,7 +142,7 @@ async def serve(
 
 
 def settle() -> None:
-    """What a process does that has come up and serves from now on: what it holds is no garbage, and it makes little.
+    """Freeze what a process holds that is up and serves from now on, and collect garbage rarely.
 
     A look at all of it stops every stream for 50 ms and more, and each request brings on a look at the youngest.
     """

@@ -32,11 +32,11 @@ HEAD_BYTES = 64 * 2**10  # of a request's line and headers: Codex sends about 4 
 HEADERS = 100  # of a request: SDKs send about 25
 HEAD_S = 10.0  # from the first byte of a request to the last one of its head, which clients send in one piece
 KEEP_ALIVE_S = 75.0  # longer than clients keep an idle connection, so that they let go first
-HELD_BYTES = 64 * 2**10  # of a body that nobody takes: then the socket is not read, and TCP holds the client back
+HELD_BYTES = 64 * 2**10  # of a body that is not read: then the socket is not read, and TCP holds the client back
 LOOK_S = 1.0  # between looks whether a client has gone that is not read, and so would not be seen to
 PIPELINED = 16  # requests behind the one that is being answered: more than any client sends at once
 
-_GONE = getattr(select, "POLLRDHUP", 0)  # besides what is always told: a broken connection
+_GONE = getattr(select, "POLLRDHUP", 0)  # poll always reports a broken connection
 _FRAMING = frozenset({b"transfer-encoding", b"content-length"})
 _DISGUISED = frozenset({b"transfer_encoding", b"content_length"})
 _BAD_REQUEST = b"Invalid HTTP request received."
@@ -142,7 +142,7 @@ class ServerConnection(asyncio.Protocol):
         self.write_paused = False
 
     def shut_down(self) -> None:
-        """Let go of it when the request that is being answered is."""
+        """Close it, after the response that is under way."""
         if self._answering is None:
             self.transport.close()
         else:
@@ -165,7 +165,7 @@ class ServerConnection(asyncio.Protocol):
         except httptools.HttpParserError:
             self._refuse()
             return
-        if self._bodiless_bytes > 2 * HEAD_BYTES:  # of one header, or trailers, or what is said of chunks
+        if self._bodiless_bytes > 2 * HEAD_BYTES:  # of one header, or trailers, or chunk extensions
             self._refuse()
         elif self._is_in_head and not (was_in_head and self._timer):
             self._wait(HEAD_S)
@@ -243,7 +243,7 @@ class ServerConnection(asyncio.Protocol):
         parser, headers = self._parser, self._headers
         version = parser.get_http_version()
         if not is_framed(headers, version):
-            raise ValueError("where the request ends cannot be told for certain")
+            raise ValueError("the end of the request is not certain")
         url = httptools.parse_url(self._url)
         url.path.decode("ascii")  # raises ValueError
         self._is_in_head = False
@@ -278,7 +278,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
-        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # whoever closes may have pipelined before
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # the client may have pipelined before it closes
         return parser
 
     def _parse(self, data: bytes) -> None:
@@ -293,9 +293,10 @@ class ServerConnection(asyncio.Protocol):
                 return
 
     def _decline(self) -> None:
-        """Go on in HTTP/1.1, as whoever offers another protocol expects of those who do not know it: Java's client does
-        with each first request. The parser takes what follows for that protocol; it is the body of the request, as
-        another parser is told.
+        """Go on in HTTP/1.1, which a client that offers another protocol expects of a server without it.
+
+        Java's client offers HTTP/2 with each first request. The parser takes what follows for that protocol; it is the
+        body of the request, so a new parser reads it, behind a head with the same framing.
         """
         framing = [b"%b: %b\r\n" % header for header in self._headers if header[0] in _FRAMING]
         self._parser, self._is_offered, self._is_declining = self._new_parser(), False, True
@@ -303,14 +304,14 @@ class ServerConnection(asyncio.Protocol):
         self._is_declining = False
 
     def _go_on(self) -> None:
-        """Have the next request answered, if its turn has come."""
+        """Start to answer the next request, if its turn has come."""
         if self._waiting and self._answering is None and not self.write_paused and not self.transport.is_closing():
             self._answering = exchange = self._waiting.popleft()
             self._connections.answering.add(exchange)
             self._loop.create_task(self._connections.answer(exchange, is_refused=self._is_refused))
 
     def _hold(self) -> None:
-        """Read on, or not."""
+        """Pause reading while too much is held, else resume it."""
         coming = self._coming
         held = len(self._waiting) >= PIPELINED or (coming is not None and coming.held_bytes > HELD_BYTES)
         if held != self._is_held and not self.transport.is_closing():
@@ -322,13 +323,13 @@ class ServerConnection(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def _look_later(self) -> None:
-        """Once: an upload is held and read on again and again."""
+        """Schedule a look, unless there is one: an upload is paused and resumed again and again."""
         if not self._is_looking:
             self._is_looking = True
             self._loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
-        """While it is not read: whether the client has gone."""
+        """Abort if the client has left while the connection is not read."""
         self._is_looking = False
         if self._is_held and not self.transport.is_closing():
             poll = select.poll()
@@ -339,7 +340,7 @@ class ServerConnection(asyncio.Protocol):
                 self._look_later()
 
     def _refuse(self) -> None:
-        """It is no HTTP. In the middle of a response there is no place for another one: it is cut off."""
+        """Answer 400 to what is no HTTP; in the middle of a response there is no place for that, and it is cut off."""
         self._is_deaf = True
         if self._answering is None or not self._answering.started:
             self.transport.write(_REFUSAL)
@@ -353,13 +354,13 @@ class ServerConnection(asyncio.Protocol):
             raise ValueError("the head of the request is too large")  # which httptools makes a 400 of
 
     def _wait(self, seconds: float | None) -> None:
-        """For a head, no longer than that; `None`: for nothing any more."""
+        """Wait no longer than that for a head; `None`: wait for nothing any more."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self._loop.call_later(seconds, self._late)
 
     def _late(self) -> None:
-        """No whole head has come. Of a request behind one that is being answered, it may take that much longer."""
+        """Close: no whole head has come in time. Behind a request that is being answered it gets more time."""
         self._timer = None
         if self._answering is not None or self._waiting:
             self._wait(HEAD_S)

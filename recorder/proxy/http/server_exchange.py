@@ -1,4 +1,4 @@
-"""A request that has come from a client, and the way to answer it: what an app of ours is called with.
+"""A client's request, and the way to answer it: what an app is called with.
 
 Rules of this file:
 
@@ -27,7 +27,7 @@ _PHRASES = {int(status): status.phrase.encode() for status in http.HTTPStatus}
 
 
 class Connection(Protocol):
-    """Whom it came from. `write_paused` and `drain`: whether more can be sent, and to wait until it can."""
+    """The part of a connection that an exchange calls. While `write_paused` no more should be sent."""
 
     transport: Any
     write_paused: bool
@@ -35,10 +35,10 @@ class Connection(Protocol):
     async def drain(self) -> None: ...
 
     def taken(self) -> None:
-        """The app has taken what there was of a body."""
+        """Note that the app has read what there was of a body."""
 
     def answered(self, *, closes: bool) -> None:
-        """The response is whole; `closes`: it was the last of this connection."""
+        """Note that the response is whole; `closes`: it was the last of this connection."""
 
     def reset(self) -> None:
         """End with a RST."""
@@ -68,18 +68,18 @@ class ServerExchange:
         self._body: list[bytes] = []
         self._is_old = version == "1.0"
         self._is_bodiless = self._is_chunked = self._complete = False
-        self._left: int | None = None  # of the response body, where its length is said
+        self._left: int | None = None  # bytes of the response body, if it has a Content-Length
         self._task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     # -- for the app: the request
 
     def take(self, limit_bytes: int) -> bytes | None:
-        """What was not read yet of the request body, if all of it has come, and it is no longer than that."""
+        """Return the unread rest of the request body if all of it is here, and no longer than that, else None."""
         return None if self.more or self.held_bytes > limit_bytes else self._taken()
 
     async def read(self) -> bytes:
-        """The next piece of the request body; empty at its end. From a client that has gone nothing comes, ever."""
+        """Return the next piece of the request body; empty at its end. Of a client that has left it never returns."""
         if self.expects and not self.started:
             self.expects = False
             self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -122,7 +122,7 @@ class ServerExchange:
             self._connection.answered(closes=self.closes)
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        """A whole response of our own, with its length."""
+        """Send a whole response with its length."""
         self.start(status, [*headers, (b"content-length", b"%d" % len(body))], first=body)
         self.finish()
 
@@ -174,27 +174,27 @@ class ServerExchange:
     # -- for the connection
 
     def feed(self, data: bytes) -> None:
-        """A piece of the request body; after the response nobody wants it."""
+        """Take a piece of the request body; after the response it is dropped."""
         if not self._complete:
             self._body.append(data)
             self.held_bytes += len(data)
             self._wake()
 
     def end(self) -> None:
-        """The request body is whole."""
+        """Note that the request body is whole."""
         self.more = self.expects = False
         self._wake()
 
     def lost(self) -> None:
-        """The client has gone."""
+        """Cancel the app: the client has left."""
         self.gone = True
         if self._task is not None:
             self._task.cancel()
 
     async def answer(self, app: App) -> None:
-        """Have it answered. In a task of its own."""
+        """Call the app. To be run in a task of its own."""
         self._task = asyncio.current_task()
-        if self.gone and self._task is not None:  # before its turn came: what was asked for is seen all the same
+        if self.gone and self._task is not None:  # it left before its turn came; the app is called all the same
             self._task.cancel()
         try:
             await app(self)
