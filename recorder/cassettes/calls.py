@@ -1,4 +1,4 @@
-"""HTTP calls as other tools store them: for which upstream they are, which headers are true, where they went. Pure.
+"""HTTP calls as other tools store them: which headers are true, where they went. Pure.
 
 All of these formats keep a body without its content coding, under the headers that it was sent with.
 """
@@ -11,15 +11,9 @@ from typing import AnyStr
 from recorder.model.payloads import RequestRecord
 from recorder.wire.upstreams import UPSTREAMS, join
 
-_PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
 _CODING = "content-encoding"
 _OF_THE_TRANSFER = frozenset({_CODING, "content-length", "transfer-encoding"})
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.IGNORECASE)
-
-
-def upstream_of(dialect: str) -> str:
-    """The upstream that is asked in a dialect."""
-    return _PROVIDERS.get(dialect, dialect)
 
 
 def true_headers(given: list[tuple[AnyStr, AnyStr]], *, is_coded: bool = False) -> list[tuple[AnyStr, AnyStr]]:

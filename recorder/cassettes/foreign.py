@@ -6,15 +6,14 @@ written down: the times are made up, one event every 10 ms.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import true_headers, upstream_of
+from recorder.cassettes.calls import true_headers
 from recorder.cassettes.content import (
     HEAD_BYTES,
     Format,
@@ -28,7 +27,7 @@ from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
-from recorder.wire.dialects import by_path
+from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.sse import Splitter
 
@@ -36,9 +35,6 @@ STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
 DOCUMENT_LIMIT = 64 * 2**20  # of a JSON document, held several times over as bytes, text and values: as for a payload
 BLOCK_BYTES = 256 * 1024  # of a body, read at a time
-
-_WITH_EVENT_LINE = frozenset({"openai-responses", "anthropic"})
-_MODEL = re.compile(r"[\w.-]+")
 
 
 class Request(NamedTuple):
@@ -136,7 +132,7 @@ class Foreign:
             started_ns=names.now_ns(),
             method=self._request.method,
             target=self._path,
-            upstream=upstream_of(self._dialect),
+            upstream=by_name(self._dialect).upstream,
             headers=list(self._request.headers),
             imported=Imported(session),
         )
@@ -148,7 +144,7 @@ class Foreign:
             spoken = by_path(self._request.method, known.partition("?")[0]).name
             if not given or spoken == self._dialect:
                 return known
-        return _PATHS[self._dialect](self._format, payloads)
+        return by_name(self._dialect).target(self._format == "json", payloads)
 
 
 class _Piece(NamedTuple):
@@ -168,14 +164,13 @@ class _Whole:
 
 def _framed(line: bytes, dialect: str) -> bytes:
     """A payload as an event of its API."""
+    spoken = by_name(dialect)
     line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
-    if dialect == "gemini":
-        return b"data: %b\r\n\r\n" % line
-    payload = value(line) if dialect in _WITH_EVENT_LINE else None
+    payload = value(line) if spoken.has_event_lines else None
     type = payload.get("type") if isinstance(payload, dict) else None
     if isinstance(type, str) and type and type.isprintable():
         return b"event: %b\ndata: %b\n\n" % (type.encode(), line)
-    return b"data: %b\n\n" % line
+    return b"data: %b%b" % (line, 2 * spoken.line_end)
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -207,22 +202,4 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
     "sse": _check_stream,
     "payloads": _check_payloads,
     "json": _check_document,
-}
-
-
-def _gemini_path(format: Format, payloads: Iterable[Any]) -> str:
-    """Where Gemini is asked: the model is part of the path, and stands in what it answers."""
-    objects = (each for payload in payloads for each in (payload if isinstance(payload, list) else [payload]))
-    versions = (str(each.get("modelVersion")) for each in objects if isinstance(each, dict) and "modelVersion" in each)
-    model = next((version for version in versions if _MODEL.fullmatch(version)), "unknown")
-    method = "generateContent" if format == "json" else "streamGenerateContent?alt=sse"
-    return f"/v1beta/models/{model}:{method}"
-
-
-_PATHS: dict[str, Callable[[Format, Iterable[Any]], str]] = {
-    "openai-responses": lambda format, payloads: "/v1/responses",
-    "openai-chat": lambda format, payloads: "/v1/chat/completions",
-    "anthropic": lambda format, payloads: "/v1/messages",
-    "gemini": _gemini_path,
-    "other": lambda format, payloads: "/",
 }

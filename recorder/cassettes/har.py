@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import true_headers, upstream_of
+from recorder.cassettes.calls import true_headers
 from recorder.cassettes.header import nanoseconds
 from recorder.cassettes.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.events import Outcome, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
-from recorder.wire.dialects import by_path
+from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.sse import Splitter, parse
 
@@ -147,7 +147,7 @@ class _Heard(NamedTuple):
             started_ns=self.started_ns,
             method=method,
             target=redaction.target(target),
-            upstream=upstream_of(dialect),
+            upstream=by_name(dialect).upstream,
             headers=_headers(self.call.request.headers),
             imported=Imported(session),
         )

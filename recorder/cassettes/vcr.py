@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import true_headers, upstream_of
+from recorder.cassettes.calls import true_headers
 from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.foreign import BLOCK_BYTES, STEP_NS
 from recorder.cassettes.header import nanoseconds
@@ -30,7 +30,7 @@ from recorder.journal.format import Mark
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.content_coding import Decoder, UndecodableError
-from recorder.wire.dialects import by_path, framing
+from recorder.wire.dialects import by_name, by_path, framing
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.redaction.headers import Header
 from recorder.wire.sse import BOM, Splitter
@@ -105,7 +105,7 @@ class _Heard(NamedTuple):
             started_ns=started_ns,
             method=method,
             target=redaction.target(self.target),
-            upstream=upstream_of(dialect),
+            upstream=by_name(dialect).upstream,
             headers=redaction.headers(self.asked.headers),
             imported=Imported(session),
         )

@@ -26,7 +26,7 @@ from recorder.model.facts import (
 )
 from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.payload import Whole
+from recorder.wire.dialects.keys import Whole
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
 from recorder.wire.sse import BOM, FRAME_LIMIT, parse
@@ -92,7 +92,7 @@ class Reading:
         self._dialect = by_name(exchange.api)
         self._method, self._path = exchange.method, exchange.target.partition("?")[0]
         self._head = b""
-        teller = self._dialect.teller()
+        teller = self._dialect.decoder()
         self._tell, self._document = teller.event, teller.document
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
@@ -129,7 +129,7 @@ class Reading:
             return _NOTHING
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
-        asked = self._dialect.asked(self._path, body or b"")
+        asked = self._dialect.request_facts(self._path, body or b"")
         claims = Claims((_decoded(_request_of, self._head) or _Request()).headers)
         place = placed(self._dialect.name, self._method, self._path, claims, asked)
         if body is None:
@@ -174,7 +174,7 @@ class Reading:
             return _NOTHING
         if self._dialect.reads_bare_json:
             return self._tell(event.type, bare)
-        failures = [fact for fact in self._dialect.teller().event(event.type, bare) if isinstance(fact, Failed)]
+        failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, Failed)]
         return failures or (Malformed("JSON without `data:`, which clients pass over"),)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:

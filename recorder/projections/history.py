@@ -13,7 +13,8 @@ from recorder.model.events import Event, Exchange
 from recorder.model.facts import Ended, Fact, Requested
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name
-from recorder.wire.grouping.history import Answer, Chain, broken_off, chain, unanswered
+from recorder.wire.dialects.conversation import Answer
+from recorder.wire.grouping.history import Chain, broken_off, chain, unanswered
 
 _CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "custom_tool_call"})
 

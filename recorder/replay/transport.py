@@ -32,7 +32,7 @@ from recorder.replay.matching import Elsewhere, Match, Matcher, Miss, Request
 from recorder.replay.matching.handles import handed_back
 from recorder.replay.pace import LOOP, LoopClock, Pace, Waiting
 from recorder.replay.playback import Clock
-from recorder.wire.dialects.refusals import error_body
+from recorder.wire.dialects import error_body
 from recorder.wire.recording import Piece, Recorded
 from recorder.wire.redaction import headers as redaction
 from recorder.wire.request_body import decoded_body

@@ -34,13 +34,14 @@ from recorder.testing.playing import AsyncReplay, SyncReplay
 from recorder.testing.redacting import Redactions
 from recorder.testing.saving import is_of_this_run, is_only_of, is_shared, keep
 from recorder.testing.taping import Taping
+from recorder.wire.dialects import PROVIDERS
 from recorder.wire.recording import Recorded
 from recorder.wire.upstreams import HOSTS
 
 LISTED = 10  # of what was asked, or was there, in a message
 GRACE_S = 1.0  # for the last response to be recorded whole after its client has it
 
-_VERSIONED = frozenset({"openai"})  # the SDKs that want the version in their base URL
+_VERSIONS = {provider.name: provider.sdk_version for provider in PROVIDERS}  # that SDKs want in their base URL
 
 
 @contextmanager
@@ -119,7 +120,7 @@ class Replay:
                 raise UsageError(f"There is no upstream {upstream!r}: there are {', '.join(names)}.")
             with self._starting:
                 self._loopback = self._loopback or Loopback(self._core(LOOP, UpstreamTransport), routes)
-        return f"{self._loopback.url}/{upstream}{'/v1' if upstream in _VERSIONED else ''}"
+        return f"{self._loopback.url}/{upstream}{_VERSIONS.get(upstream, '')}"
 
     def transport(self, library: Library | None = None) -> SyncReplay:
         """A transport for a Client of httpx2 or httpx, the module given as `library`."""

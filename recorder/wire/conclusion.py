@@ -17,7 +17,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, Event, Exchange, Kind, Outcome
 from recorder.model.payloads import EndRecord, Header, ResponseHead
 from recorder.wire.dialects import Dialect, Ending, by_name
-from recorder.wire.dialects.telling import Object, decoded, object_
+from recorder.wire.dialects.json_values import Object, decoded, object_
 from recorder.wire.sse import BOM, parse
 
 OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream is what its coding left over

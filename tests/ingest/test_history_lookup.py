@@ -23,7 +23,8 @@ from recorder.ingest.session_lookup import PROBES_NS
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
 from recorder.store.writer import Store
-from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Answer, Chain, chain
+from recorder.wire.dialects.conversation import Answer
+from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Chain, chain
 from tests.behind import asked
 from tests.ingest.test_ingester import Exchange, never
 from tests.sdks import TOOL, anthropic_client, gemini_client, openai_client

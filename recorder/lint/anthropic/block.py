@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from recorder.lint.rule import Hit
 from recorder.lint.walk import Fault, shown
-from recorder.wire.dialects.telling import Object, decoded, text
+from recorder.wire.dialects.json_values import Object, decoded, text
 
 CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 

@@ -11,7 +11,7 @@ from recorder.lint.anthropic.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import Stream, Told
 from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
-from recorder.wire.dialects.telling import Object, array, object_, text
+from recorder.wire.dialects.json_values import Object, array, object_, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from recorder.lint.rule import Hit
 from recorder.lint.walk import Fault, shown
-from recorder.wire.dialects.telling import Object, array, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, object_, objects, text
 
 _SAYING = ("text", "functionCall", "executableCode", "inlineData", "fileData")
 

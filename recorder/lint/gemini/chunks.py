@@ -11,7 +11,7 @@ from recorder.lint.gemini.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import Stream, Told
 from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
-from recorder.wire.dialects.telling import Object, array, decoded, object_
+from recorder.wire.dialects.json_values import Object, array, decoded, object_
 
 _COUNTS = (
     *("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from recorder.lint.rule import Hit
 from recorder.lint.walk import Fault, is_whole_number, shown
-from recorder.wire.dialects.telling import Object, array, decoded, object_
+from recorder.wire.dialects.json_values import Object, array, decoded, object_
 
 _SAYING = ("content", "refusal", "tool_calls", "function_call", "audio")
 _WHOLE = ("stop", "tool_calls", "function_call")

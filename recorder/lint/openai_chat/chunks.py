@@ -13,7 +13,7 @@ from recorder.lint.openai_chat.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import Stream, Told
 from recorder.lint.walk import Fault, heard, is_seen_whole, is_told, is_whole_number, misfit, shown
-from recorder.wire.dialects.telling import Object, array, object_, objects
+from recorder.wire.dialects.json_values import Object, array, object_, objects
 
 CHUNK = "chat.completion.chunk"
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.wire.dialects.telling import decoded
+from recorder.wire.dialects.json_values import decoded
 from recorder.wire.recording import Piece, Recorded
 
 HANDLE_BYTES = range(4, 513)

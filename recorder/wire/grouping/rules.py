@@ -15,7 +15,7 @@ from functools import cached_property
 import msgspec
 
 from recorder.model.payloads import Header
-from recorder.wire.dialects.payload import too_deep
+from recorder.wire.dialects.json_values import too_deep
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Larger bodies are not searched: agents send 40 to 70 KB, and what is larger carries files, not sessions."""

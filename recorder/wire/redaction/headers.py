@@ -18,6 +18,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
+from recorder.wire.dialects import PROVIDERS
 from recorder.wire.grouping import session as grouping
 from recorder.wire.redaction.shapes import PRIVATE_KEY, find, may_hold_one, merged
 from recorder.wire.redaction.unescape import Plain
@@ -27,11 +28,13 @@ REDACTED = "REDACTED"
 NEVER = re.compile(
     r"authori[sz]ation|cookie|token|secret|passw|credential|signature"
     r"|api[-_]?key"  # x-api-key, api-key, x-goog-api-key, xi-api-key
-    r"|openai-organization|openai-project|account[-_]id"
+    r"|account[-_]id" + "".join(f"|{each.secret_headers}" for each in PROVIDERS if each.secret_headers)
 )
 """Header names, in lower case, whose values are never kept."""
 
-COUNTS = re.compile(r"(?:x|anthropic)-ratelimit-[a-z-]*tokens[a-z_-]*")
+COUNTS = re.compile(
+    r"x-ratelimit-[a-z-]*tokens[a-z_-]*" + "".join(f"|{each.count_headers}" for each in PROVIDERS if each.count_headers)
+)
 """The only names with `token` in them that are kept: how many are left, as in x-ratelimit-remaining-tokens."""
 
 KEPT = re.compile(
@@ -42,16 +45,16 @@ KEPT = re.compile(
     | retry-after(-ms)? | sec-websocket-version | server | server-timing | te | trailer | transfer-encoding | upgrade
     | vary | via | x-accel-buffering | x-content-type-options
     # which request it was
-    | (x-|x-client-|x-ms-|x-ms-client-|x-goog-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray
+    | (x-|x-client-|x-ms-|x-ms-client-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray
     | traceparent | tracestate
-    # of providers and gateways
-    | anthropic-(beta|version) | openai-(beta|model|processing-ms|version) | x-goog-api-client | x-ms-region
-    | x-envoy-upstream-service-time | x-should-retry
-    | (x|anthropic)-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
+    # of gateways
+    | x-ms-region | x-envoy-upstream-service-time | x-should-retry
+    | x-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
     # of clients
     | originator | version | x-app | x-stainless-[a-z-]+ | x-recorder-session | x-openai-subagent
     | x-codex-(parent-thread-id|window-id|beta-features) | x-claude-code-parent-agent-id
-    """,
+    """
+    + "".join(f"|{each.harmless_headers}" for each in PROVIDERS if each.harmless_headers),
     re.VERBOSE,
 )
 """Header names, in lower case, whose values are kept, besides those that grouping looks at."""

@@ -11,25 +11,42 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-SHAPES: dict[str, bytes] = {
-    "anthropic-key": rb"sk-ant-[A-Za-z0-9_-]{20,}",
-    "openai-key": rb"sk-(?:proj|svcacct|admin|service|None)-[A-Za-z0-9_-]{20,}",
-    "openrouter-key": rb"sk-or-v1-[A-Za-z0-9]{20,}",
+from recorder.wire.dialects import PROVIDERS
+from recorder.wire.dialects.dialect import KeyShape
+
+_SK = rb"(?<![_-])sk-[A-Za-z0-9_-]*"
+
+SHAPES: tuple[KeyShape, ...] = (
+    *(shape for provider in PROVIDERS for shape in provider.key_shapes),
+    KeyShape("openrouter-key", rb"sk-or-v1-[A-Za-z0-9]{20,}", rb"sk-", _SK),
     # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a style sheet
-    "api-key": rb"(?<![_-])sk-(?=[A-Za-z_-]{0,200}[0-9])"
-    rb"(?:(?=[a-z0-9_-]{0,200}[A-Z])|(?=[a-z0-9_-]{0,200}?[a-z0-9]{16}))[A-Za-z0-9_-]{20,}",
-    "google-key": rb"AIza[A-Za-z0-9_-]{35,}",
-    "google-token": rb"ya29\.[A-Za-z0-9_-]{20,}",
-    "aws-key": rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])",
-    "github-token": rb"gh[opsru]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
-    "gitlab-token": rb"glpat-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+)*",
-    "slack-token": rb"xox[abeoprs]-[A-Za-z0-9-]{20,}",
-    "huggingface-token": rb"hf_[A-Za-z0-9]{30,}",
-    "xai-key": rb"xai-[A-Za-z0-9]{40,}",
-    "groq-key": rb"gsk_[A-Za-z0-9]{40,}",
-    "jwt": rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",
-}
-"""Kind → what it looks like. Each has a word of at least `WORD` characters, `BEFORE` behind its beginning at most."""
+    KeyShape(
+        "api-key",
+        rb"(?<![_-])sk-(?=[A-Za-z_-]{0,200}[0-9])"
+        rb"(?:(?=[a-z0-9_-]{0,200}[A-Z])|(?=[a-z0-9_-]{0,200}?[a-z0-9]{16}))[A-Za-z0-9_-]{20,}",
+        *(rb"sk-", _SK),
+    ),
+    KeyShape("aws-key", rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])", rb"A[KS]IA", rb"A[KS]IA[A-Z0-9]*"),
+    KeyShape(
+        "github-token",
+        rb"gh[opsru]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
+        rb"gh[opsru]_|github_pat_",
+        rb"gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*",
+    ),
+    KeyShape("gitlab-token", rb"glpat-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+)*", rb"glpat-", rb"glpat-[A-Za-z0-9_-]*"),
+    KeyShape("slack-token", rb"xox[abeoprs]-[A-Za-z0-9-]{20,}", rb"xox[abeoprs]-", rb"xox[abeoprs]-[A-Za-z0-9-]*"),
+    KeyShape("huggingface-token", rb"hf_[A-Za-z0-9]{30,}", rb"hf_", rb"hf_[A-Za-z0-9]*"),
+    KeyShape("xai-key", rb"xai-[A-Za-z0-9]{40,}", rb"xai-", rb"xai-[A-Za-z0-9]*"),
+    KeyShape("groq-key", rb"gsk_[A-Za-z0-9]{40,}", rb"gsk_", rb"gsk_[A-Za-z0-9]*"),
+    KeyShape(
+        "jwt",
+        rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",
+        rb"eyJ",
+        rb"(?<![_-])eyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){0,2}",
+    ),
+)
+"""The shapes of keys, those of providers first. Each has a word of at least `WORD` characters, at most `BEFORE` behind
+its beginning."""
 
 PRIVATE_KEY = "private-key"
 
@@ -43,21 +60,16 @@ START = (
     rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
     rb"|(?<=[0-9;\[][mK]))"  # \x1b[01;31m, as grep colours what it found
 )
-_PREFIX = re.compile(rb"sk-|AIza|ya29\.|A[KS]IA|gh[opsru]_|github_pat_|glpat-|xox[abeoprs]-|hf_|xai-|gsk_|eyJ")
+_PREFIX = re.compile(b"|".join(dict.fromkeys(shape.prefix for shape in SHAPES)))
 _BEGINNING = re.compile(_PREFIX.pattern + rb"|PRIVATE KEY")
-_ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % each for each in SHAPES.values()) + b")")
-_KINDS = tuple(SHAPES)
+_ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % shape.pattern for shape in SHAPES) + b")")
 
 _OF_WORDS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _MASK = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
 _LONG = b"a" * WORD
 _BASE64 = re.compile(rb"[A-Za-z0-9+/=_-]*+")
 
-_CUT = re.compile(
-    START + rb"(?:(?<![_-])sk-[A-Za-z0-9_-]*|AIza[A-Za-z0-9_-]*|ya29\.[A-Za-z0-9_-]*|A[KS]IA[A-Z0-9]*"
-    rb"|gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*|glpat-[A-Za-z0-9_-]*|xox[abeoprs]-[A-Za-z0-9-]*"
-    rb"|hf_[A-Za-z0-9]*|xai-[A-Za-z0-9]*|gsk_[A-Za-z0-9]*|(?<![_-])eyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){0,2})\Z"
-)
+_CUT = re.compile(START + b"(?:" + b"|".join(dict.fromkeys(shape.cut for shape in SHAPES)) + rb")\Z")
 _CUT_BYTES = 4096  # at the end of a body: a JSON web token is as long at times
 
 _NAMED = rb"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -127,7 +139,7 @@ def _in_words(text: bytes) -> Iterator[Hit]:
                 place = prefix.start() + 1
                 if match := _ANY.match(text, prefix.start()):
                     place = match.end()
-                    yield Hit(*match.span(), _KINDS[(match.lastindex or 1) - 1])
+                    yield Hit(*match.span(), SHAPES[(match.lastindex or 1) - 1].kind)
             end = max(place, end)
         at = mask.find(_LONG, end)
 

@@ -12,7 +12,7 @@ from recorder.wire.dialects.openai_chat import DIALECT
 
 
 def asked(path: str = "/v1/chat/completions", /, **body: Any) -> Asked:
-    return DIALECT.asked(path, json.dumps(body).encode())
+    return DIALECT.request_facts(path, json.dumps(body).encode())
 
 
 def user(*said: str) -> dict[str, Any]:
@@ -67,5 +67,5 @@ def test_a_deployment_in_the_path_is_the_model() -> None:
     "body", [b"", b"no JSON", b"[]", b'{"messages": [1, {"role": "user", "content": {}}]}', b"\xff"]
 )
 def test_a_request_that_cannot_be_read_asks_for_nothing(body: bytes) -> None:
-    said = DIALECT.asked("/v1/chat/completions", body)
+    said = DIALECT.request_facts("/v1/chat/completions", body)
     assert (said.model, said.text, said.results) == (None, None, ())

@@ -34,7 +34,7 @@ def user(*given: str) -> dict[str, Any]:
 
 
 def asked(api: str, body: Any, path: str = "/v1/x") -> Asked:
-    return by_name(api).asked(path, json.dumps(body).encode())
+    return by_name(api).request_facts(path, json.dumps(body).encode())
 
 
 def place(api: str, body: Any, headers: Sequence[Header] = (), method: str = "POST", path: str = "/v1/x") -> Placed:

@@ -30,22 +30,23 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import Block, returned, stated
-from recorder.wire.dialects.anthropic.request import asked
+from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
+from recorder.wire.dialects.anthropic.request import request_facts, turns
 from recorder.wire.dialects.anthropic.usage import fallback, normalised
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Text, Whole, too_deep
-from recorder.wire.dialects.telling import (
+from recorder.wire.dialects.json_values import (
+    SHALLOW,
     UNUSUAL,
     Object,
-    Telling,
     as_json,
-    failed,
     object_,
     objects,
     text,
-    unknown,
+    too_deep,
     whole,
 )
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 
 
 class _Block(msgspec.Struct):
@@ -97,7 +98,7 @@ _TEXTS: Mapping[str, tuple[str, Field]] = {
 }
 
 
-class _Telling(Telling):
+class _Decoder(JsonDecoder):
     """Follows the blocks of one response. An index that is used again is another item."""
 
     def __init__(self) -> None:
@@ -251,7 +252,7 @@ class _Telling(Telling):
     def _nothing(self, event: Object) -> Sequence[Fact]:
         return ()
 
-    _meanings: ClassVar[Mapping[str, Callable[[_Telling, Object], Sequence[Fact]]]] = {
+    _meanings: ClassVar[Mapping[str, Callable[[_Decoder, Object], Sequence[Fact]]]] = {
         "message_start": _message_start,
         "content_block_start": _block_start,
         DELTA: _block_delta,
@@ -260,7 +261,7 @@ class _Telling(Telling):
         "message_stop": _nothing,
         "ping": _nothing,
     }
-    _deltas: ClassVar[Mapping[str, Callable[[_Telling, int, Object], Sequence[Fact]]]] = {
+    _deltas: ClassVar[Mapping[str, Callable[[_Decoder, int, Object], Sequence[Fact]]]] = {
         "text_delta": _text_delta,
         "thinking_delta": _text_delta,
         "input_json_delta": _text_delta,
@@ -300,9 +301,17 @@ DIALECT = Dialect(
         r"|^\S+ /(?:.*/)?messages/batches(?:/|$)"
         r"|^\S+ /.*\bpublishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
     ),
-    keys=Reader(_Event, _name).keys,
-    teller=_Telling,
-    asked=asked,
+    keys=KeyExtractor(_Event, _name).keys,
+    decoder=_Decoder,
+    request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},
     needs_terminal=True,
+    provider=PROVIDER,
+    turns=turns,
+    fields=FIELDS,
+    profiles=("anthropic",),
+    speaks=speaks,
+    is_event=is_event,
+    target=lambda is_document, payloads: "/v1/messages",
+    has_event_lines=True,
 )

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Fact, Field, ItemKey, ItemKind, Returned, Stated
+from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import without_bytes
-from recorder.wire.dialects.telling import Object, as_json, object_, objects, text, text_or_json, unknown
 
 RESULT = "tool_result"
 """What the type of a block of a tool's result ends with."""

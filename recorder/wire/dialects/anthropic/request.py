@@ -1,23 +1,26 @@
 """What a request to Anthropic Messages asks for.
 
-Agents put words of their own into a user's message (`recorder.wire.dialects.telling.heard`), and messages of the system
-behind it.
+Agents put words of their own into a user's message (`recorder.wire.dialects.user_text.heard`), and messages of the
+system behind it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from recorder.model.facts import Asked
 from recorder.wire.dialects.anthropic.blocks import result
-from recorder.wire.dialects.telling import Object, at_end, heard, instructions, objects, request_object, text
+from recorder.wire.dialects.conversation import Answer, Message, Turn, canonical_message, texts_of
+from recorder.wire.dialects.json_values import Object, objects, request_object, text
+from recorder.wire.dialects.user_text import at_end, heard, instructions
 
 _MODEL = re.compile(r"/models/([^/:]+):(\w+)$")  # on Vertex the path names it, and the method
 _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
 
 
-def asked(path: str, body: bytes) -> Asked:
+def request_facts(path: str, body: bytes) -> Asked:
     """What a request to create a message, or to count its tokens, asks for."""
     request = request_object(body)
     found = _MODEL.search(path)
@@ -48,3 +51,24 @@ def _results(blocks: Sequence[Object]) -> Sequence[Object]:
 
 def _texts(blocks: Sequence[Object]) -> list[str]:
     return [each for block in blocks if block.get("type") == "text" and (each := text(block.get("text")))]
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    about = [request.get("model"), request.get("tools"), canonical_message("system", request.get("system")).decode()]
+    return about, _turns(objects(request.get("messages")))
+
+
+def _turns(messages: Iterable[Object]) -> Iterator[Turn]:
+    for each in messages:
+        content = each.get("content")
+        if each.get("role") != "assistant":
+            yield Message(
+                canonical_message(each.get("role"), content), [block.get("tool_use_id") for block in objects(content)]
+            )
+            continue
+        answer = Answer(texts_of(content))
+        for block in objects(content):
+            if block.get("type") == "tool_use":
+                answer.call(block.get("name"), block.get("input"))
+        yield answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recorder.model.facts import Usage
-from recorder.wire.dialects.telling import Object, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, object_, objects, text, whole
 
 
 def normalised(usage: Object) -> Usage:

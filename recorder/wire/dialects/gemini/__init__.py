@@ -13,22 +13,23 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Fact, Finished, Malformed, Started, Usage, UsageReported
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
-from recorder.wire.dialects.gemini.request import asked
-from recorder.wire.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Whole, too_deep
-from recorder.wire.dialects.telling import (
+from recorder.wire.dialects.gemini.provider import FIELDS, PROVIDER, REQUEST_NOISE, speaks, target
+from recorder.wire.dialects.gemini.request import request_facts, turns
+from recorder.wire.dialects.json_values import (
+    SHALLOW,
     UNUSUAL,
     Object,
-    Telling,
     as_json,
-    failed,
     object_,
     objects,
     text,
-    unknown,
+    too_deep,
     whole,
 )
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Whole
 
 RESPONSE = "GenerateContentResponse"
 
@@ -85,7 +86,7 @@ _ELSEWHERE = {
 """Fields of a chunk without candidates that are known."""
 
 
-class _Telling(Telling):
+class _Decoder(JsonDecoder):
     """Follows one response; a chunk is all there is, so that a document, or an array of chunks, is told alike."""
 
     def __init__(self) -> None:
@@ -193,12 +194,21 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 DIALECT = Dialect(
     name="gemini",
     routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
-    keys=Reader(_Response, _name).keys,
-    teller=_Telling,
-    asked=asked,
+    keys=KeyExtractor(_Response, _name).keys,
+    decoder=_Decoder,
+    request_facts=request_facts,
     terminal={ERROR: "failed"},
     needs_terminal=False,
     is_last=_is_last,
     has_choices=True,
     reads_bare_json=True,
+    provider=PROVIDER,
+    turns=turns,
+    fields=FIELDS,
+    request_noise=REQUEST_NOISE,
+    profiles=("gemini",),
+    own_rules=frozenset({"HT002", "ST006", "ST009"}),
+    speaks=speaks,
+    target=target,
+    line_end=b"\r\n",
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
 from typing import Any
 
-from recorder.wire.dialects.telling import Object, as_json, text
+from recorder.wire.dialects.json_values import Object, as_json, text
 
 PATH_LIMIT = 64
 """Steps of a path. What nests deeper is passed over: writing JSON is recursive."""

@@ -25,9 +25,10 @@ from recorder.model.facts import (
     Stated,
     TextAdded,
 )
+from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.gemini.arguments import Arguments
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text
 from recorder.wire.dialects.media import medium, without_bytes
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, unknown
 
 SIGNATURE = "thoughtSignature"
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from recorder.model.facts import Asked, Returned
+from recorder.wire.dialects.conversation import Answer, Message, Turn, canonical_message
 from recorder.wire.dialects.gemini.candidate import function_response
-from recorder.wire.dialects.telling import Object, at_end, heard, instructions, object_, objects, request_object, text
+from recorder.wire.dialects.json_values import Object, object_, objects, request_object, text
+from recorder.wire.dialects.user_text import at_end, heard, instructions
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
 _WRAPPERS = ("request", "generateContentRequest")
 
 
-def asked(path: str, body: bytes) -> Asked:
+def request_facts(path: str, body: bytes) -> Asked:
     """What a request to generate content, or to count its tokens, asks for."""
     outer = request_object(body)
     request = next((object_(outer[name]) for name in _WRAPPERS if object_(outer.get(name))), outer)
@@ -97,3 +100,33 @@ def _said(parts: Sequence[Object]) -> list[str]:
     """The texts of a message as one: a client divides it where it likes."""
     texts = [each for part in parts if (each := text(part.get("text"))) and not part.get("thought")]
     return ["\n".join(texts)] if texts else []
+
+
+_NAMED = re.compile(r"([^/]+):\w+$")
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    found = _NAMED.search(path.replace("%3A", ":").replace("%3a", ":"))
+    inner = object_(request.get("request")) or object_(request.get("generateContentRequest")) or request
+    system = inner.get("systemInstruction") or inner.get("system_instruction")
+    contents = inner.get("contents")
+    about = [request.get("model") or (found and found[1]), inner.get("tools"), system]
+    return about, _turns([contents] if isinstance(contents, dict) else objects(contents))
+
+
+def _turns(contents: Iterable[Object]) -> Iterator[Turn]:
+    for content in contents:
+        parts = objects(content.get("parts"))
+        if content.get("role") != "model":
+            results = (object_(part.get("functionResponse") or part.get("function_response")) for part in parts)
+            yield Message(canonical_message("user", parts), [each.get("id") for each in results])
+            continue
+        answer = Answer(
+            [each["text"] for each in parts if isinstance(each.get("text"), str) and not each.get("thought")]
+        )
+        for part in parts:
+            call = object_(part.get("functionCall") or part.get("function_call"))
+            if call:
+                answer.call(call.get("name"), call.get("args") or {})
+        yield answer

@@ -16,17 +16,19 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Fact, Failed, Finished, Malformed, Restated, Started
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.json_values import Object, object_, objects, text, text_or_json, too_deep, whole
+from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.openai import PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
+from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import Said, citations, said_by
-from recorder.wire.dialects.openai_chat.request import asked
+from recorder.wire.dialects.openai_chat.request import request_facts, turns
 from recorder.wire.dialects.openai_chat.usage import reported
 from recorder.wire.dialects.openai_chat.usual import added, decode
-from recorder.wire.dialects.payload import DONE, ERROR, Named, Payload, Reader, Text, Whole, too_deep
-from recorder.wire.dialects.telling import Object, Telling, failed, object_, objects, text, text_or_json, unknown, whole
 
-_CHUNK = "chat.completion.chunk"
-_COMPLETIONS = (_CHUNK, "chat.completion", "text_completion")
+_COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
 
 class _Choice(msgspec.Struct):
@@ -43,7 +45,7 @@ def _name(chunk: _Chunk) -> Named:
     return ERROR if chunk.error else chunk.object or chunk.type, None, None, index
 
 
-class _Telling(Telling):
+class _Decoder(JsonDecoder):
     """Follows one response: its id and model, its choices by index."""
 
     def __init__(self) -> None:
@@ -52,7 +54,7 @@ class _Telling(Telling):
         self._choices: dict[int, Choice] = {}
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        usual = self._usual(data) if type == _CHUNK else None
+        usual = self._usual(data) if type == CHUNK else None
         return super().event(type, data) if usual is None else (usual,)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
@@ -165,11 +167,19 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 DIALECT = Dialect(
     name="openai-chat",
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
-    keys=Reader(_Chunk, _name).keys,
-    teller=_Telling,
-    asked=asked,
+    keys=KeyExtractor(_Chunk, _name).keys,
+    decoder=_Decoder,
+    request_facts=request_facts,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,
     is_last=_is_last,
     has_choices=True,
+    provider=PROVIDER,
+    turns=turns,
+    fields=FIELDS,
+    profiles=("chat",),
+    has_error_lines=True,
+    speaks=speaks,
+    is_event=is_event,
+    target=lambda is_document, payloads: "/v1/chat/completions",
 )

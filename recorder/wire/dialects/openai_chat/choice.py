@@ -20,8 +20,9 @@ from recorder.model.facts import (
     Stated,
     TextAdded,
 )
+from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, text, whole
 from recorder.wire.dialects.openai_chat.message import Call, Said
-from recorder.wire.dialects.telling import Object, array, as_json, object_, text, unknown, whole
 
 _SPOKEN: tuple[Field, ...] = ("text", "refusal")
 _THOUGHT: tuple[Field, ...] = ("summary", "reasoning")

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Field
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.media import medium
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, text_or_json, whole
 
 LEGACY = "function_call"
 """The slot of the one call that there was before there were `tool_calls`."""

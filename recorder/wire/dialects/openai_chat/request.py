@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from recorder.model.facts import Asked, Returned
-from recorder.wire.dialects.telling import (
-    OF_SYSTEM,
-    Object,
-    array,
-    at_end,
-    heard,
-    instructions,
-    object_,
-    objects,
-    request_object,
-    text,
-    text_or_json,
-)
+from recorder.wire.dialects.conversation import Answer, Message, Turn, canonical_message, texts_of
+from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, text_or_json
+from recorder.wire.dialects.user_text import OF_SYSTEM, at_end, heard, instructions
 
 _OF_TOOLS = ("tool", "function")
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in the path alone
 
 
-def asked(path: str, body: bytes) -> Asked:
+def request_facts(path: str, body: bytes) -> Asked:
     """`Dialect.asked`."""
     request = request_object(body)
     messages = objects(request.get("messages"))
@@ -72,3 +62,21 @@ def _texts(content: Any) -> list[str]:
 
 def _listed(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(array(value))
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    return [request.get("model"), request.get("tools")], _turns(objects(request.get("messages")))
+
+
+def _turns(messages: Iterable[Object]) -> Iterator[Turn]:
+    for each in messages:
+        if each.get("role") != "assistant":
+            call_id = each.get("tool_call_id")
+            yield Message(canonical_message(each.get("role"), each.get("content"), call_id), [call_id])
+            continue
+        answer = Answer(texts_of(each.get("content")) or texts_of(each.get("refusal")))
+        for call in objects(each.get("tool_calls")):
+            function, custom = object_(call.get("function")), object_(call.get("custom"))
+            answer.call(function.get("name") or custom.get("name"), function.get("arguments") or custom.get("input"))
+        yield answer

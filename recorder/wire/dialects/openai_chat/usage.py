@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recorder.model.facts import Usage, UsageReported
-from recorder.wire.dialects.telling import Object, as_json, object_, objects, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, whole
 
 _INPUT = "prompt_tokens_details"
 _OUTPUT = "completion_tokens_details"

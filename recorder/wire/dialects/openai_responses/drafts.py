@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from recorder.wire.dialects.json_values import Object, as_json, object_
 from recorder.wire.dialects.openai_responses.items import patch, type_of
-from recorder.wire.dialects.telling import Object, as_json, object_
 
 
 class Draft:

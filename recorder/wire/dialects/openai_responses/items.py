@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Field, ItemKind, Stated
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import digested, without_bytes
 from recorder.wire.dialects.openai_responses.results import output_of
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, text_or_json
 
 Texts = tuple[tuple[Field, int, str], ...]
 

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from recorder.model.facts import Asked
+from recorder.wire.dialects.conversation import Answer, Message, Turn, canonical, canonical_message, texts_of
+from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
 from recorder.wire.dialects.openai_responses.results import returned
-from recorder.wire.dialects.telling import (
-    OF_SYSTEM,
-    Object,
-    array,
-    at_end,
-    heard,
-    instructions,
-    object_,
-    objects,
-    request_object,
-    text,
-)
+from recorder.wire.dialects.user_text import OF_SYSTEM, at_end, heard, instructions
 
 _TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
 """How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
 
 
-def asked(path: str, body: bytes) -> Asked:
+def request_facts(path: str, body: bytes) -> Asked:
     """`Dialect.asked`. Only a request that creates a response has a body."""
     request = request_object(body)
     given = request.get("input")
@@ -70,3 +62,35 @@ def _task(parts: list[Object]) -> str:
     found = _TASK.match(said)
     task = f"{said[found.end() :] if found else said}{sealed}".strip()
     return task or (found[1] if found else None) or said
+
+
+_REASONING = "rs_"  # how ids of reasoning begin
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    about = [request.get("model"), request.get("tools"), request.get("instructions")]
+    given = request.get("input")
+    if isinstance(given, str):
+        return about, iter([Message(canonical_message("user", given))])
+    return about, _turns(objects(given))
+
+
+def _turns(items: Iterable[Object]) -> Iterator[Turn]:
+    for item in items:
+        type = text(item.get("type")) or "message"
+        if type == "message" and item.get("role") != "assistant":
+            yield Message(canonical_message(item.get("role"), item.get("content")))
+        elif type == "message":
+            yield Answer(texts_of(item.get("content")))
+        elif type.endswith("_output"):
+            call_id = item.get("call_id")
+            yield Message(canonical([type, call_id, item.get("output")]), [call_id])
+        elif type == "item_reference":
+            id = text(item.get("id")) or ""
+            yield Answer(references=[] if id.startswith(_REASONING) else [id])
+        else:
+            answer = Answer()
+            if type in ("function_call", "custom_tool_call"):
+                answer.call(item.get("name"), item.get("arguments", item.get("input")))
+            yield answer  # reasoning, and what tools of the provider did

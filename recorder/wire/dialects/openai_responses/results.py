@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recorder.model.facts import Returned
+from recorder.wire.dialects.json_values import Object, decoded, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.media import without_bytes
-from recorder.wire.dialects.telling import Object, decoded, object_, objects, text, text_or_json, whole
 
 _RESULTS: Mapping[str, tuple[str, str | None]] = {
     "function_call_output": ("output", None),

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from recorder.model.facts import AnnotationAdded, Fact, Field, ItemKey, LogprobsAdded, Malformed, TextAdded, TextSettled
+from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, whole
 from recorder.wire.dialects.openai_responses.items import part_text
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, unknown, whole
 
 _NO_NAME = "-"  # that no field has
 _ONE_PART = ""  # nor this, for texts that come in one part: their index is 0

@@ -24,14 +24,15 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
+from recorder.wire.dialects.json_values import SHALLOW, UNUSUAL, Object, as_json, object_, text, too_deep
+from recorder.wire.dialects.json_values import whole as number
+from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.media import digested
 from recorder.wire.dialects.openai_responses.drafts import Draft, draft_of
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES, begun, stated, strange_parts, type_of, written
 from recorder.wire.dialects.openai_responses.results import returned
 from recorder.wire.dialects.openai_responses.texts import QUICK, TEXT_EVENTS
-from recorder.wire.dialects.payload import ERROR, SHALLOW, too_deep
-from recorder.wire.dialects.telling import UNUSUAL, Object, Telling, as_json, failed, object_, text, unknown
-from recorder.wire.dialects.telling import whole as number
 
 _PHASES: Mapping[str, str] = {
     "web_search_call": "in_progress searching completed",
@@ -65,7 +66,7 @@ _RESPONSES = {"response", "response.compaction"}
 _OTHER_DOCUMENTS = {"list", "response.deleted", "response.input_tokens"}
 
 
-class ResponsesTelling(Telling):
+class ResponsesDecoder(JsonDecoder):
     """Follows one response."""
 
     def __init__(self) -> None:
@@ -238,18 +239,18 @@ def _usage(usage: Object) -> Usage:
     )
 
 
-_EVENTS: Mapping[str, Callable[[ResponsesTelling, str, Object], Sequence[Fact]]] = {
+_EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]] = {
     **{
-        f"response.{step}": ResponsesTelling._on_lifecycle
+        f"response.{step}": ResponsesDecoder._on_lifecycle
         for step in ("created", "queued", "in_progress", "completed", "incomplete", "failed")
     },
-    "response.output_item.added": ResponsesTelling._on_item_added,
-    "response.output_item.done": ResponsesTelling._on_item_done,
-    "response.shell_call_command.delta": ResponsesTelling._on_draft,
-    "response.apply_patch_call_operation_diff.delta": ResponsesTelling._on_draft,
-    ERROR: ResponsesTelling._on_error,
+    "response.output_item.added": ResponsesDecoder._on_item_added,
+    "response.output_item.done": ResponsesDecoder._on_item_done,
+    "response.shell_call_command.delta": ResponsesDecoder._on_draft,
+    "response.apply_patch_call_operation_diff.delta": ResponsesDecoder._on_draft,
+    ERROR: ResponsesDecoder._on_error,
     **{
-        f"response.{of}.{phase}": ResponsesTelling._on_phase
+        f"response.{of}.{phase}": ResponsesDecoder._on_phase
         for of, phases in _PHASES.items()
         for phase in phases.split()
     },
