@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from recorder.model.facts import Asked, Fact
+from recorder.model.facts import Fact, RequestFacts
 from recorder.wire.dialects.openai_responses import DIALECT
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
@@ -23,7 +23,7 @@ def document(payload: object) -> Sequence[Fact]:
     return DIALECT.decoder().document(json.dumps(payload).encode())
 
 
-def asked(**body: Any) -> Asked:
+def asked(**body: Any) -> RequestFacts:
     return DIALECT.request_facts("/v1/responses", json.dumps(body).encode())
 
 

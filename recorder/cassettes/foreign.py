@@ -28,7 +28,7 @@ from recorder.journal.format import Mark
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects import by_name, by_path
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 from recorder.wire.sse import Splitter
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
@@ -64,9 +64,9 @@ def read_request(data: bytes) -> Request:
     except (msgspec.DecodeError, RecursionError):
         return Request(body=data)
     parts = urlsplit(stored.url)
-    target = redaction.target((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+    target = redact_target((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
     given = [(name.encode(), text.encode()) for name, text in (stored.headers or {}).items()]
-    headers = true_headers(redaction.headers(given))
+    headers = true_headers(redact_headers(given))
     return Request((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
 
 
@@ -96,7 +96,7 @@ class Foreign:
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """One exchange: what was asked, a plain response head, and an event a chunk."""
-        yield Entry(Mark.REQUEST, 0, redaction.record(self._request_head(session, names)))
+        yield Entry(Mark.REQUEST, 0, redact_record(self._request_head(session, names)))
         if self._request.body:
             yield Entry(Mark.REQUEST_BODY, 0, self._request.body)
         yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))

@@ -24,7 +24,7 @@ from recorder.journal.format import Mark
 from recorder.model.events import Outcome, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects import by_name, by_path
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 from recorder.wire.sse import Splitter, parse
 
 HAR_LIMIT = 256 * 2**20  # held in memory several times over: hours of a browser, with images
@@ -114,16 +114,16 @@ class Har:
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """An exchange for each call, in their order."""
         for heard in self._heard:
-            yield Entry(Mark.REQUEST, 0, redaction.record(heard.request_head(session, names)))
+            yield Entry(Mark.REQUEST, 0, redact_record(heard.request_head(session, names)))
             if heard.body:
                 yield Entry(Mark.REQUEST_BODY, 0, heard.body)
             yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
             if heard.response is not None:
-                yield Entry(Mark.RESPONSE, heard.head_ns, redaction.record(heard.response))
+                yield Entry(Mark.RESPONSE, heard.head_ns, redact_record(heard.response))
             for t_ns, data in heard.pieces:
                 self.events += 1
                 yield Entry(Mark.CHUNK, t_ns, data)
-            yield Entry(Mark.END, heard.end_ns, redaction.record(heard.end))
+            yield Entry(Mark.END, heard.end_ns, redact_record(heard.end))
 
 
 class _Heard(NamedTuple):
@@ -146,7 +146,7 @@ class _Heard(NamedTuple):
             session_id=session.session_id,
             started_ns=self.started_ns,
             method=method,
-            target=redaction.target(target),
+            target=redact_target(target),
             upstream=by_name(dialect).upstream,
             headers=_headers(self.call.request.headers),
             imported=Imported(session),
@@ -189,7 +189,7 @@ def _response_head(response: _Response) -> ResponseHead:
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
     """Redacted; without pseudo-headers, and without those of the coding, which is undone."""
     given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
-    return true_headers(redaction.headers((name, said) for name, said in given if not name.startswith(b":")))
+    return true_headers(redact_headers((name, said) for name, said in given if not name.startswith(b":")))
 
 
 def _target(url: str) -> str:

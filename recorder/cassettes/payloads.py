@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from recorder.cassettes.content import is_payload
 from recorder.model.events import Event
-from recorder.wire.sse import BOM, parse
-
-_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
+from recorder.wire.sse import BOM, ends_block, parse
 
 
 def payload_lines(events: Iterable[Event]) -> Iterator[bytes]:
@@ -29,7 +27,7 @@ def _blocks(events: Iterable[Event]) -> Iterator[bytes]:
     for event in events:
         if event.kind == "part":
             parts.append(event.raw)
-        if parts and (event.kind != "part" or event.raw.endswith(_BLANK_LINES)):
+        if parts and (event.kind != "part" or ends_block(event.raw)):
             yield b"".join(parts)
             parts.clear()
         if event.kind == "frame":

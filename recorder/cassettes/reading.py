@@ -22,7 +22,7 @@ from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestRecord
 from recorder.wire.dialects import DIALECTS, Keys, by_name
-from recorder.wire.redaction.headers import target
+from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import BOM, FRAME_LIMIT
 
 PIECE_LINE_LIMIT = 8 * 2**20  # a row has at most 1 MiB, of which each byte may be six characters of JSON
@@ -149,7 +149,7 @@ def _begun(number: int, given: Any, session_id: str) -> tuple[list[Row], _Part]:
     ids = {"session_id": session_id, "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big"))}
     own = {**ids, "started_ns": started_ns, "recorder_id": "cassette", "api": first.api}
     exchange = msgspec.convert({**usual, **first.about, **own}, Exchange)
-    exchange = storable(msgspec.structs.replace(exchange, target=target(exchange.target)))
+    exchange = storable(msgspec.structs.replace(exchange, target=redact_target(exchange.target)))
     part = _Part(number, exchange)
     parts = [body[at : at + FRAME_LIMIT] for at in range(0, len(body), FRAME_LIMIT)]
     return [exchange, part.event("request", raw), *(part.event("request", each, Keys("body")) for each in parts)], part

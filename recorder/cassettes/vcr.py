@@ -31,8 +31,7 @@ from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import by_name, by_path, framing
-from recorder.wire.redaction import headers as redaction
-from recorder.wire.redaction.headers import Header
+from recorder.wire.redaction.headers import Header, redact_headers, redact_record, redact_target
 from recorder.wire.sse import BOM, Splitter
 
 BODIES_LIMIT = 256 * 2**20  # of all bodies, decoded, in memory: four times what the file may have
@@ -63,11 +62,11 @@ class Vcr:
         for heard in self._heard:
             started_ns = began_ns if heard.started_ns is None else heard.started_ns
             began_ns += heard.end_ns
-            yield Entry(Mark.REQUEST, 0, redaction.record(heard.request_head(session, names, started_ns)))
+            yield Entry(Mark.REQUEST, 0, redact_record(heard.request_head(session, names, started_ns)))
             if heard.asked.body:
                 yield Entry(Mark.REQUEST_BODY, 0, heard.asked.body)
             yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-            yield Entry(Mark.RESPONSE, 0, redaction.record(heard.response_head()))
+            yield Entry(Mark.RESPONSE, 0, redact_record(heard.response_head()))
             for t_ns, piece in heard.pieces:
                 self.events += 1
                 yield Entry(Mark.CHUNK, t_ns, piece)
@@ -104,15 +103,15 @@ class _Heard(NamedTuple):
             session_id=session.session_id,
             started_ns=started_ns,
             method=method,
-            target=redaction.target(self.target),
+            target=redact_target(self.target),
             upstream=by_name(dialect).upstream,
-            headers=redaction.headers(self.asked.headers),
+            headers=redact_headers(self.asked.headers),
             imported=Imported(session),
         )
 
     def response_head(self) -> ResponseHead:
         status = self.interaction.response.status
-        return ResponseHead(status.code, status.message or "", redaction.headers(self.answered.headers))
+        return ResponseHead(status.code, status.message or "", redact_headers(self.answered.headers))
 
 
 def _all_heard(given: Iterator[tuple[int, Interaction]]) -> Iterator[_Heard]:

@@ -22,7 +22,7 @@ from recorder.projections.usage import UsageRow
 from recorder.replay.matching import Request
 from recorder.replay.matching.fingerprint import NO_JSON, json_value
 from recorder.wire.conclusion import concluded
-from recorder.wire.sse import FRAME_LIMIT
+from recorder.wire.sse import ends_block
 
 Decoded = TypeVar("Decoded")
 
@@ -130,9 +130,6 @@ class _Remembering(Reading):
         return super().close()
 
 
-_ENDINGS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-
-
 def _blocks(reading: Reading, events: Sequence[Event]) -> Iterator[Block]:
     parts, document = Pieces(PAYLOAD_LIMIT), Pieces(DOCUMENT_LIMIT)
     last: Event | None = None  # of a document
@@ -143,7 +140,7 @@ def _blocks(reading: Reading, events: Sequence[Event]) -> Iterator[Block]:
             yield Block(event, event.raw, facts)
         elif kind in ("part", "tail"):
             parts.add(event.raw)
-            if kind == "tail" or len(event.raw) < FRAME_LIMIT or event.raw.endswith(_ENDINGS):
+            if kind == "tail" or ends_block(event.raw):
                 yield Block(event, parts.take(), facts)
         elif kind == "body":
             document.add(event.raw)

@@ -24,7 +24,7 @@ from recorder.model.payloads import ExchangeEnd, GapRecord, Imported, RequestEnd
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.grouping.session import Grouping, by_history, own_name
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
-from recorder.wire.request_body import REQUEST_LIMIT, ToldRequest, grouped, overwritten, recorded_body
+from recorder.wire.request_body import REQUEST_LIMIT, LoggedRequest, grouped, overwritten, recorded_body
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Assembler:
         late: Collection[str] = (),
         *,
         redactor: Redactor = BY_SHAPE,
-        told: Callable[[str], ToldRequest | None] = nothing_told,
+        told: Callable[[str], LoggedRequest | None] = nothing_told,
         journaled: Journaled | None = None,
     ) -> None:
         """`find_session` gives the id of the session that a request belongs to, or `None` if it begins one. `late` are

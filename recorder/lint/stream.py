@@ -15,7 +15,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, ENDED_HERE, Event, Exchange
 from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, Pieces
-from recorder.wire.sse import BOM, FRAME_LIMIT, parse
+from recorder.wire.sse import BOM, ends_block, parse
 
 
 class Told(NamedTuple):
@@ -151,9 +151,8 @@ def _all_blocks(events: Iterable[Event]) -> Iterable[Told | None]:
     for event in events:
         if event.kind == "part":
             parts.add(event.raw)
-            if len(event.raw) == FRAME_LIMIT and not event.raw.endswith(_ENDINGS):
-                continue
-            yield _told(event, "frame", parts.take() or b"")
+            if ends_block(event.raw):
+                yield _told(event, "frame", parts.take() or b"")
         elif event.kind == "tail" and parts.size_bytes:
             parts.add(event.raw)
             yield _told(event, "tail", parts.take() or b"")
@@ -165,8 +164,6 @@ def _all_blocks(events: Iterable[Event]) -> Iterable[Told | None]:
 
 
 _START = Told(-1, 0, "comment", b"", None, None, None)  # or the end: no bytes are lost there
-
-_ENDINGS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 def _told(event: Event, kind: str, raw: bytes) -> Told:

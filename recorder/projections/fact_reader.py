@@ -29,7 +29,7 @@ from recorder.wire.dialects import by_name
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
-from recorder.wire.sse import BOM, FRAME_LIMIT, parse
+from recorder.wire.sse import BOM, ends_block, parse
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads its keys
 DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
@@ -140,11 +140,8 @@ class Reading:
         return self._block(event, event.raw)
 
     def _on_part(self, event: Event) -> Sequence[Fact]:
-        """A part that is shorter than parts are is the last one; so is one that ends with a blank line."""
         self._parts.add(event.raw)
-        if len(event.raw) == FRAME_LIMIT and not event.raw.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
-            return _NOTHING
-        return self._parts_block(event)
+        return self._parts_block(event) if ends_block(event.raw) else _NOTHING
 
     def _on_tail(self, event: Event) -> Sequence[Fact]:
         """What is whole but for its blank line is told: several providers end so. What is cut off says nothing."""

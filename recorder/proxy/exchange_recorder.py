@@ -17,7 +17,7 @@ import msgspec
 from recorder.journal.format import Gap, Mark
 from recorder.model.events import Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.wire.redaction.headers import record
+from recorder.wire.redaction.headers import redact_record
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Kept:
         self._request_ended = True
         try:
             bodies = [(Mark.REQUEST_BODY, body)] if body else []
-            self._write_all(self._clock_ns(), [(Mark.REQUEST, record(build())), *bodies, _COMPLETE])
+            self._write_all(self._clock_ns(), [(Mark.REQUEST, redact_record(build())), *bodies, _COMPLETE])
         except Exception as error:
             self._fail(error)
 
@@ -88,14 +88,14 @@ class Kept:
                 self.keep_response(begun)
             return
         try:
-            self._write_all(self._clock_ns(), [(Mark.RESPONSE, record(build())), (Mark.CHUNK, begun)])
+            self._write_all(self._clock_ns(), [(Mark.RESPONSE, redact_record(build())), (Mark.CHUNK, begun)])
         except Exception as error:
             self._fail(error)
             self._lose(begun)
 
     def head(self, mark: Mark, build: Callable[[], msgspec.Struct]) -> None:
         """Keep a record of which there is one."""
-        self._write(mark, lambda: record(build()))
+        self._write(mark, lambda: redact_record(build()))
 
     def keep_request(self, data: bytes) -> None:
         """Keep a chunk of the request body. If that fails, the body counts as incomplete."""
@@ -159,7 +159,7 @@ class Kept:
             if self._lost_chunks:
                 gap = Gap(Mark.CHUNK, self._lost_chunks, self._lost_bytes, "", now_ns, now_ns, self._failure or "")
                 self._tape.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
-            said = record(ExchangeEnd(outcome, error or self._failure))
+            said = redact_record(ExchangeEnd(outcome, error or self._failure))
             self._tape.end(now_ns, said, *([last] if last else []))
         except Exception as error_here:
             self._fail(error_here)

@@ -23,7 +23,7 @@ from recorder.model.payloads import RequestHead, ResponseHead
 from recorder.proxy.exchange_recorder import Journal, Kept, Sink
 from recorder.proxy.http.messages import Whole
 from recorder.proxy.routing import Origin
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_headers, redact_target
 
 
 class Transport(Protocol):
@@ -90,9 +90,9 @@ class RecordingTransport:
             session_id=self._make_id(),
             started_ns=self._wall_ns(),
             method=request.method,
-            target=redaction.target(origin.target),
+            target=redact_target(origin.target),
             upstream=origin.upstream,
-            headers=redaction.headers(origin.headers),
+            headers=redact_headers(origin.headers),
             session=origin.session,
             session_source=origin.session_source,
         )
@@ -223,6 +223,6 @@ def _response_head(response: Any) -> ResponseHead:
     return ResponseHead(
         status=int(response.status_code),
         reason=response.extensions.get("reason_phrase", b"").decode("latin-1"),
-        headers=redaction.headers(response.headers.raw),
+        headers=redact_headers(response.headers.raw),
         http_version=version.decode("ascii").removeprefix("HTTP/"),
     )

@@ -34,7 +34,7 @@ from recorder.replay.pace import LOOP, LoopClock, Pace, Waiting
 from recorder.replay.playback import Clock
 from recorder.wire.dialects import error_body
 from recorder.wire.recording import Piece, Recorded
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import COUNTED, redact_headers, redact_target
 from recorder.wire.request_body import decoded_body
 from recorder.wire.upstreams import HOSTS
 
@@ -99,7 +99,7 @@ def answer(recorded: Recorded, after: int | None = None, *, reads: bool = True) 
 
 def _true_headers(recorded: Recorded) -> list[Header]:
     """Those of which there is a value: what redaction put in its place would be taken for one."""
-    return [(name, value) for name, value in recorded.headers if not redaction.COUNTED.fullmatch(value)]
+    return [(name, value) for name, value in recorded.headers if not COUNTED.fullmatch(value)]
 
 
 def _as_read(recorded: Recorded) -> list[Chunk] | None:
@@ -257,9 +257,9 @@ def _tell_gap(recorded: Recorded) -> None:
 def asked_by(request: Any, body: bytes) -> Request:
     """A request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
-    headers = redaction.headers(origin.headers)
+    headers = redact_headers(origin.headers)
     body, _ = decoded_body(headers, body)
-    target = redaction.target(origin.target)
+    target = redact_target(origin.target)
     return Request(request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request))
 
 

@@ -138,6 +138,18 @@ class Splitter:
             self._held += data[keep:]
 
 
+def ends_block(part: bytes) -> bool:
+    """Return whether a part is the last of its block: it is shorter than parts are, or ends with a blank line.
+
+    This is `Piece.complete`, of which the log has no column. A cut between the CR and the LF that end a blank line
+    cannot be seen, if the line before it ended with a CR alone.
+    """
+    return len(part) < FRAME_LIMIT or part.endswith(_BLANK_LINES)
+
+
+_BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")  # one that ends with a CR may go on with an LF
+
+
 class Fields(NamedTuple):
     """What a block says. `data` is `None` if it has no data line, and then it is no event.
 

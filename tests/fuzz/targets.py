@@ -24,7 +24,7 @@ from recorder.proxy.http import framing
 from recorder.proxy.routing import Routes, parse_upstream
 from recorder.store.verify.chain import Verifier
 from recorder.wire.dialects import DIALECTS
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
 from tests.log_rows import START_NS, make_id
 
@@ -136,7 +136,7 @@ def heads(data: bytes) -> None:
     admission.refusal(method.decode("latin-1"), by_name, hosts, {"name.example"}, 2**20)
     admission.without_token(b"token", target, headers)
     framing.is_framed(headers, "1.1")
-    redaction.target(target.decode("latin-1"))
+    redact_target(target.decode("latin-1"))
     with suppress(UsageError, NotFoundError):
         route = Routes().route(target.decode("latin-1"), headers)
         assert route.url_target.startswith("/")

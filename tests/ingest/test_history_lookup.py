@@ -23,7 +23,7 @@ from recorder.ingest.session_lookup import PROBES_NS
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
 from recorder.store.writer import Store
-from recorder.wire.dialects.conversation import Answer
+from recorder.wire.dialects.conversation import ModelAnswer
 from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Chain, chain
 from tests.behind import asked
 from tests.ingest.test_ingester import Exchange, never
@@ -465,7 +465,7 @@ def test_the_beginning_of_an_answer_is_part_of_it() -> None:
     begun = of("anthropic", {"messages": [user("hi"), model("Hel")]})
     whole = of("anthropic", {"messages": [user("hi"), model("Hello!"), user("more")]})
     [(before, with_answer)] = whole.answers
-    assert (begun.asked, begun.answered(Answer(["lo!"]))) == (before, with_answer)
+    assert (begun.asked, begun.answered(ModelAnswer(["lo!"]))) == (before, with_answer)
 
 
 def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from recorder.journal.format import Gap, Mark
 from recorder.lint import PLACES_LIMIT, PROFILES, RULES, Profile, Rule, lint, profile_of
 from recorder.lint.http import RULES as HTTP
+from recorder.lint.openai_errors import RULES as OPENAI_ERRORS
 from recorder.lint.sse import RULES as SSE
 from recorder.lint.stream import Stream
 from recorder.model.events import Event, Exchange, Outcome
@@ -98,7 +99,7 @@ def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
 
 
 def test_every_rule_has_a_mutation() -> None:
-    assert {mutation.rule for mutation in MUTATIONS} == {rule.id for rule in (*HTTP, *SSE)}
+    assert {mutation.rule for mutation in MUTATIONS} == {rule.id for rule in (*HTTP, *OPENAI_ERRORS, *SSE)}
 
 
 def test_every_rule_there_is_has_a_mutation() -> None:

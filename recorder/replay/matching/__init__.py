@@ -36,7 +36,7 @@ from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.recording import Recorded
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_target
 
 __all__ = ["Difference", "Elsewhere", "Match", "Matcher", "Miss", "Request", "Seen", "request_of"]
 
@@ -198,4 +198,4 @@ def _seen(request: Request, found: Match | Miss) -> Seen:
 
 
 def _asked(request: Request) -> tuple[str, str, str, int]:
-    return request.method, redaction.target(request.target), request.upstream, len(request.body)
+    return request.method, redact_target(request.target), request.upstream, len(request.body)

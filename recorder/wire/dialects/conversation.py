@@ -1,8 +1,8 @@
 """The turns of a conversation as a request repeats them, in the form that digests are made of.
 
-A dialect reads its requests as `Message`s, which the model was sent, and `Answer`s, which it gave. What clients change
-between turns is left out: marks of what is cached, ids of items, reasoning, which of the two ways to write a text is
-chosen.
+A dialect reads its requests as `Message`s, which the model was sent, and `ModelAnswer`s, which it gave. Left out is all
+that clients change between turns: marks of what is cached, ids of items, reasoning, which of the two ways to write a
+text is chosen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recorder.model.text import storable
 from recorder.wire.dialects.json_values import objects, text
 
 
-class Answer(msgspec.Struct):
+class ModelAnswer(msgspec.Struct):
     """An answer of a model, as far as clients repeat it."""
 
     texts: list[str] = msgspec.field(default_factory=list)
@@ -27,7 +27,7 @@ class Answer(msgspec.Struct):
     def __bool__(self) -> bool:
         return bool(self.texts or self.calls or self.references)
 
-    def add(self, other: Answer) -> None:
+    def add(self, other: ModelAnswer) -> None:
         self.texts += other.texts
         self.calls += other.calls
         self.references += other.references
@@ -49,7 +49,7 @@ class Message(NamedTuple):
     answers: Sequence[Any] = ()
 
 
-Turn = Message | Answer
+ConversationTurn = Message | ModelAnswer
 
 
 def canonical(value: Any) -> bytes:

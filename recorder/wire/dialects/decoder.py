@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from recorder.model.facts import Asked, Fact, Failed, Malformed, Unknown
+from recorder.model.facts import Fact, Failed, Malformed, RequestFacts, Unknown
 from recorder.wire.dialects.json_values import Object, decoded, object_, text
 from recorder.wire.dialects.keys import ERROR
 
@@ -67,6 +67,6 @@ def unknown(type: Any) -> Unknown:
     return Unknown(str(type)[:200] if type else "(no type)")
 
 
-def no_request(path: str, body: bytes) -> Asked:
+def no_request(path: str, body: bytes) -> RequestFacts:
     """`Dialect.asked` where requests are not understood."""
-    return Asked()
+    return RequestFacts()

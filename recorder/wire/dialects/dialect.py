@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from recorder.model.facts import Asked, Fact
-from recorder.wire.dialects.conversation import Turn
+from recorder.model.facts import Fact, RequestFacts
+from recorder.wire.dialects.conversation import ConversationTurn
 from recorder.wire.dialects.keys import Keys
 
 Ending = Literal["completed", "incomplete", "failed"]
@@ -110,7 +110,7 @@ class Dialect(msgspec.Struct, frozen=True):
     routes: re.Pattern[str]  # searched in "METHOD /path", the path without its query
     keys: Callable[[bytes], Keys]  # of a frame, a complete block or not; never raises
     decoder: Callable[[], FactDecoder]  # one for each response
-    request_facts: Callable[[str, bytes], Asked]  # of a path without its query and a decoded body; never raises
+    request_facts: Callable[[str, bytes], RequestFacts]  # of a path without its query and a decoded body; never raises
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
     is_last: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
@@ -120,7 +120,7 @@ class Dialect(msgspec.Struct, frozen=True):
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 
     provider: Provider | None = None
-    turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[Turn]] | None] | None = None
+    turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[ConversationTurn]] | None] | None = None
     """Of a path and a request body, what stands beside the messages, and these: what groups requests without ids."""
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()

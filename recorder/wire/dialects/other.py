@@ -29,7 +29,7 @@ def _name(event: _Event) -> Named:
     return type, event.sequence_number, event.item_id, event.output_index
 
 
-class _Decoder(JsonDecoder):
+class ErrorDecoder(JsonDecoder):
     """Of a stream that nobody here knows, only that it failed can be said."""
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
@@ -46,7 +46,7 @@ DIALECT = Dialect(
     name="other",
     routes=re.compile(""),
     keys=KeyExtractor(_Event, _name, event_line_first=True).keys,
-    decoder=_Decoder,
+    decoder=ErrorDecoder,
     request_facts=no_request,
     terminal={ERROR: "failed"},
     needs_terminal=False,

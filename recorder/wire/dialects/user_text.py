@@ -62,7 +62,7 @@ def own_words(said: str) -> str:
     return own[: found.start()] if found else own
 
 
-def heard(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None, bool]:
+def last_words(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None, bool]:
     """The last thing that a person says in a request, and whether it ends with that.
 
     Of each of the user's messages the texts; one without any is a picture or a file, which a person sends too. The
@@ -88,7 +88,7 @@ def _words(messages: Sequence[Sequence[str]]) -> str | None:
     return element
 
 
-def at_end(messages: Sequence[Object], is_users: Callable[[Object], bool]) -> int:
+def messages_at_end(messages: Sequence[Object], is_users: Callable[[Object], bool]) -> int:
     """How many of the user's messages a request ends with; what the system says behind them does not count."""
     said = (message for message in reversed(messages) if message.get("role") not in OF_SYSTEM)
     return sum(1 for _ in takewhile(is_users, said))

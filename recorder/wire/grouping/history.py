@@ -27,7 +27,7 @@ import msgspec
 
 from recorder.model.text import storable
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.conversation import Answer, Turn, canonical
+from recorder.wire.dialects.conversation import ConversationTurn, ModelAnswer, canonical
 from recorder.wire.dialects.json_values import request_object
 
 LOOK_BACK_ANSWERS = 8
@@ -53,13 +53,13 @@ class Chain(msgspec.Struct, frozen=True):
     """
 
     asked: str
-    begun: Answer
+    begun: ModelAnswer
     answers: tuple[tuple[str, str], ...]
     links: tuple[str, ...] = ()
 
-    def answered(self, answer: Answer) -> str:
+    def answered(self, answer: ModelAnswer) -> str:
         """The digest of a conversation that goes on with this request and its whole answer."""
-        whole = Answer()
+        whole = ModelAnswer()
         whole.add(self.begun)
         whole.add(answer)
         return _with_answer(self.asked, whole)
@@ -86,19 +86,19 @@ def chain(api: str, path: str, body: bytes) -> Chain | None:
         return None
 
 
-def _chained(api: str, about: Sequence[Any], turns: Iterable[Turn]) -> Chain | None:
+def _chained(api: str, about: Sequence[Any], turns: Iterable[ConversationTurn]) -> Chain | None:
     digest = sha256(canonical([api, *about])).hexdigest()
     answers: list[tuple[str, str]] = []
-    begun, is_empty, links = Answer(), True, list[Any]()
+    begun, is_empty, links = ModelAnswer(), True, list[Any]()
     for turn in turns:
         is_empty = False
-        if isinstance(turn, Answer):
+        if isinstance(turn, ModelAnswer):
             begun.add(turn)
             links += turn.references
             continue
         if begun:
             answers.append((digest, digest := _with_answer(digest, begun)))
-            begun = Answer()
+            begun = ModelAnswer()
         digest = _next(digest, turn.canonical)
         links += turn.answers
     if is_empty:
@@ -122,7 +122,7 @@ def _next(digest: str, turn: bytes) -> str:
     return sha256(digest.encode() + turn).hexdigest()
 
 
-def _with_answer(digest: str, answer: Answer) -> str:
+def _with_answer(digest: str, answer: ModelAnswer) -> str:
     """The white space around a text is not always sent back, nor is one that is empty."""
     said = ["answer", storable("".join(answer.texts).strip()), answer.calls]
     return _next(digest, canonical([*said, answer.references] if answer.references else said))

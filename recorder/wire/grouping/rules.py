@@ -27,7 +27,7 @@ MATCH_LIMIT = 4096
 """Characters that a pattern is tried on: a regular expression may take quadratic time, and a client may be hostile."""
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ValueRule(msgspec.Struct, frozen=True):
     """Where a value stands: `header.<name>` or `body.<field>`, and on into JSON with `.<field>`, also inside texts.
 
     The rule counts for clients whose User-Agent begins with one of `agents` (lower case) or that send the header
@@ -41,7 +41,7 @@ class Rule(msgspec.Struct, frozen=True):
     pattern: str | None = None
 
 
-def headers(rules: Iterable[Rule]) -> frozenset[str]:
+def headers(rules: Iterable[ValueRule]) -> frozenset[str]:
     """The headers that rules look at, in lower case."""
     found = [(rule.value.split("."), rule.marker) for rule in rules]
     return frozenset(
@@ -49,7 +49,7 @@ def headers(rules: Iterable[Rule]) -> frozenset[str]:
     )
 
 
-def first(rules: Iterable[Rule], request: Claims) -> tuple[Rule | None, str | None]:
+def first(rules: Iterable[ValueRule], request: Claims) -> tuple[ValueRule | None, str | None]:
     """The first rule that finds something, and what."""
     for rule in rules:
         if request.is_from(rule) and (value := cleaned(request.find(rule))):
@@ -65,12 +65,12 @@ class Claims:
         self._agent = self.headers.get("user-agent", "").lower()
         self._raw_body = body
 
-    def is_from(self, rule: Rule) -> bool:
+    def is_from(self, rule: ValueRule) -> bool:
         """Whether the client is one that the rule is for."""
         anyone = not rule.agents and rule.marker is None
         return anyone or rule.marker in self.headers or self._agent.startswith(rule.agents)
 
-    def find(self, rule: Rule) -> str | None:
+    def find(self, rule: ValueRule) -> str | None:
         """The value that the rule looks for."""
         origin, field, *rest = rule.value.split(".")
         if origin == "body":

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.wire.redaction.shapes import Hit, find, merged
-from recorder.wire.redaction.unescape import Plain, plain_size
+from recorder.wire.redaction.unescape import Unescaped, plain_size
 
 VALUE_LIMIT = 8
 """Characters of a registered value, at least: what is shorter stands in texts that mean something else."""
@@ -64,7 +64,7 @@ class Redactor:
         counts: Counter[str] = Counter()
         if self._patterns:
             body = self._without_patterns(body, counts)
-        view = Plain(body)
+        view = Unescaped(body)
         hits = [*find(view.text, cut=cut), *(hit for value in self._values for hit in value.find(view.text, cut=cut))]
         hits = [hit for hit in hits if not _is_kept(view.text, hit, behind=CIPHER)]
         if not hits:

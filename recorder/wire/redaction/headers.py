@@ -21,7 +21,7 @@ import msgspec
 from recorder.wire.dialects import PROVIDERS
 from recorder.wire.grouping import session as grouping
 from recorder.wire.redaction.shapes import PRIVATE_KEY, find, may_hold_one, merged
-from recorder.wire.redaction.unescape import Plain
+from recorder.wire.redaction.unescape import Unescaped
 
 REDACTED = "REDACTED"
 
@@ -74,7 +74,7 @@ USUAL_LENGTH = 100
 Header = tuple[bytes, bytes]
 
 
-def headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
+def redact_headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
     """Every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
     kept: list[tuple[str, str]] = []
     for name_bytes, value_bytes in raw:
@@ -84,14 +84,14 @@ def headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
         kept.append((name, _counted(value) if harmless is None else harmless))
     if not _may_hold_one("\n".join([value for _, value in kept])):
         return kept
-    return [(name, text(value)) for name, value in kept]
+    return [(name, redact_text(value)) for name, value in kept]
 
 
 @lru_cache(maxsize=1024)
 def _named(name: bytes) -> tuple[str, Callable[[str], str | None]]:
     """A header's name, and what gives the harmless part of its value, if there is one."""
     said = name.decode("latin-1")
-    return text(said), _PARTS.get(said.lower(), _all if keeps(said) else _nothing)
+    return redact_text(said), _PARTS.get(said.lower(), _all if keeps(said) else _nothing)
 
 
 @lru_cache(maxsize=1024)
@@ -140,8 +140,8 @@ def _ids(value: str) -> str | None:
 
 _PARTS: Mapping[str, Callable[[str], str | None]] = {
     "x-codex-turn-metadata": _ids,
-    "location": lambda value: url(value),
-    "content-location": lambda value: url(value),
+    "location": lambda value: redact_url(value),
+    "content-location": lambda value: redact_url(value),
 }
 """Headers of which a part is kept."""
 
@@ -164,22 +164,22 @@ _MISPLACED = re.compile(r"([;&][^/;&=]*=)[^/;&]*")  # the `?` forgotten: /v1/mod
 _ENCODED_QUERY = re.compile(r"(%3[Ff]).*", re.DOTALL)  # the `?` taken for part of the path
 
 
-def target(raw: str) -> str:
+def redact_target(raw: str) -> str:
     """A request target as it may be kept: the path, and the query with the values of known parameters only.
 
     Order, repeats and percent-encoding of what is kept are unchanged.
     """
     if not raw.startswith("/"):
-        return url(raw)
-    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else text(_path_and_query(raw))
+        return redact_url(raw)
+    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else redact_text(_path_and_query(raw))
 
 
-def url(raw: str) -> str:
+def redact_url(raw: str) -> str:
     """A whole URL as it may stand in a log line or an error message: as `target`, and without user and password."""
     if len(raw) > VALUE_LIMIT:
         return _counted(raw)
     match = _AUTHORITY.match(raw)
-    return text(match[1] + _path_and_query(raw[match.end() :])) if match else REDACTED
+    return redact_text(match[1] + _path_and_query(raw[match.end() :])) if match else REDACTED
 
 
 def _path_and_query(raw: str) -> str:
@@ -190,7 +190,7 @@ def _path_and_query(raw: str) -> str:
 
 @lru_cache(maxsize=256)  # a client asks for the same few, again and again; what has a query may have a key
 def _usual_path(raw: str) -> str:
-    return text(_path_and_query(raw))
+    return redact_text(_path_and_query(raw))
 
 
 def _path(path: str) -> str:
@@ -222,7 +222,7 @@ _BETWEEN = re.compile(r"([/?&;=#,\s])")
 _encode = msgspec.json.Encoder().encode
 
 
-def record(said: msgspec.Struct) -> bytes:
+def redact_record(said: msgspec.Struct) -> bytes:
     """What is said of an exchange as the JSON of a record, without a secret in any of its texts."""
     encoded = _encode(said)
     return _encode(_without(msgspec.to_builtins(said))) if _may_hold_one(encoded) else encoded
@@ -230,13 +230,13 @@ def record(said: msgspec.Struct) -> bytes:
 
 def _without(value: Any) -> Any:
     if isinstance(value, str):
-        return text(value)
+        return redact_text(value)
     if isinstance(value, list | tuple):
         return [_without(each) for each in value]
     return {name: _without(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
-def text(raw: str) -> str:
+def redact_text(raw: str) -> str:
     """A text in which each secret is replaced by a name for it, as `REDACTED-api-key-3f9a2c`.
 
     The same secret has the same name, so that a session keeps its name and a recording is found by its target. The
@@ -245,7 +245,7 @@ def text(raw: str) -> str:
     if "%" in raw:
         raw = _percent_decoded(raw)
     data = raw.encode("utf-8", "surrogatepass")
-    view = Plain(data)
+    view = Unescaped(data)
     hits = list(find(view.text))
     if not hits:
         return raw

@@ -16,7 +16,7 @@ _ANY_ESCAPE = re.compile(rb'\\+(?:["/bfnrt]|u[0-9A-Fa-f]{4})?')
 _INSIDE = re.compile(rb"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
 
 
-class Plain:
+class Unescaped:
     """`text` is a body in which those characters stand plainly."""
 
     def __init__(self, body: bytes) -> None:

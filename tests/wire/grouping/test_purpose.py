@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recorder.model.facts import Asked, Placed
+from recorder.model.facts import Placed, RequestFacts
 from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
 from recorder.wire.grouping.purpose import placed
@@ -33,7 +33,7 @@ def user(*given: str) -> dict[str, Any]:
     return {"role": "user", "content": texts(*given)}
 
 
-def asked(api: str, body: Any, path: str = "/v1/x") -> Asked:
+def asked(api: str, body: Any, path: str = "/v1/x") -> RequestFacts:
     return by_name(api).request_facts(path, json.dumps(body).encode())
 
 

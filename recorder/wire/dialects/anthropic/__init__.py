@@ -29,7 +29,7 @@ from recorder.model.facts import (
     TextAdded,
     UsageReported,
 )
-from recorder.wire.dialects.anthropic.blocks import Block, returned, stated
+from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
 from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import request_facts, turns
 from recorder.wire.dialects.anthropic.usage import fallback, normalised
@@ -98,11 +98,11 @@ _TEXTS: Mapping[str, tuple[str, Field]] = {
 }
 
 
-class _Decoder(JsonDecoder):
+class MessagesDecoder(JsonDecoder):
     """Follows the blocks of one response. An index that is used again is another item."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, ContentBlock] = {}
         self._starts: dict[int, int] = {}
         self._usage: dict[str, Any] = {}
         self._started: Started | None = None
@@ -186,7 +186,7 @@ class _Decoder(JsonDecoder):
 
     def _open(self, index: int, content: Object) -> Sequence[Fact]:
         item = stated(content)
-        self._blocks[index] = block = Block(self._new_key(index), item, as_json(object_(content.get("input"))))
+        self._blocks[index] = block = ContentBlock(self._new_key(index), item, as_json(object_(content.get("input"))))
         model = text(object_(content.get("to")).get("model")) if content.get("type") == FALLBACK else None
         return (
             *self._served_by(model),
@@ -252,7 +252,7 @@ class _Decoder(JsonDecoder):
     def _nothing(self, event: Object) -> Sequence[Fact]:
         return ()
 
-    _meanings: ClassVar[Mapping[str, Callable[[_Decoder, Object], Sequence[Fact]]]] = {
+    _meanings: ClassVar[Mapping[str, Callable[[MessagesDecoder, Object], Sequence[Fact]]]] = {
         "message_start": _message_start,
         "content_block_start": _block_start,
         DELTA: _block_delta,
@@ -261,7 +261,7 @@ class _Decoder(JsonDecoder):
         "message_stop": _nothing,
         "ping": _nothing,
     }
-    _deltas: ClassVar[Mapping[str, Callable[[_Decoder, int, Object], Sequence[Fact]]]] = {
+    _deltas: ClassVar[Mapping[str, Callable[[MessagesDecoder, int, Object], Sequence[Fact]]]] = {
         "text_delta": _text_delta,
         "thinking_delta": _text_delta,
         "input_json_delta": _text_delta,
@@ -302,7 +302,7 @@ DIALECT = Dialect(
         r"|^\S+ /.*\bpublishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
     ),
     keys=KeyExtractor(_Event, _name).keys,
-    decoder=_Decoder,
+    decoder=MessagesDecoder,
     request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},
     needs_terminal=True,

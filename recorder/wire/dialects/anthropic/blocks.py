@@ -39,7 +39,7 @@ _TEXTS: Mapping[str, tuple[str, Field]] = {
 }
 
 
-class Block(msgspec.Struct):
+class ContentBlock(msgspec.Struct):
     """A block of a stream so far. `stated` is `None` for a tool's result: that is no item."""
 
     key: ItemKey

@@ -61,13 +61,13 @@ class _Content(_Usual, gc=False, forbid_unknown_fields=True):
     role: str | None = None
 
 
-class _Said(_Usual, gc=False, forbid_unknown_fields=True):
+class _UsualCandidate(_Usual, gc=False, forbid_unknown_fields=True):
     content: _Content
     index: Whole = 0
 
 
 class _Chunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
-    candidates: tuple[_Said]
+    candidates: tuple[_UsualCandidate]
     usage_metadata: dict[str, Any] = {}
     model_version: str | None = None
     response_id: str | None = None
@@ -86,7 +86,7 @@ _ELSEWHERE = {
 """Fields of a chunk without candidates that are known."""
 
 
-class _Decoder(JsonDecoder):
+class GeminiDecoder(JsonDecoder):
     """Follows one response; a chunk is all there is, so that a document, or an array of chunks, is told alike."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ DIALECT = Dialect(
     name="gemini",
     routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
     keys=KeyExtractor(_Response, _name).keys,
-    decoder=_Decoder,
+    decoder=GeminiDecoder,
     request_facts=request_facts,
     terminal={ERROR: "failed"},
     needs_terminal=False,

@@ -12,27 +12,27 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Asked, Returned
-from recorder.wire.dialects.conversation import Answer, Message, Turn, canonical_message
+from recorder.model.facts import RequestFacts, Returned
+from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message
 from recorder.wire.dialects.gemini.candidate import function_response
 from recorder.wire.dialects.json_values import Object, object_, objects, request_object, text
-from recorder.wire.dialects.user_text import at_end, heard, instructions
+from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
 _WRAPPERS = ("request", "generateContentRequest")
 
 
-def request_facts(path: str, body: bytes) -> Asked:
+def request_facts(path: str, body: bytes) -> RequestFacts:
     """What a request to generate content, or to count its tokens, asks for."""
     outer = request_object(body)
     request = next((object_(outer[name]) for name in _WRAPPERS if object_(outer.get(name))), outer)
     found = _MODEL.search(path)
     method = found[2] if found else None
     contents = _contents(request)
-    last = at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
-    words, is_turn = heard([_said(_parts(each)) for each in contents if _is_users(each)], last)
+    last = messages_at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
+    words, is_turn = last_words([_said(_parts(each)) for each in contents if _is_users(each)], last)
     system = request.get("systemInstruction") or request.get("system_instruction")
-    return Asked(
+    return RequestFacts(
         model=_model(path, found) or (text(outer.get("model")) or "").removeprefix("models/") or None,
         stream=method == "streamGenerateContent" if method else None,
         text=words,
@@ -105,7 +105,7 @@ def _said(parts: Sequence[Object]) -> list[str]:
 _NAMED = re.compile(r"([^/]+):\w+$")
 
 
-def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
     """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
     found = _NAMED.search(path.replace("%3A", ":").replace("%3a", ":"))
     inner = object_(request.get("request")) or object_(request.get("generateContentRequest")) or request
@@ -115,14 +115,14 @@ def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
     return about, _turns([contents] if isinstance(contents, dict) else objects(contents))
 
 
-def _turns(contents: Iterable[Object]) -> Iterator[Turn]:
+def _turns(contents: Iterable[Object]) -> Iterator[ConversationTurn]:
     for content in contents:
         parts = objects(content.get("parts"))
         if content.get("role") != "model":
             results = (object_(part.get("functionResponse") or part.get("function_response")) for part in parts)
             yield Message(canonical_message("user", parts), [each.get("id") for each in results])
             continue
-        answer = Answer(
+        answer = ModelAnswer(
             [each["text"] for each in parts if isinstance(each.get("text"), str) and not each.get("thought")]
         )
         for part in parts:

@@ -23,7 +23,7 @@ from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payloa
 from recorder.wire.dialects.openai import PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
-from recorder.wire.dialects.openai_chat.message import Said, citations, said_by
+from recorder.wire.dialects.openai_chat.message import Delta, citations, delta_of
 from recorder.wire.dialects.openai_chat.request import request_facts, turns
 from recorder.wire.dialects.openai_chat.usage import reported
 from recorder.wire.dialects.openai_chat.usual import added, decode
@@ -45,7 +45,7 @@ def _name(chunk: _Chunk) -> Named:
     return ERROR if chunk.error else chunk.object or chunk.type, None, None, index
 
 
-class _Decoder(JsonDecoder):
+class ChatDecoder(JsonDecoder):
     """Follows one response: its id and model, its choices by index."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Decoder(JsonDecoder):
         for given in objects(chunk.get("choices")):
             index = whole(given.get("index")) or 0
             choice = self._choices.setdefault(index, Choice(index))
-            yield from choice.hear(said_by(given), object_(given.get("logprobs")))
+            yield from choice.hear(delta_of(given), object_(given.get("logprobs")))
             if reason := text(given.get("finish_reason")):
                 yield from choice.end(reason, citations(chunk))
                 yield Finished(reason)
@@ -112,8 +112,8 @@ def _body(body: Object) -> Iterator[Fact]:
             yield Finished(reason)
 
 
-def _said_whole(choice: Object, body: Object) -> Said:
-    said = said_by(choice)
+def _said_whole(choice: Object, body: Object) -> Delta:
+    said = delta_of(choice)
     if said.texts and not said.annotations:
         said.annotations += citations(body)
     return said
@@ -168,7 +168,7 @@ DIALECT = Dialect(
     name="openai-chat",
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
     keys=KeyExtractor(_Chunk, _name).keys,
-    decoder=_Decoder,
+    decoder=ChatDecoder,
     request_facts=request_facts,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,

@@ -22,7 +22,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.json_values import Object, array, as_json, object_, text, whole
-from recorder.wire.dialects.openai_chat.message import Call, Said
+from recorder.wire.dialects.openai_chat.message import Delta, ToolCall
 
 _SPOKEN: tuple[Field, ...] = ("text", "refusal")
 _THOUGHT: tuple[Field, ...] = ("summary", "reasoning")
@@ -45,7 +45,7 @@ class Choice:
         self._cited = False
         self._unfinished: list[str] = []
 
-    def hear(self, said: Said, logprobs: Object) -> Iterator[Fact]:
+    def hear(self, said: Delta, logprobs: Object) -> Iterator[Fact]:
         """What the deltas of one chunk mean."""
         for field, added in said.texts:
             yield from self._add_text(said.role, field, added)
@@ -97,7 +97,7 @@ class Choice:
         if began:
             yield ItemFinished(self.reasoning, self._index, _ENCRYPTED)
 
-    def _add_call(self, call: Call) -> Iterator[Fact]:
+    def _add_call(self, call: ToolCall) -> Iterator[Fact]:
         item = self.calls.get(call.slot)
         if item is None or _is_another(call, self.open[item]):
             item = self.calls[call.slot] = f"{self._index}.call.{self._made}"
@@ -115,7 +115,7 @@ class Choice:
                 yield LogprobsAdded(item, found)
 
 
-def items(said: Said, choice: Object) -> Iterator[Stated]:
+def items(said: Delta, choice: Object) -> Iterator[Stated]:
     """The items of a choice that came whole."""
     reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
     for stated in _whole(said, object_(choice.get("logprobs"))):
@@ -123,7 +123,7 @@ def items(said: Said, choice: Object) -> Iterator[Stated]:
         yield msgspec.structs.replace(placed, status=_status(reason)) if reason else placed
 
 
-def _whole(said: Said, logprobs: Object) -> Iterator[Stated]:
+def _whole(said: Delta, logprobs: Object) -> Iterator[Stated]:
     thoughts = _joined(said, _THOUGHT)
     if thoughts or said.encrypted:
         yield Stated(
@@ -138,11 +138,11 @@ def _whole(said: Said, logprobs: Object) -> Iterator[Stated]:
     yield from map(_shown, said.pictures)
 
 
-def _arguments(call: Call) -> tuple[tuple[Field, int, str], ...]:
+def _arguments(call: ToolCall) -> tuple[tuple[Field, int, str], ...]:
     return (("arguments", 0, call.arguments),) if call.arguments else ()
 
 
-def _joined(said: Said, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:
+def _joined(said: Delta, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:
     texts = {field: "".join(part for of, part in said.texts if of == field) for field in fields}
     return tuple((field, 0, joined) for field, joined in texts.items() if joined)
 
@@ -173,7 +173,7 @@ def _message(role: str) -> Stated:
     return Stated("message", "message", role=role)
 
 
-def _stated(call: Call) -> Stated:
+def _stated(call: ToolCall) -> Stated:
     return Stated("tool_call", call.type or "function", name=call.name or None, call_id=call.id or None)
 
 
@@ -181,7 +181,7 @@ def _shown(picture: str) -> Stated:
     return Stated("other", "image", output=picture)
 
 
-def _is_another(call: Call, latest: Stated) -> bool:
+def _is_another(call: ToolCall, latest: Stated) -> bool:
     """Whether a call is not the one that last had its slot.
 
     Those without an index come whole, some of them without an id; those with one may get a new id with each delta, and
@@ -192,7 +192,7 @@ def _is_another(call: Call, latest: Stated) -> bool:
     return bool(call.name and call.id and latest.call_id and call.id != latest.call_id)
 
 
-def _completed(stated: Stated, call: Call) -> Stated:
+def _completed(stated: Stated, call: ToolCall) -> Stated:
     """What a later delta adds to what the first one says of a call."""
     if (call.name and not stated.name) or (call.id and not stated.call_id):
         return msgspec.structs.replace(

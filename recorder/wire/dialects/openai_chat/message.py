@@ -19,7 +19,7 @@ LEGACY = "function_call"
 """The slot of the one call that there was before there were `tool_calls`."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True):
     """A tool call or a piece of one. `slot` is its `index`; not every vendor has one."""
 
     slot: int | str | None
@@ -29,19 +29,19 @@ class Call(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class Said(msgspec.Struct):
+class Delta(msgspec.Struct):
     """The same, in the words of the facts."""
 
     role: str
     texts: list[tuple[Field, str]] = []
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     annotations: list[str] = []
     pictures: list[str] = []  # each a JSON object that describes one
     encrypted: bool = False
     unknown: list[str] = []  # types of parts of content
 
 
-def said_by(choice: Object) -> Said:
+def delta_of(choice: Object) -> Delta:
     """What a choice says. Some vendors add a `message` or a `text` that repeats the delta."""
     delta = choice.get("delta")
     if not isinstance(delta, dict):
@@ -49,9 +49,9 @@ def said_by(choice: Object) -> Said:
     return said(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
 
 
-def said(message: Object) -> Said:
+def said(message: Object) -> Delta:
     """What a message, or a delta of one, says."""
-    says = Said(text(message.get("role")) or "assistant")
+    says = Delta(text(message.get("role")) or "assistant")
     _reason(says, message)
     _speak(says, message)
     says.calls += map(_call, objects(message.get("tool_calls")))
@@ -63,7 +63,7 @@ def said(message: Object) -> Said:
     return says
 
 
-def _reason(says: Said, message: Object) -> None:
+def _reason(says: Delta, message: Object) -> None:
     """Where `reasoning_details` repeat the plain text, they only say whether it is a summary."""
     details = objects(message.get("reasoning_details"))
     plain = text(message.get("reasoning_content")) or text(message.get("reasoning"))
@@ -81,7 +81,7 @@ def _details(details: list[Object]) -> Iterator[tuple[Field, str]]:
         yield from ((field, given) for field, name in fields if (given := text(detail.get(name))))
 
 
-def _speak(says: Said, message: Object) -> None:
+def _speak(says: Delta, message: Object) -> None:
     content = message.get("content")
     parts = array(content)
     if isinstance(content, str) and content:
@@ -95,7 +95,7 @@ def _speak(says: Said, message: Object) -> None:
         says.texts.append(("text", transcript))
 
 
-def _add_part(says: Said, part: Object) -> None:
+def _add_part(says: Delta, part: Object) -> None:
     type = text(part.get("type")) or "text"
     add = _PARTS.get(type)
     if add is None:
@@ -104,32 +104,32 @@ def _add_part(says: Said, part: Object) -> None:
         add(says, part)
 
 
-def _add_text(says: Said, part: Object) -> None:
+def _add_text(says: Delta, part: Object) -> None:
     if given := text(part.get("text")):
         says.texts.append(("text", given))
 
 
-def _add_refusal(says: Said, part: Object) -> None:
+def _add_refusal(says: Delta, part: Object) -> None:
     if given := text(part.get("refusal")):
         says.texts.append(("refusal", given))
 
 
-def _add_thinking(says: Said, part: Object) -> None:
+def _add_thinking(says: Delta, part: Object) -> None:
     thinking = part.get("thinking")
     texts = [thinking] if isinstance(thinking, str) else [text(each.get("text")) for each in objects(thinking)]
     says.texts += (("reasoning", each) for each in texts if each)
 
 
-def _add_reference(says: Said, part: Object) -> None:
+def _add_reference(says: Delta, part: Object) -> None:
     says.annotations.append(as_json(part))
 
 
-def _add_picture(says: Said, part: Object) -> None:
+def _add_picture(says: Delta, part: Object) -> None:
     image = part.get("image_url")
     says.pictures.append(picture(text(image) or text(object_(image).get("url")) or ""))
 
 
-_PARTS: Mapping[str, Callable[[Said, Object], None]] = {
+_PARTS: Mapping[str, Callable[[Delta, Object], None]] = {
     "text": _add_text,
     "output_text": _add_text,
     "refusal": _add_refusal,
@@ -154,15 +154,17 @@ def picture(url: str) -> str:
     return as_json(medium({"data": body, "mime_type": head.removeprefix("data:").partition(";")[0]}))
 
 
-def _call(call: Object) -> Call:
+def _call(call: Object) -> ToolCall:
     function = object_(call.get("function")) or object_(call.get("custom"))
     arguments = function.get("arguments", function.get("input"))
     type = text(call.get("type")) or ("custom" if call.get("custom") else None)
-    return Call(whole(call.get("index")), type, text(call.get("id")), text(function.get("name")), _arguments(arguments))
+    return ToolCall(
+        whole(call.get("index")), type, text(call.get("id")), text(function.get("name")), _arguments(arguments)
+    )
 
 
-def _legacy_call(call: Object) -> Call:
-    return Call(LEGACY, LEGACY, None, text(call.get("name")), _arguments(call.get("arguments")))
+def _legacy_call(call: Object) -> ToolCall:
+    return ToolCall(LEGACY, LEGACY, None, text(call.get("name")), _arguments(call.get("arguments")))
 
 
 def _arguments(value: Any) -> str:

@@ -6,27 +6,35 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from recorder.model.facts import Asked
-from recorder.wire.dialects.conversation import Answer, Message, Turn, canonical, canonical_message, texts_of
+from recorder.model.facts import RequestFacts
+from recorder.wire.dialects.conversation import (
+    ConversationTurn,
+    Message,
+    ModelAnswer,
+    canonical,
+    canonical_message,
+    texts_of,
+)
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
 from recorder.wire.dialects.openai_responses.results import returned
-from recorder.wire.dialects.user_text import OF_SYSTEM, at_end, heard, instructions
+from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
 _TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
 """How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
 
 
-def request_facts(path: str, body: bytes) -> Asked:
+def request_facts(path: str, body: bytes) -> RequestFacts:
     """`Dialect.asked`. Only a request that creates a response has a body."""
     request = request_object(body)
     given = request.get("input")
     stream = request.get("stream")
     items = objects(given)
-    words, is_turn = heard(
-        [list(_texts(item)) for item in items if _is_users(item)], at_end([*map(object_, array(given))], _is_users)
+    words, is_turn = last_words(
+        [list(_texts(item)) for item in items if _is_users(item)],
+        messages_at_end([*map(object_, array(given))], _is_users),
     )
     system = (part for item in items if item.get("role") in OF_SYSTEM for part in _texts(item))
-    return Asked(
+    return RequestFacts(
         model=text(request.get("model")),
         stream=stream if isinstance(stream, bool) else None,
         text=text(given) or words,
@@ -67,7 +75,7 @@ def _task(parts: list[Object]) -> str:
 _REASONING = "rs_"  # how ids of reasoning begin
 
 
-def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
     """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
     about = [request.get("model"), request.get("tools"), request.get("instructions")]
     given = request.get("input")
@@ -76,21 +84,21 @@ def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Turn]]:
     return about, _turns(objects(given))
 
 
-def _turns(items: Iterable[Object]) -> Iterator[Turn]:
+def _turns(items: Iterable[Object]) -> Iterator[ConversationTurn]:
     for item in items:
         type = text(item.get("type")) or "message"
         if type == "message" and item.get("role") != "assistant":
             yield Message(canonical_message(item.get("role"), item.get("content")))
         elif type == "message":
-            yield Answer(texts_of(item.get("content")))
+            yield ModelAnswer(texts_of(item.get("content")))
         elif type.endswith("_output"):
             call_id = item.get("call_id")
             yield Message(canonical([type, call_id, item.get("output")]), [call_id])
         elif type == "item_reference":
             id = text(item.get("id")) or ""
-            yield Answer(references=[] if id.startswith(_REASONING) else [id])
+            yield ModelAnswer(references=[] if id.startswith(_REASONING) else [id])
         else:
-            answer = Answer()
+            answer = ModelAnswer()
             if type in ("function_call", "custom_tool_call"):
                 answer.call(item.get("name"), item.get("arguments", item.get("input")))
             yield answer  # reasoning, and what tools of the provider did
