@@ -262,7 +262,7 @@ class Capture:
         keys = self._keys(piece)
         if piece.complete and piece.kind != "comment":
             self._frames += 1
-        self._conclusion.tell(piece.kind, keys.type, keys.output_index, piece.raw)
+        self._conclusion.add(piece.kind, keys.type, keys.output_index, piece.raw)
         return self._event(piece.kind, self._t_ns, piece.raw, keys)
 
     def _keys(self, piece: Piece) -> Keys:

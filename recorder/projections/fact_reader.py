@@ -92,8 +92,8 @@ class Reading:
         self._dialect = by_name(exchange.api)
         self._method, self._path = exchange.method, exchange.target.partition("?")[0]
         self._head = b""
-        teller = self._dialect.decoder()
-        self._tell, self._document = teller.event, teller.document
+        decoder = self._dialect.decoder()
+        self._tell, self._document = decoder.event, decoder.document
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)

@@ -68,6 +68,6 @@ def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes
 
 
 def overwritten(size_bytes: int, now_ns: int) -> GapRecord:
-    """What is said of a body that a journal does not have any more, and the log does not have either."""
+    """Return the gap for a body that neither the journal nor the log has any more."""
     reason = "the body went into another log, and is overwritten in the journal since"
     return GapRecord("request", 1, size_bytes, "", now_ns, now_ns, reason)

@@ -1,4 +1,4 @@
-"""Server-sent events as bytes: where one block ends and the next begins, and what a block says.
+"""Server-sent events as bytes: where one block ends and the next begins, and the fields of a block.
 
 The framing is that of the WHATWG HTML standard, section 9.2.6 "Interpreting an event stream". No library parser will
 do: each of them decodes, and loses bytes on the way.
@@ -66,11 +66,11 @@ class Splitter:
 
     @property
     def held(self) -> bytes:
-        """What came after the last piece."""
+        """Return the bytes after the last piece."""
         return bytes(self._held[self._sent :])
 
     def _is_usual(self, data: bytes) -> bool:
-        """Whether a chunk is one block as most are: nothing is held, it begins with a field, and LF LF ends it."""
+        """Return whether a chunk is one block as most are: nothing is held, a field begins it, and LF LF ends it."""
         return (
             0 <= len(data) - 2 == data.find(b"\n\n")
             and data[:1] in _FIELD_BEGINS
@@ -79,7 +79,7 @@ class Splitter:
         )
 
     def close(self) -> list[Piece]:
-        """The stream has ended: what is left, as a last block if it was terminated, else as the tail."""
+        """End the stream; returns the rest, as a last block if it was terminated, else as the tail."""
         pieces = self._take(self._held, 0, closing=True) if self._held else []
         rest = self.held
         self._held.clear()
@@ -106,7 +106,7 @@ class Splitter:
         return pieces
 
     def _block_end(self, data: bytes | bytearray, start: int, scan: int, closing: bool) -> int:
-        """Where the block that begins at `start` ends, or -1 if that cannot be said yet."""
+        """Return the end of the block that begins at `start`, or -1 if it is not known yet."""
         first = start
         if self._at_start and data.startswith(BOM):
             first += len(BOM)
@@ -151,7 +151,7 @@ _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")  # one that ends with a 
 
 
 class Fields(NamedTuple):
-    """What a block says. `data` is `None` if it has no data line, and then it is no event.
+    """The fields of a block. `data` is `None` if it has no data line, and then it is no event.
 
     `data_start` and `data_length` say where in the block the payload stands, if it is one data line.
     """
@@ -165,7 +165,7 @@ class Fields(NamedTuple):
 
 
 def begins_stream(data: bytes) -> bool | None:
-    """Whether a body that begins so is an event stream, and no JSON; `None` if it is too short to tell."""
+    """Return whether a body that begins so is an event stream, and no JSON; `None` if it is too short to tell."""
     if any(opening.startswith(data) for opening in _OPENINGS if len(data) < len(opening)):
         return None
     return data.startswith(_OPENINGS)

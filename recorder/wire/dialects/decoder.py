@@ -17,24 +17,24 @@ from recorder.wire.dialects.keys import ERROR
 
 
 class JsonDecoder:
-    """A `Teller` for which a dialect says what a decoded payload means."""
+    """A `FactDecoder` for which a dialect decodes payloads that are JSON already."""
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means."""
+        """Decode an event of a stream."""
         if data.strip() == b"[DONE]":
             return ()
         return self._read(data, lambda payload: self.payload(type, payload))
 
     def document(self, data: bytes) -> Sequence[Fact]:
-        """What a response body that is no stream means."""
+        """Decode a response body that is no stream."""
         return self._read(data, self.whole) if data.strip() else ()
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
-        """What the payload of an event means, any JSON."""
+        """Decode the payload of an event, any JSON."""
         raise NotImplementedError
 
     def whole(self, payload: Any) -> Sequence[Fact]:
-        """What a document means, any JSON."""
+        """Decode a document, any JSON."""
         raise NotImplementedError
 
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
@@ -45,7 +45,7 @@ class JsonDecoder:
 
 
 def failed(payload: Object) -> Failed:
-    """An error in any of the shapes that providers have for it: nested, flat, a text, a list of one."""
+    """Return an error in any of the shapes that providers have for it: nested, flat, a text, a list of one."""
     error = payload.get("error")
     if isinstance(error, list) and error:
         error = error[0]
@@ -63,10 +63,10 @@ def failed(payload: Object) -> Failed:
 
 
 def unknown(type: Any) -> Unknown:
-    """A type that nobody here knows, as far as it can be named."""
+    """Return the fact for an unknown type, as far as it has a name."""
     return Unknown(str(type)[:200] if type else "(no type)")
 
 
 def no_request(path: str, body: bytes) -> RequestFacts:
-    """`Dialect.asked` where requests are not understood."""
+    """Return no facts: `Dialect.request_facts` where requests are not understood."""
     return RequestFacts()

@@ -31,7 +31,7 @@ UNUSUAL = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def too_deep(data: bytes) -> bool:
-    """Whether JSON nests deeper than `NESTING_LIMIT`. Of what is no JSON it may say either."""
+    """Return whether JSON nests deeper than `NESTING_LIMIT`; of what is no JSON it may return either."""
     if len(data) <= SHALLOW or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
         return False
     quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -40,7 +40,7 @@ def too_deep(data: bytes) -> bool:
 
 
 def decoded(data: bytes) -> Any:
-    """Any JSON. Raises `ValueError`, whatever it is that cannot be read."""
+    """Decode any JSON. Raises `ValueError` for all that cannot be read."""
     if too_deep(data):
         raise ValueError("the JSON nests too deep")
     try:
@@ -50,7 +50,7 @@ def decoded(data: bytes) -> Any:
 
 
 def _tolerant(data: bytes) -> Any:
-    """What only the standard library reads: half an emoji as an escape, NaN, a byte order mark."""
+    """Decode JSON that only the standard library reads: half an emoji as an escape, NaN, a byte order mark."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -58,34 +58,34 @@ def _tolerant(data: bytes) -> Any:
 
 
 def object_(value: Any) -> Object:
-    """`value` if it is a JSON object, else an empty one."""
+    """Return `value` if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def array(value: Any) -> Sequence[Any]:
-    """`value` if it is a JSON array, else an empty one."""
+    """Return `value` if it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else ()
 
 
 def objects(value: Any) -> list[Object]:
-    """The objects in `value`, if it is an array."""
+    """Return the objects in `value`, if it is an array."""
     return [each for each in array(value) if isinstance(each, dict)]
 
 
 def text(value: Any) -> str | None:
-    """`value` if it is a string."""
+    """Return `value` if it is a string."""
     return value if isinstance(value, str) else None
 
 
 def whole(value: Any) -> int | None:
-    """`value` if it is a number without a fraction that fits a bigint; `true` is no number."""
+    """Return `value` if it is a number without a fraction that fits a bigint; `true` is no number."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if type(value) is int and -BIGINT <= value < BIGINT else None
 
 
 def as_json(value: Any) -> str:
-    """`value`, as it was decoded, as JSON text."""
+    """Encode `value`, as it was decoded, as JSON text."""
     try:
         return _encode(value).decode()
     except (ValueError, TypeError, msgspec.MsgspecError, RecursionError):
@@ -93,12 +93,12 @@ def as_json(value: Any) -> str:
 
 
 def text_or_json(value: Any) -> str:
-    """A string as it is, anything else as JSON."""
+    """Return a string as it is, anything else as JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 
 def request_object(body: bytes) -> Object:
-    """The JSON object that a request body is, else an empty one."""
+    """Return the JSON object that a request body is, else an empty one."""
     try:
         return object_(decoded(body)) if body else {}
     except ValueError:

@@ -47,7 +47,7 @@ class Keys(msgspec.Struct, frozen=True, gc=False):
 
 
 class Payload(msgspec.Struct):
-    """What every provider's payload may have. A truthy `error` is an error whatever its shape, as it is to the SDKs."""
+    """The fields that any payload may have. A truthy `error` is an error whatever its shape, as it is to the SDKs."""
 
     type: Text | None = None
     error: Any = None
@@ -69,7 +69,7 @@ class KeyExtractor(Generic[Shape]):
         self._event_line_first = event_line_first
 
     def keys(self, raw: bytes) -> Keys:
-        """What a block says of itself, with or without its terminator."""
+        """Return the keys of a block, with or without its terminator."""
         usual = USUAL.fullmatch(raw)
         if usual is not None:
             event, data = usual.groups()
@@ -89,13 +89,15 @@ class KeyExtractor(Generic[Shape]):
         return Keys(type, sequence_number, item_id, output_index, start, length)
 
     def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
-        """No event to the standard, yet errors come so: as bare JSON (Gemini), or as a field `error:` (llama.cpp)."""
+        """Return the keys of what is no event to the standard: an error as bare JSON (Gemini), or as a field `error:`
+        (llama.cpp).
+        """
         named = self._named(raw)
         is_error = raw.startswith(b"error:") or (named is not None and named[0] == ERROR)
         return Keys(ERROR if is_error else _text(event))
 
     def _named(self, data: bytes) -> Named | None:
-        """What `data` says; `None` if it is no JSON, or too deep."""
+        """Return the values of `data`; `None` if it is no JSON, or too deep."""
         if too_deep(data):
             return None
         try:
@@ -107,7 +109,7 @@ class KeyExtractor(Generic[Shape]):
         return self._tolerant(data)
 
     def _tolerant(self, data: bytes) -> Named | None:
-        """The same, less the fields that do not fit."""
+        """Return the values of `data` without the fields that do not fit."""
         try:
             value = json.loads(data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -146,6 +148,6 @@ def _fits(text: str) -> bool:
 
 
 def _text(event: bytes | None) -> str | None:
-    """The value of an `event:` line, decoded as the standard decodes it, if the log can hold it."""
+    """Return the value of an `event:` line, decoded as the standard decodes it, if the log can hold it."""
     text = event.decode("utf-8", "replace") if event else ""
     return text if 0 < len(text) <= TEXT_LIMIT and "\0" not in text else None

@@ -30,7 +30,7 @@ def _name(event: _Event) -> Named:
 
 
 class ErrorDecoder(JsonDecoder):
-    """Of a stream that nobody here knows, only that it failed can be said."""
+    """The decoder of unknown streams, of which only errors are understood."""
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         said = object_(payload)

@@ -37,7 +37,9 @@ _OPENING_TAG = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")
 
 
 def is_element(said: str) -> bool:
-    """Whether a text is one `<environment_context>…</environment_context>` or its like: a client says that itself."""
+    """Return whether a text is one `<environment_context>…</environment_context>` or its like, which a client writes
+    itself.
+    """
     said = said.strip()
     opening = _OPENING_TAG.match(said)
     closing = f"</{opening[1]}>" if opening else ""
@@ -45,7 +47,7 @@ def is_element(said: str) -> bool:
 
 
 def own_words(said: str) -> str:
-    """What a person says in a text, without the elements of clients and what clients set behind it."""
+    """Return the words of a person in a text, without the elements of clients and what clients set behind it."""
     kept, at, unclosed = [], 0, set()
     for opening in _CLIENTS_OPENING.finditer(said):
         closing = f"</{opening[1]}>"
@@ -63,7 +65,7 @@ def own_words(said: str) -> str:
 
 
 def last_words(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None, bool]:
-    """The last thing that a person says in a request, and whether it ends with that.
+    """Return the last words of a person in a request, and whether it ends with them.
 
     Of each of the user's messages the texts; one without any is a picture or a file, which a person sends too. The
     request ends with the last so many of them. What is wholly an element a client may say itself: it is a person's
@@ -77,7 +79,7 @@ def last_words(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None
 
 
 def _words(messages: Sequence[Sequence[str]]) -> str | None:
-    """The last own words of some messages: an element only if they have no others."""
+    """Return the last own words of some messages: an element only if they have no others."""
     element: str | None = None
     for texts in reversed(messages):
         for own in map(own_words, reversed(texts)):
@@ -89,12 +91,12 @@ def _words(messages: Sequence[Sequence[str]]) -> str | None:
 
 
 def messages_at_end(messages: Sequence[Object], is_users: Callable[[Object], bool]) -> int:
-    """How many of the user's messages a request ends with; what the system says behind them does not count."""
+    """Count the user's messages that a request ends with; those of the system behind them do not count."""
     said = (message for message in reversed(messages) if message.get("role") not in OF_SYSTEM)
     return sum(1 for _ in takewhile(is_users, said))
 
 
 def instructions(texts: Iterable[Any]) -> tuple[str, ...]:
-    """How the first texts of a system prompt begin."""
+    """Return the beginnings of the first texts of a system prompt."""
     found = (each.lstrip()[:INSTRUCTION_LIMIT] for each in texts if isinstance(each, str))
     return tuple(islice(found, INSTRUCTIONS_LIMIT))

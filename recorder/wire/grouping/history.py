@@ -1,4 +1,4 @@
-"""What a request repeats of its conversation, as a chain of digests: one step for each message.
+"""The conversation that a request repeats, as a chain of digests: one step for each message.
 
 A client that has no name for its session sends all of it with every turn. So the next request begins with the messages
 of the one before and its answer: the digest of those stands in the log since that answer came (`history`), and is one
@@ -58,7 +58,7 @@ class Chain(msgspec.Struct, frozen=True):
     links: tuple[str, ...] = ()
 
     def answered(self, answer: ModelAnswer) -> str:
-        """The digest of a conversation that goes on with this request and its whole answer."""
+        """Return the digest of a conversation that goes on with this request and its whole answer."""
         whole = ModelAnswer()
         whole.add(self.begun)
         whole.add(answer)
@@ -66,17 +66,17 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def broken_off(asked: str) -> str:
-    """The digest of a request whose answer came in part: the client may have kept any of it."""
+    """Return the digest of a request whose answer came in part: the client may have kept any of it."""
     return _next(asked, b"broken off")
 
 
 def unanswered(asked: str) -> str:
-    """The digest of a request that got nothing: the client may ask the same again."""
+    """Return the digest of a request that got nothing: the client may send the same again."""
     return _next(asked, b"unanswered")
 
 
 def chain(api: str, path: str, body: bytes) -> Chain | None:
-    """The chain of a request, as it was recorded. `None` if it brings no conversation."""
+    """Return the chain of a request, as it was recorded; `None` if it brings no conversation."""
     turns_of = by_name(api).turns
     request = request_object(body) if turns_of else {}
     try:
@@ -109,7 +109,7 @@ def _chained(api: str, about: Sequence[Any], turns: Iterable[ConversationTurn]) 
 
 
 def _links(ids: Sequence[Any]) -> tuple[str, ...]:
-    """The last ids, each once."""
+    """Return the last ids, each once."""
     found = (storable(each) for each in reversed(ids) if isinstance(each, str) and _is_link(each))
     return tuple(dict.fromkeys(found))[:LINKS]
 
@@ -123,6 +123,6 @@ def _next(digest: str, turn: bytes) -> str:
 
 
 def _with_answer(digest: str, answer: ModelAnswer) -> str:
-    """The white space around a text is not always sent back, nor is one that is empty."""
+    """Return the digest with an answer. White space around a text is not always sent back, nor is an empty one."""
     said = ["answer", storable("".join(answer.texts).strip()), answer.calls]
     return _next(digest, canonical([*said, answer.references] if answer.references else said))

@@ -1,4 +1,4 @@
-"""What a client sends a request for: a turn of the conversation, or one of the requests that it makes on its own.
+"""The purpose of a request: a turn of the conversation, or one of the requests that a client makes on its own.
 
 Rules as data, in order: the first that matches wins. Beside a person's turns clients ask for titles, for the model that
 suits a question, for summaries, for how many tokens there are. Few say so in a header; of the others the words that
@@ -29,7 +29,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """How a text begins that a client writes itself, and what a request with it is for."""
+    """The beginning of a text that a client writes itself, and the purpose of a request with it."""
 
     purpose: Purpose
     pattern: str
@@ -106,7 +106,7 @@ CLAIMED: tuple[ValueRule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)),
 
 
 def placed(api: str, method: str, path: str, claims: Claims, asked: RequestFacts) -> Placed:
-    """What a request is for, and the thread that began its own; `path` is without its query."""
+    """Return the purpose of a request, and the thread that began its own; `path` is without its query."""
     return Placed(_purpose(api, method, path, claims, asked), first(PARENT_RULES, claims)[1])
 
 

@@ -1,4 +1,4 @@
-"""Which session a request belongs to, and who sent it: rules as data, the first that finds something wins.
+"""The session of a request, and its sender: rules as data, the first that finds something wins.
 
 This file reads a redacted request head and its body, and knows no other request: where only the log can tell
 (`previous_response_id`), it says so. How a rule finds a value stands in `recorder.wire.grouping.rules`. Never raises,
@@ -85,7 +85,7 @@ HEADERS: frozenset[str] = headers((*_ALL_RULES, *CLAIMED)) | {"user-agent"}
 
 
 class Grouping(msgspec.Struct, frozen=True):
-    """What a request says of its session, its place in it, and its sender.
+    """The session that a request names, its place in it, and its sender.
 
     `source` is the rule that found `name`. `new`: nothing did, the request is a session of its own. `probe`: it is no
     conversation either, and stands with the others of its day. With
@@ -106,7 +106,7 @@ class Grouping(msgspec.Struct, frozen=True):
 
 
 def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> Grouping:
-    """The same for a request that no rule found a session for, if it brings a conversation: what that begins with."""
+    """Return the grouping by history of a request that no rule found a session for, if it brings a conversation."""
     if grouping.source != NEW or len(body) > BODY_LIMIT:
         return grouping
     found = chain(api, head.target.partition("?")[0], body)
@@ -114,7 +114,7 @@ def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> 
 
 
 def own_name(head: RequestHead, grouping: Grouping) -> str:
-    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
+    """Return a name for a session that brings none: its client, and what tells it from the client's other sessions."""
     client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
     return f"{client}-{head.session_id[-6:]}"
 
@@ -171,13 +171,15 @@ _RETRIEVED = re.compile(r"GET /(?:.*/)?responses/([^/]+)|POST /(?:.*/)?responses
 
 
 def _response_asked_for(head: RequestHead) -> str | None:
-    """The id in `GET /v1/responses/{id}` and its kin."""
+    """Return the id in `GET /v1/responses/{id}` and its kin."""
     match = _RESPONSE.fullmatch(f"{head.method} {head.target.partition('?')[0]}")
     return cleaned(unquote(match[1] or match[2])) if match else None
 
 
 def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
-    """Which response a request retrieves, and of a stream, after which number it goes on (`None`: it is whole)."""
+    """Return the id of the response that a request retrieves, and the number after which a stream goes on (`None`:
+    whole).
+    """
     path, _, query = head.target.partition("?")
     match = _RETRIEVED.fullmatch(f"{head.method} {path}")
     response_id = cleaned(unquote(match[1] or match[2])) if match else None

@@ -60,7 +60,7 @@ class Redactor:
         self._patterns = tuple(patterns)
 
     def redact(self, body: bytes, *, cut: bool = False) -> Redacted:
-        """A decoded request body. With `cut` it breaks off, and at its end half a secret is one too."""
+        """Redact a decoded request body. With `cut` it breaks off, and at its end half a secret is one too."""
         counts: Counter[str] = Counter()
         if self._patterns:
             body = self._without_patterns(body, counts)
@@ -97,7 +97,7 @@ class Redactor:
         return _STRING.sub(string, body)
 
     def _sub(self, text: str, counts: Counter[str]) -> str:
-        """The pieces of a text between placeholders, each without what the patterns match."""
+        """Replace what the patterns match in the pieces of a text between placeholders."""
 
         def replaced(match: re.Match[str]) -> str:
             if not match[0]:
@@ -113,7 +113,7 @@ class Redactor:
 
 
 def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[str, str]) -> Redactor:
-    """What all `[redact]` tables name together. Raises `ValueError` with one sentence that says what is wrong."""
+    """Make a redactor of all `[redact]` tables. Raises `ValueError` with one sentence that says what is wrong."""
     values, patterns = [], []
     for table in tables:
         for key in table:
@@ -173,7 +173,7 @@ class _Value:
 
 
 def _character(character: str) -> bytes:
-    """A character, however JSON writes it."""
+    """Return a pattern for a character, however JSON writes it."""
     if character in _CHARACTERS:
         return _CHARACTERS[character]
     raw = re.escape(character.encode("utf-8", "surrogateescape"))
@@ -194,7 +194,7 @@ _OF_TOKENS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=
 
 
 def _is_kept(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
-    """Whether it is part of a placeholder, or of a value that has to stay: nothing but base64, under such a name.
+    """Return whether a hit is part of a placeholder, or of a value that has to stay: only base64, under such a name.
 
     What begins before the value has `behind` characters is no part of a ciphertext: the value is a key.
     """
@@ -215,7 +215,7 @@ def _is_kept(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
 
 
 def _replacing(text: bytes, hits: list[Hit]) -> Iterator[tuple[Hit, bytes]]:
-    """What stands in the place of each. Of JSON, a number becomes a string, and what is more than a string stays."""
+    """Yield the replacement of each hit. In JSON a number becomes a string, and what is more than a string stays."""
     odd = [hit for hit in hits if _NUMBER.fullmatch(text, *hit[:2]) or b'"' in text[hit.start : hit.end]]
     strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and is_json(text) else b""
     for hit in hits:
@@ -232,7 +232,7 @@ def _whole_number(text: bytes, hit: Hit) -> Hit | None:
 
 
 def placeholder(kind: str, size_bytes: int) -> bytes:
-    """What stands in the place of a secret."""
+    """Return the placeholder of a secret."""
     return b"<REDACTED %b, %d bytes>" % (kind.encode(), size_bytes)
 
 
@@ -245,7 +245,7 @@ _SPLIT_AT_PLACEHOLDERS = re.compile(f"({PLACEHOLDER.pattern.decode()})")
 
 
 def is_json(body: bytes) -> bool:
-    """Whether a body is JSON, as anybody reads it."""
+    """Return whether a body is JSON, to the strict decoder or to the standard library."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

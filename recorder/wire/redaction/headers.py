@@ -1,4 +1,4 @@
-"""What may be kept of all that is said around a body: names always, values only where they are known to be harmless.
+"""Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
 is a secret until this file says otherwise, and what is on the never-list is one whatever else says so. What has the
@@ -75,7 +75,7 @@ Header = tuple[bytes, bytes]
 
 
 def redact_headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
-    """Every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
+    """Return every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
     kept: list[tuple[str, str]] = []
     for name_bytes, value_bytes in raw:
         name, part = _named(name_bytes)
@@ -89,14 +89,14 @@ def redact_headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=1024)
 def _named(name: bytes) -> tuple[str, Callable[[str], str | None]]:
-    """A header's name, and what gives the harmless part of its value, if there is one."""
+    """Return a header's name, and the function that gives the harmless part of its value."""
     said = name.decode("latin-1")
     return redact_text(said), _PARTS.get(said.lower(), _all if keeps(said) else _nothing)
 
 
 @lru_cache(maxsize=1024)
 def keeps(name: str) -> bool:
-    """Whether the value of a header of that name, in any case, is kept."""
+    """Return whether the value of a header of that name, in any case, is kept."""
     name = name.lower()
     if NEVER.search(name) and not COUNTS.fullmatch(name):
         return False
@@ -123,7 +123,7 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 def _ids(value: str) -> str | None:
-    """The ids in x-codex-turn-metadata. Its `workspaces` name git remotes, and those may carry credentials."""
+    """Return the ids in x-codex-turn-metadata. Its `workspaces` name git remotes, and those may carry credentials."""
     try:
         metadata = json.loads(value)
     except (ValueError, RecursionError):
@@ -165,7 +165,7 @@ _ENCODED_QUERY = re.compile(r"(%3[Ff]).*", re.DOTALL)  # the `?` taken for part 
 
 
 def redact_target(raw: str) -> str:
-    """A request target as it may be kept: the path, and the query with the values of known parameters only.
+    """Return a request target that may be kept: the path, and the query with the values of known parameters only.
 
     Order, repeats and percent-encoding of what is kept are unchanged.
     """
@@ -175,7 +175,7 @@ def redact_target(raw: str) -> str:
 
 
 def redact_url(raw: str) -> str:
-    """A whole URL as it may stand in a log line or an error message: as `target`, and without user and password."""
+    """Return a whole URL for a log line or an error message: as `redact_target`, and without user and password."""
     if len(raw) > VALUE_LIMIT:
         return _counted(raw)
     match = _AUTHORITY.match(raw)
@@ -205,7 +205,9 @@ def _query(query: str) -> str:
 
 
 def _parameter(given: str) -> str:
-    """One parameter of a query, or the sign between two. Some servers separate by `;`, so a value never holds one."""
+    """Redact one parameter of a query, or the sign between two. Some servers separate by `;`, so a value never holds
+    one.
+    """
     name, _, value = given.partition("=")
     if given in ("", "&", ";") or (PARAMETERS.fullmatch(unquote(name)) and _HARMLESS.fullmatch(unquote(value))):
         return given
@@ -223,7 +225,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def redact_record(said: msgspec.Struct) -> bytes:
-    """What is said of an exchange as the JSON of a record, without a secret in any of its texts."""
+    """Encode a record about an exchange as JSON, without a secret in any of its texts."""
     encoded = _encode(said)
     return _encode(_without(msgspec.to_builtins(said))) if _may_hold_one(encoded) else encoded
 
@@ -237,7 +239,7 @@ def _without(value: Any) -> Any:
 
 
 def redact_text(raw: str) -> str:
-    """A text in which each secret is replaced by a name for it, as `REDACTED-api-key-3f9a2c`.
+    """Replace each secret in a text by a name for it, as `REDACTED-api-key-3f9a2c`.
 
     The same secret has the same name, so that a session keeps its name and a recording is found by its target. The
     digest in it is short: it tells secrets apart, and confirms no guess.
@@ -258,7 +260,7 @@ def redact_text(raw: str) -> str:
 
 
 def _percent_decoded(raw: str) -> str:
-    """A text without what is a secret when its percent codes are undone: a part between two signs as a whole."""
+    """Replace what is a secret when its percent codes are undone: a part between two signs as a whole."""
     whole = _decoded(raw)
     if not may_hold_one(whole.replace(b"+", b" ")):
         return raw

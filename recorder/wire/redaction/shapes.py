@@ -1,4 +1,4 @@
-"""What is shaped like a secret: keys and tokens of known issuers, JSON web tokens, private keys.
+"""The shapes of secrets: keys and tokens of known issuers, JSON web tokens, private keys.
 
 A table and a search, pure. The search looks at words that are long enough for a key and at nothing else, so text
 without one costs a few milliseconds a megabyte. It takes a secret whole, wherever it begins: behind a quote, an escaped
@@ -90,7 +90,7 @@ _CUT_PEM = re.compile(rb"-----BEGIN " + _NAMED + _TO_ITS_END + rb"*+\\?\Z", re.D
 
 
 class Hit(NamedTuple):
-    """Where a secret stands."""
+    """A secret in a text, and where it is."""
 
     start: int
     end: int
@@ -98,12 +98,12 @@ class Hit(NamedTuple):
 
 
 def may_hold_one(text: bytes) -> bool:
-    """Whether it is worth a search: of a short text this costs half of one."""
+    """Return whether a text is worth a search: of a short text this costs half of one."""
     return _BEGINNING.search(text) is not None
 
 
 def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
-    """What is shaped like a secret. With `cut` the text breaks off, and at its end half a secret is one too."""
+    """Yield what is shaped like a secret. With `cut` the text breaks off, and at its end half a secret is one too."""
     yield from _in_words(text)
     if b"PRIVATE KEY" in text:
         yield from (Hit(*match.span(), PRIVATE_KEY) for match in _PEM.finditer(text))
@@ -113,7 +113,7 @@ def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
 
 
 def merged(hits: Iterable[Hit]) -> Iterator[Hit]:
-    """In order, those that overlap as one of the kind of the longest."""
+    """Yield the hits in order, those that overlap as one of the kind of the longest."""
     one, *others = sorted(hits)
     for hit in others:
         if hit.start < one.end:
@@ -126,7 +126,7 @@ def merged(hits: Iterable[Hit]) -> Iterator[Hit]:
 
 
 def _in_words(text: bytes) -> Iterator[Hit]:
-    """In every word of `WORD` characters, but for those of a payload."""
+    """Yield the hits in every word of `WORD` characters, but for those of a payload."""
     mask = text.translate(_MASK) + b" "
     at = mask.find(_LONG)
     while at >= 0:
@@ -145,6 +145,6 @@ def _in_words(text: bytes) -> Iterator[Hit]:
 
 
 def _end_of_base64(text: bytes, at: int) -> int:
-    """Where a payload ends that begins here; `at` if none does."""
+    """Return the end of a payload that begins here; `at` if none does."""
     match = _BASE64.match(text, at)
     return match.end() if match and match.end() - at > PAYLOAD else at

@@ -108,7 +108,7 @@ class MessagesDecoder(JsonDecoder):
         self._started: Started | None = None
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means. The usual deltas are read here: which item is theirs depends on the blocks so far."""
+        """Decode an event. The usual deltas are read here: which item is theirs depends on the blocks so far."""
         try:
             if type == DELTA and (len(data) <= SHALLOW or not too_deep(data)):
                 event = _decode_delta(data)
@@ -166,7 +166,7 @@ class MessagesDecoder(JsonDecoder):
         return () if before == now else (now,)
 
     def _served_by(self, model: str | None) -> Sequence[Fact]:
-        """Another model goes on with the response; it has the same id."""
+        """Start the response again under another model, which goes on with it; it has the same id."""
         if model is None:
             return ()
         return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
@@ -195,7 +195,7 @@ class MessagesDecoder(JsonDecoder):
         )
 
     def _whole(self, index: int, content: Object) -> Sequence[Fact]:
-        """A block that stands in the message as it begins: nothing says later that it is complete."""
+        """Open and finish a block of a message that begins: nothing says later that it is complete."""
         return *self._open(index, content), *self._block_stop({"index": index})
 
     def _new_key(self, index: int) -> ItemKey:
@@ -230,7 +230,7 @@ class MessagesDecoder(JsonDecoder):
         return () if delta.get("content") is None else self._text_delta(index, delta)  # none: it did not succeed
 
     def _signature_delta(self, index: int, delta: Object) -> Sequence[Fact]:
-        """Told when the block ends, which is next."""
+        """Mark the block as encrypted; the fact comes when it ends, which is next."""
         block = self._blocks.get(index)
         if block and block.stated:
             block.stated = msgspec.structs.replace(block.stated, encrypted=True)
@@ -272,14 +272,14 @@ class MessagesDecoder(JsonDecoder):
 
 
 def _opening(key: ItemKey, index: int, item: Stated) -> Sequence[Fact]:
-    """A block begins, perhaps with some of its text. Input that is there is told at its end, if none is streamed."""
+    """Begin a block, perhaps with some of its text. Input comes at its end, if none is streamed."""
     texts = [TextAdded(key, *said) for said in item.texts if said[0] != "arguments"]
     annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
     return ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())), *texts, *annotations
 
 
 def _refused(said: Object) -> Sequence[Fact]:
-    """Why it was refused stands beside the reason to stop, in no block."""
+    """Yield the refusal of a message: its reason is a field beside the reason to stop, in no block."""
     explanation = text(object_(said.get("stop_details")).get("explanation"))
     if not explanation:
         return ()

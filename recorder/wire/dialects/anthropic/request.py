@@ -1,4 +1,4 @@
-"""What a request to Anthropic Messages asks for.
+"""The requests to Anthropic Messages.
 
 Agents put words of their own into a user's message (`recorder.wire.dialects.user_text.last_words`), and messages of the
 system behind it.
@@ -21,7 +21,7 @@ _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
 
 
 def request_facts(path: str, body: bytes) -> RequestFacts:
-    """What a request to create a message, or to count its tokens, asks for."""
+    """Return the facts of a request to create a message, or to count its tokens."""
     request = request_object(body)
     found = _MODEL.search(path)
     model, method = found.groups() if found else (None, None)

@@ -7,7 +7,7 @@ from recorder.wire.dialects.json_values import Object, object_, objects, text, w
 
 
 def normalised(usage: Object) -> Usage:
-    """Tokens read from the cache and written to it are not in `input_tokens`; a total is not sent."""
+    """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
     fresh, output = whole(usage.get("input_tokens")), whole(usage.get("output_tokens"))
     read, written = whole(usage.get("cache_read_input_tokens")), whole(usage.get("cache_creation_input_tokens"))
     gross = None if fresh is None else whole(fresh + (read or 0) + (written or 0))
@@ -22,6 +22,6 @@ def normalised(usage: Object) -> Usage:
 
 
 def fallback(usage: Object) -> str | None:
-    """The model that served the response in the place of another, as its part of the usage says."""
+    """Return the model that served the response in the place of another, as its part of the usage says."""
     served = [each for each in objects(usage.get("iterations")) if each.get("type") == "fallback_message"]
     return text(served[-1].get("model")) if served else None

@@ -48,7 +48,7 @@ def _name(response: _Response) -> Named:
 
 
 class _Usual(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """What a usual chunk has. One that has anything else is read as plain JSON."""
+    """A part of a usual chunk. A chunk that has anything else is read as plain JSON."""
 
 
 class _Text(_Usual, gc=False, forbid_unknown_fields=True):
@@ -94,7 +94,7 @@ class GeminiDecoder(JsonDecoder):
         self._started = Started()
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means. The usual chunks are read here: whose text it is depends on those before."""
+        """Decode an event. The usual chunks are read here: whose text it is depends on those before."""
         try:
             if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
                 chunk = _decode_chunk(data)
@@ -126,7 +126,7 @@ class GeminiDecoder(JsonDecoder):
         candidates = objects(chunk.get("candidates"))
         return (
             *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
-            *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).tell(each)),
+            *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).add_chunk(each)),
             *_blocked(object_(chunk.get("promptFeedback"))),
             *_used(object_(chunk.get("usageMetadata"))),
             *(unknown(name) for name in chunk if "candidates" not in chunk and name not in _ELSEWHERE),
@@ -150,7 +150,7 @@ def _blocked(feedback: Object) -> Sequence[Fact]:
 
 
 def _used(snapshot: Object) -> Sequence[Fact]:
-    """Each snapshot stands for itself: a count that it leaves out is not that of the one before. Some have none."""
+    """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
     found = ((name, whole(value)) for name, value in snapshot.items() if name.endswith(_COUNT))
     counts = {name: value for name, value in found if value is not None}
     if not counts:
@@ -174,7 +174,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
-    """Whether the last chunk says why the only answer finished, and what it used, as the first to do so.
+    """Return whether the last chunk has the only answer's reason to finish and its usage, as the first to do so.
 
     Old models say STOP in every chunk, and where a tool of the provider takes a step, another round follows.
     """

@@ -1,4 +1,4 @@
-"""What a request to Gemini asks for: the model and the method stand in the path.
+"""The requests to Gemini, which name the model and the method in the path.
 
 The Gemini CLI, and a count of tokens, put the request into another object. Fields may be in snake case: it is proto3.
 """
@@ -23,14 +23,14 @@ _WRAPPERS = ("request", "generateContentRequest")
 
 
 def request_facts(path: str, body: bytes) -> RequestFacts:
-    """What a request to generate content, or to count its tokens, asks for."""
+    """Return the facts of a request to generate content, or to count its tokens."""
     outer = request_object(body)
     request = next((object_(outer[name]) for name in _WRAPPERS if object_(outer.get(name))), outer)
     found = _MODEL.search(path)
     method = found[2] if found else None
     contents = _contents(request)
     last = messages_at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
-    words, is_turn = last_words([_said(_parts(each)) for each in contents if _is_users(each)], last)
+    words, is_turn = last_words([_texts(_parts(each)) for each in contents if _is_users(each)], last)
     system = request.get("systemInstruction") or request.get("system_instruction")
     return RequestFacts(
         model=_model(path, found) or (text(outer.get("model")) or "").removeprefix("models/") or None,
@@ -43,7 +43,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
 
 
 def _model(path: str, found: re.Match[str] | None) -> str | None:
-    """The last step of the path before the method, if it stands in a collection: `v1internal` does not."""
+    """Return the last step of the path before the method, if it is in a collection: `v1internal` is not."""
     return found[1] if found and "/" in path[: found.start()].strip("/") else None
 
 
@@ -74,7 +74,7 @@ def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
 
 
 def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
-    """Without an id, a result is that of the next call of its name, and has the id of that call.
+    """Yield the results. One without an id is that of the next call of its name, and has the id of that call.
 
     Where the calls have no ids either it is not to be told which turn a result is of, but for those that the request
     ends with.
@@ -96,8 +96,8 @@ def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
                 yield result
 
 
-def _said(parts: Sequence[Object]) -> list[str]:
-    """The texts of a message as one: a client divides it where it likes."""
+def _texts(parts: Sequence[Object]) -> list[str]:
+    """Return the texts of a message as one: a client divides it where it likes."""
     texts = [each for part in parts if (each := text(part.get("text"))) and not part.get("thought")]
     return ["\n".join(texts)] if texts else []
 

@@ -58,15 +58,17 @@ class ChatDecoder(JsonDecoder):
         return super().event(type, data) if usual is None else (usual,)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
-        facts = self._told(type, payload, self._chunk)
+        facts = self._decoded(type, payload, self._chunk)
         return (unknown(_kind(object_(payload)) or type),) if facts is None else facts
 
     def whole(self, payload: Any) -> Sequence[Fact]:
-        facts = self._told(None, payload, _body)
+        facts = self._decoded(None, payload, _body)
         return tuple(_refused(object_(payload))) if facts is None else facts
 
-    def _told(self, type: str | None, payload: Any, said: Callable[[Object], Iterator[Fact]]) -> Sequence[Fact] | None:
-        """What a payload says, as a completion and of errors; `None` if it is neither."""
+    def _decoded(
+        self, type: str | None, payload: Any, said: Callable[[Object], Iterator[Fact]]
+    ) -> Sequence[Fact] | None:
+        """Decode a payload as a completion and for errors; `None` if it is neither."""
         if not isinstance(payload, dict):
             return (Malformed("the payload is no JSON object"),)
         if not isinstance(payload.get("choices"), list | NoneType):
@@ -91,7 +93,7 @@ class ChatDecoder(JsonDecoder):
         for given in objects(chunk.get("choices")):
             index = whole(given.get("index")) or 0
             choice = self._choices.setdefault(index, Choice(index))
-            yield from choice.hear(delta_of(given), object_(given.get("logprobs")))
+            yield from choice.add_delta(delta_of(given), object_(given.get("logprobs")))
             if reason := text(given.get("finish_reason")):
                 yield from choice.end(reason, citations(chunk))
                 yield Finished(reason)
@@ -104,7 +106,7 @@ class ChatDecoder(JsonDecoder):
 
 
 def _body(body: Object) -> Iterator[Fact]:
-    choices = [(choice, _said_whole(choice, body)) for choice in objects(body.get("choices"))]
+    choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
     yield Restated(tuple(item for choice, said in choices for item in items(said, choice)))
     for choice, said in choices:
         yield from map(unknown, said.unknown)
@@ -112,7 +114,7 @@ def _body(body: Object) -> Iterator[Fact]:
             yield Finished(reason)
 
 
-def _said_whole(choice: Object, body: Object) -> Delta:
+def _whole_message(choice: Object, body: Object) -> Delta:
     said = delta_of(choice)
     if said.texts and not said.annotations:
         said.annotations += citations(body)
@@ -125,7 +127,7 @@ def _used(said: Object) -> Iterator[Fact]:
 
 
 def _errors(type: str | None, said: Object) -> Iterator[Fact]:
-    """At the top of a chunk or a body, where Groq has it, or in a choice (OpenRouter)."""
+    """Yield the errors at the top of a chunk or a body, where Groq has them, or in a choice (OpenRouter)."""
     if said.get("error") or type == ERROR or (said.get("choices") is None and _kind(said) == ERROR):
         yield failed(said)
         return
@@ -143,7 +145,7 @@ def _kind(said: Object) -> str:
 
 
 def _refused(body: Object) -> Iterator[Fact]:
-    """A body that is neither a completion nor an error as OpenAI has it: of another server, or of another route."""
+    """Yield the fact of a body that is neither a completion nor an error of OpenAI: of another server or route."""
     kind = _kind(body)
     reason = body.get("message") or body.get("detail")
     if reason:
@@ -153,7 +155,7 @@ def _refused(body: Object) -> Iterator[Fact]:
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
-    """Whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
+    """Return whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
 
     A usage beside that reason says less: after it some go on with another answer.
     """

@@ -45,8 +45,8 @@ class Choice:
         self._cited = False
         self._unfinished: list[str] = []
 
-    def hear(self, said: Delta, logprobs: Object) -> Iterator[Fact]:
-        """What the deltas of one chunk mean."""
+    def add_delta(self, said: Delta, logprobs: Object) -> Iterator[Fact]:
+        """Yield the facts of the deltas of one chunk."""
         for field, added in said.texts:
             yield from self._add_text(said.role, field, added)
         if said.encrypted:
@@ -61,7 +61,7 @@ class Choice:
         yield from map(unknown, said.unknown)
 
     def end(self, reason: str, citations: Sequence[str]) -> Iterator[Fact]:
-        """The items that are complete with this `finish_reason`, or as complete as they will be.
+        """Yield the items that are complete with this `finish_reason`, or as complete as they will be.
 
         `citations` are what the chunk lists beside the choices, for a message that has none of its own.
         """
@@ -109,14 +109,16 @@ class Choice:
             yield TextAdded(item, "arguments", 0, call.arguments)
 
     def _add_logprobs(self, logprobs: Object) -> Iterator[Fact]:
-        """Those of tokens that are no text yet (of a tool call, of half a character) have no item, and are left out."""
+        """Add log probabilities. Tokens that are no text yet (of a tool call, of half a character) have no item: they
+        are left out.
+        """
         for item, found in ((self.message, _spoken_logprobs(logprobs)), (self.reasoning, _of_reasoning(logprobs))):
             if found and item in self.open:
                 yield LogprobsAdded(item, found)
 
 
 def items(said: Delta, choice: Object) -> Iterator[Stated]:
-    """The items of a choice that came whole."""
+    """Yield the items of a choice that came whole."""
     reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
     for stated in _whole(said, object_(choice.get("logprobs"))):
         placed = msgspec.structs.replace(stated, output_index=index)
@@ -148,12 +150,12 @@ def _joined(said: Delta, fields: Sequence[Field]) -> tuple[tuple[Field, int, str
 
 
 def _status(reason: str) -> str:
-    """Of the items of a choice that ended so."""
+    """Return the status of the items of a choice with that reason to finish."""
     return "incomplete" if reason in _UNFINISHED else "completed"
 
 
 def _spoken_logprobs(logprobs: Object) -> str | None:
-    """The log probabilities of what is said or refused; a legacy completion has one object for all of its tokens."""
+    """Return the log probabilities of text and refusal; a legacy completion has one object for all of its tokens."""
     if array(logprobs.get("tokens")):
         return as_json([logprobs])
     found = [*array(logprobs.get("content")), *array(logprobs.get("refusal"))]
@@ -182,7 +184,7 @@ def _shown(picture: str) -> Stated:
 
 
 def _is_another(call: ToolCall, latest: Stated) -> bool:
-    """Whether a call is not the one that last had its slot.
+    """Return whether a call is not the one that last had its slot.
 
     Those without an index come whole, some of them without an id; those with one may get a new id with each delta, and
     some vendors give every call the index 0.
@@ -193,7 +195,7 @@ def _is_another(call: ToolCall, latest: Stated) -> bool:
 
 
 def _completed(stated: Stated, call: ToolCall) -> Stated:
-    """What a later delta adds to what the first one says of a call."""
+    """Add the fields of a later delta to those of a call's first one."""
     if (call.name and not stated.name) or (call.id and not stated.call_id):
         return msgspec.structs.replace(
             stated, name=stated.name or call.name or None, call_id=stated.call_id or call.id or None

@@ -1,4 +1,4 @@
-"""What a delta, or a whole message, of Chat Completions says, whichever vendor sent it.
+"""The deltas and the whole messages of Chat Completions, whichever vendor sent them.
 
 Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: what they call reasoning, and
 where they say it twice, is settled in this file. Empty texts say nothing.
@@ -30,7 +30,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class Delta(msgspec.Struct):
-    """The same, in the words of the facts."""
+    """A delta, or a whole message, in the words of the facts."""
 
     role: str
     texts: list[tuple[Field, str]] = []
@@ -42,15 +42,15 @@ class Delta(msgspec.Struct):
 
 
 def delta_of(choice: Object) -> Delta:
-    """What a choice says. Some vendors add a `message` or a `text` that repeats the delta."""
+    """Return the delta of a choice. Some vendors add a `message` or a `text` that repeats it."""
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         delta = choice.get("message")
-    return said(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
+    return read_message(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
 
 
-def said(message: Object) -> Delta:
-    """What a message, or a delta of one, says."""
+def read_message(message: Object) -> Delta:
+    """Read a message, or a delta of one."""
     says = Delta(text(message.get("role")) or "assistant")
     _reason(says, message)
     _speak(says, message)
@@ -64,7 +64,7 @@ def said(message: Object) -> Delta:
 
 
 def _reason(says: Delta, message: Object) -> None:
-    """Where `reasoning_details` repeat the plain text, they only say whether it is a summary."""
+    """Add the reasoning. Where `reasoning_details` repeat the plain text, they only tell whether it is a summary."""
     details = objects(message.get("reasoning_details"))
     plain = text(message.get("reasoning_content")) or text(message.get("reasoning"))
     is_summary = any(detail.get("type") == "reasoning.summary" for detail in details)
@@ -140,14 +140,14 @@ _PARTS: Mapping[str, Callable[[Delta, Object], None]] = {
 
 
 def citations(chunk: Object) -> list[str]:
-    """What Perplexity repeats beside the choices of every chunk: its search results, or only their addresses."""
+    """Return what Perplexity repeats beside the choices of every chunk: its search results, or only their addresses."""
     if results := objects(chunk.get("search_results")):
         return [as_json({"type": "search_result", **result}) for result in results]
     return [as_json({"type": "citation", "url": url}) for url in array(chunk.get("citations")) if isinstance(url, str)]
 
 
 def picture(url: str) -> str:
-    """JSON that describes an image: its address, or the size and digest of what a `data:` URL holds."""
+    """Return JSON that describes an image: its address, or the size and digest of a `data:` URL."""
     head, _, body = url.partition(",")
     if not head.startswith("data:"):
         return as_json({"url": url})

@@ -1,4 +1,4 @@
-"""What a request to Chat Completions, or to legacy completions, asks for."""
+"""The requests to Chat Completions, and to legacy completions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in t
 
 
 def request_facts(path: str, body: bytes) -> RequestFacts:
-    """`Dialect.asked`."""
+    """Return the facts of a request: `Dialect.request_facts`."""
     request = request_object(body)
     messages = objects(request.get("messages"))
     prompts = [prompt for prompt in _listed(request.get("prompt")) if isinstance(prompt, str)]
@@ -41,7 +41,7 @@ def _is_users(message: Object) -> bool:
 
 
 def _results(messages: list[Object]) -> Iterator[Returned]:
-    """Without an id it is not to be told which turn a result is of, but for those that the request ends with."""
+    """Yield the results. Of one without an id the turn is unknown, but for those that the request ends with."""
     roles = [message.get("role") for message in messages]
     last_turn = next((at for at in reversed(range(len(roles))) if roles[at] not in _OF_TOOLS), -1)
     for at, message in enumerate(messages):

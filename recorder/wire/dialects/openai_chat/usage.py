@@ -24,7 +24,7 @@ _REASONING = ((_OUTPUT, "reasoning_tokens"), ("reasoning_tokens",))
 
 
 def reported(chunk: Object) -> UsageReported | None:
-    """What a chunk or a body says of tokens: at its top, where Groq has it, or in a choice (Moonshot)."""
+    """Return the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
     places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
     for place in places:
         if usage := object_(place.get("usage")):
@@ -33,7 +33,7 @@ def reported(chunk: Object) -> UsageReported | None:
 
 
 def normalised(usage: Object) -> Usage:
-    """The six counts."""
+    """Return the six counts."""
     input, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     reasoning = _first(usage, _REASONING)
     if reasoning and input is not None and output is not None and total == input + output + reasoning:

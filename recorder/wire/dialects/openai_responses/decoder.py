@@ -78,7 +78,7 @@ class ResponsesDecoder(JsonDecoder):
         self._strange: set[str] = set()
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means, the usual deltas first."""
+        """Decode an event, the usual deltas first."""
         quick = QUICK.get(type or "")
         if quick is not None and (len(data) <= SHALLOW or not too_deep(data)):
             try:
@@ -88,7 +88,7 @@ class ResponsesDecoder(JsonDecoder):
         return super().event(type, data)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
-        """What an event means."""
+        """Decode the payload of an event."""
         if not isinstance(payload, dict):
             return (Malformed("the payload is no object"),)
         type = type or text(payload.get("type")) or ""
@@ -103,7 +103,7 @@ class ResponsesDecoder(JsonDecoder):
         return (unknown(type), *((failed(payload),) if payload.get("error") else ()))
 
     def whole(self, payload: Any) -> Sequence[Fact]:
-        """What a document means: a response, a list of its items, that it was deleted, or an error."""
+        """Decode a document: a response, a list of its items, that it was deleted, or an error."""
         if not isinstance(payload, dict):
             return (Malformed("the document is no object"),)
         kind = text(payload.get("object"))
@@ -126,7 +126,7 @@ class ResponsesDecoder(JsonDecoder):
         return self._response(response, text(response.get("status")) or step, has_all=True)
 
     def _response(self, response: Object, end: str | None, *, has_all: bool) -> Sequence[Fact]:
-        """What a response says of itself. `end` is its status if that is final; `has_all`: its items are complete."""
+        """Decode a response object. `end` is its status if that is final; `has_all`: its items are complete."""
         facts: list[Fact] = [*self._started(response)]
         usage = object_(response.get("usage"))
         if usage:
@@ -196,7 +196,7 @@ class ResponsesDecoder(JsonDecoder):
         )
 
     def _stranger(self, item: Object) -> Iterable[Fact]:
-        """An item or a content part of a type that is not known, told once."""
+        """Yield the unknown types of an item and of its content parts, each once."""
         own = () if type_of(item) in ITEM_TYPES else (type_of(item),)
         for type in (*own, *strange_parts(item)):
             if type not in self._strange:
@@ -204,7 +204,7 @@ class ResponsesDecoder(JsonDecoder):
                 yield unknown(type)
 
     def _result(self, item: Object) -> Iterable[Fact]:
-        """What an item gives back to a call; the end of the response repeats it."""
+        """Yield the result that an item gives back to a call, once: the end of the response repeats it."""
         result = returned(item)
         if result is not None and result not in self._returned:
             self._returned.add(result)

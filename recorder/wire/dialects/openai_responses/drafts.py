@@ -21,7 +21,7 @@ class Draft:
         self._part = 0
 
     def add(self, part: int, text: str) -> str:
-        """What a delta of a part adds to the JSON. A new part is a new element of an array."""
+        """Add a delta of a part; returns the JSON that it adds. A new part is a new element of an array."""
         between = '","' if part > self._part else ""
         lead = between if self._pieces else self._opening
         self._part = max(part, self._part)
@@ -29,13 +29,13 @@ class Draft:
         return self._pieces[-1]
 
     def close(self, arguments: str) -> str:
-        """What is missing to the whole as the item states it; nothing if that begins otherwise."""
+        """Return what the item states beyond the JSON so far; nothing if it begins otherwise."""
         written = "".join(self._pieces)
         return arguments[len(written) :] if written and arguments.startswith(written) else ""
 
 
 def draft_of(item: Object) -> Draft | None:
-    """The draft for a call that begins, if its type is streamed so."""
+    """Return the draft for a call that begins, if its type is streamed so."""
     opening = _OPENINGS.get(type_of(item))
     return None if opening is None else Draft(opening(item))
 

@@ -1,4 +1,4 @@
-"""What a Responses request asks for: its input is a text, or a list of items that repeats the turns before."""
+"""The requests of the Responses format: their input is a text, or a list of items that repeats the turns before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*
 
 
 def request_facts(path: str, body: bytes) -> RequestFacts:
-    """`Dialect.asked`. Only a request that creates a response has a body."""
+    """Return the facts of a request. Only one that creates a response has a body."""
     request = request_object(body)
     given = request.get("input")
     stream = request.get("stream")
@@ -45,7 +45,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
 
 
 def _is_users(item: Object) -> bool:
-    """A message of a person, or the task of a sub-agent, which is its first one."""
+    """Return whether an item is a message of a person, or the task of a sub-agent, which is its first one."""
     if item.get("type") == "agent_message":
         return any(_TASK.match(part["text"]) for part in objects(item.get("content")) if text(part.get("text")))
     return item.get("role") == "user" and item.get("type", "message") in ("message", None)
@@ -64,7 +64,7 @@ def _texts(item: Object) -> Iterator[str]:
 
 
 def _task(parts: list[Object]) -> str:
-    """The task in an agent's message; its name where only the provider can read it: that has no spaces."""
+    """Return the task in an agent's message; its name where only the provider can read it: that has no spaces."""
     said = "".join(each for part in parts if (each := text(part.get("text"))))
     sealed = "".join(each for part in parts if (each := text(part.get("encrypted_content"))) and " " in each)
     found = _TASK.match(said)

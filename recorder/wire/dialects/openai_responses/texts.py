@@ -49,7 +49,7 @@ Quick = Callable[[bytes], TextAdded]
 
 
 def _quick(field: Field, index: str) -> Quick:
-    """Reads the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
+    """Read the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
     nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
     shape = msgspec.defstruct(
         "Delta",
@@ -89,7 +89,7 @@ def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    """A part mostly begins empty. What it says already, deltas add to, as they do in openai-python."""
+    """Begin a part, mostly empty. Deltas add to a text that it has already, as they do in openai-python."""
     part = object_(payload.get("part"))
     said = part_text(part)
     if said is None:
@@ -114,7 +114,7 @@ def _annotation(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
 
 
 def _printed(payload: Object) -> tuple[tuple[int, str], ...]:
-    """What a command prints and what it complains of are two parts of its output: they come in any order."""
+    """Return the parts of a command's output and of its errors, which come in any order."""
     command = whole(payload.get("command_index")) or 0
     return (2 * command, "stdout"), (2 * command + 1, "stderr")
 
