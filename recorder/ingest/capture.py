@@ -191,7 +191,7 @@ class Capture:
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
         """End with a gap. What is still held stands before it as it came: to read it may be what fails."""
-        held, self._splitter = self._splitter.held if self._splitter else b"", None
+        held, self._splitter = self._splitter.rest if self._splitter else b"", None
         events = [self._event("tail", self._t_ns, held)] if held else []
         return [*events, *self.gap(gap), *self.end(t_ns, end)]
 

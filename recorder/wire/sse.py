@@ -65,7 +65,7 @@ class Splitter:
         return self._take(self._held, scan)
 
     @property
-    def held(self) -> bytes:
+    def rest(self) -> bytes:
         """Return the bytes after the last piece."""
         return bytes(self._held[self._sent :])
 
@@ -81,7 +81,7 @@ class Splitter:
     def close(self) -> list[Piece]:
         """End the stream; returns the rest, as a last block if it was terminated, else as the tail."""
         pieces = self._take(self._held, 0, closing=True) if self._held else []
-        rest = self.held
+        rest = self.rest
         self._held.clear()
         return [*pieces, Piece("tail", rest, False)] if rest else pieces
 

@@ -66,7 +66,7 @@ class Redactor:
             body = self._without_patterns(body, counts)
         view = Unescaped(body)
         hits = [*find(view.text, cut=cut), *(hit for value in self._values for hit in value.find(view.text, cut=cut))]
-        hits = [hit for hit in hits if not _is_kept(view.text, hit, behind=CIPHER)]
+        hits = [hit for hit in hits if not _has_to_stay(view.text, hit, behind=CIPHER)]
         if not hits:
             return Redacted(body, counts)
         pieces, behind = [], 0
@@ -89,7 +89,7 @@ class Redactor:
             text = json.loads(f'"{text}"', strict=False) if "\\" in text else text
             if not any(pattern.search(text) for pattern in self._patterns):
                 return match[0]
-            if _is_kept(body, Hit(match.start() + 1, match.end() - 1, "")):
+            if _has_to_stay(body, Hit(match.start() + 1, match.end() - 1, "")):
                 return match[0]
             without = self._sub(text, counts)
             return match[0] if without == text else _written(without, as_ascii=match[0].isascii())
@@ -193,7 +193,7 @@ _SEALED_BYTES = 4096  # of such a value: what is longer is a payload
 _OF_TOKENS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-.~\\"
 
 
-def _is_kept(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
+def _has_to_stay(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
     """Return whether a hit is part of a placeholder, or of a value that has to stay: only base64, under such a name.
 
     What begins before the value has `behind` characters is no part of a ciphertext: the value is a key.

@@ -27,12 +27,12 @@ from recorder.model.facts import (
     Started,
     Stated,
     TextAdded,
+    Usage,
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
 from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import request_facts, turns
-from recorder.wire.dialects.anthropic.usage import fallback, normalised
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import (
@@ -291,6 +291,27 @@ def _refused(said: Object) -> Sequence[Fact]:
 def _finished(message: Object) -> Sequence[Fact]:
     reason = text(message.get("stop_reason"))
     return (Finished(reason),) if reason else ()
+
+
+def normalised(usage: Object) -> Usage:
+    """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
+    fresh, output = whole(usage.get("input_tokens")), whole(usage.get("output_tokens"))
+    read, written = whole(usage.get("cache_read_input_tokens")), whole(usage.get("cache_creation_input_tokens"))
+    gross = None if fresh is None else whole(fresh + (read or 0) + (written or 0))
+    return Usage(
+        input_tokens=gross,
+        cache_read_input_tokens=read,
+        cache_write_input_tokens=written,
+        output_tokens=output,
+        reasoning_output_tokens=whole(object_(usage.get("output_tokens_details")).get("thinking_tokens")),
+        total_tokens=None if gross is None or output is None else whole(gross + output),
+    )
+
+
+def fallback(usage: Object) -> str | None:
+    """Return the model that served the response in the place of another, as its part of the usage says."""
+    served = [each for each in objects(usage.get("iterations")) if each.get("type") == "fallback_message"]
+    return text(served[-1].get("model")) if served else None
 
 
 DIALECT = Dialect(

@@ -29,6 +29,7 @@ PROVIDER = Provider(
     name="gemini",
     base_url="https://generativelanguage.googleapis.com",
     error_body=error_body,
+    hosts=(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
     paths=re.compile(
         r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)|(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"
     ),

@@ -15,17 +15,16 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Failed, Finished, Malformed, Restated, Started
+from recorder.model.facts import Fact, Failed, Finished, Malformed, Restated, Started, Usage, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.json_values import Object, object_, objects, text, text_or_json, too_deep, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, too_deep, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import Delta, citations, delta_of
 from recorder.wire.dialects.openai_chat.request import request_facts, turns
-from recorder.wire.dialects.openai_chat.usage import reported
 from recorder.wire.dialects.openai_chat.usual import added, decode
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
@@ -152,6 +151,57 @@ def _refused(body: Object) -> Iterator[Fact]:
         yield Failed(text(body.get("type")), None, text_or_json(reason))
     elif kind != "list" and not kind.endswith(".deleted"):
         yield unknown(kind)
+
+
+_INPUT = "prompt_tokens_details"
+_OUTPUT = "completion_tokens_details"
+
+_CACHE_READ = (
+    (_INPUT, "cached_tokens"),
+    ("prompt_cache_hit_tokens",),  # DeepSeek
+    ("cached_tokens",),
+    ("cache_read_input_tokens",),
+)
+_CACHE_WRITE = ((_INPUT, "cache_write_tokens"), ("cache_creation_input_tokens",))
+_REASONING = ((_OUTPUT, "reasoning_tokens"), ("reasoning_tokens",))
+
+
+def reported(chunk: Object) -> UsageReported | None:
+    """Return the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
+    places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
+    for place in places:
+        if usage := object_(place.get("usage")):
+            return UsageReported(normalised(usage), as_json(usage))
+    return None
+
+
+def normalised(usage: Object) -> Usage:
+    """Return the six counts, in the words of every vendor.
+
+    Input includes what was cached. Output includes reasoning, though xAI counts it apart: there, the total says so.
+    """
+    input, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    reasoning = _first(usage, _REASONING)
+    if reasoning and input is not None and output is not None and total == input + output + reasoning:
+        output = whole(output + reasoning)
+    return Usage(
+        input_tokens=input,
+        cache_read_input_tokens=_first(usage, _CACHE_READ),
+        cache_write_input_tokens=_first(usage, _CACHE_WRITE),
+        output_tokens=output,
+        reasoning_output_tokens=reasoning,
+        total_tokens=total,
+    )
+
+
+def _first(usage: Object, paths: Sequence[Sequence[str]]) -> int | None:
+    for *parents, name in paths:
+        place = usage
+        for parent in parents:
+            place = object_(place.get(parent))
+        if (count := whole(place.get(name))) is not None:
+            return count
+    return None
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
