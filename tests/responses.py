@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from recorder.model.facts import Asked, Fact
+from recorder.model.facts import Fact, RequestFacts
 from recorder.wire.dialects.openai_responses import DIALECT
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
@@ -15,16 +15,16 @@ Json = dict[str, Any]
 
 def tell(*events: Json) -> list[Fact]:
     """The facts of a stream, each event named by its type as the log names it."""
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     return [fact for event in events for fact in teller.event(event.get("type"), json.dumps(event).encode())]
 
 
 def document(payload: object) -> Sequence[Fact]:
-    return DIALECT.teller().document(json.dumps(payload).encode())
+    return DIALECT.decoder().document(json.dumps(payload).encode())
 
 
-def asked(**body: Any) -> Asked:
-    return DIALECT.asked("/v1/responses", json.dumps(body).encode())
+def asked(**body: Any) -> RequestFacts:
+    return DIALECT.request_facts("/v1/responses", json.dumps(body).encode())
 
 
 def of(kind: type[AnyFact], facts: Sequence[Fact]) -> list[AnyFact]:

@@ -1,4 +1,4 @@
-"""HTTP calls as other tools store them: their target, upstream and true headers, and their records of a journal. Pure.
+"""HTTP calls as other tools store them: their target and true headers, and their records of a journal. Pure.
 
 All of these formats keep a body without its content coding, under the headers that it was sent with.
 """
@@ -15,18 +15,12 @@ import msgspec
 from recorder.cassettes import Entry
 from recorder.journal.format import Mark
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord, ResponseHead
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_record
 from recorder.wire.upstreams import UPSTREAMS, join
 
-_PROVIDERS = {"openai-responses": "openai", "openai-chat": "openai"}  # the others are named like their dialect
 _CODING = "content-encoding"
 _OF_THE_TRANSFER = frozenset({_CODING, "content-length", "transfer-encoding"})
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.IGNORECASE)
-
-
-def upstream_of(dialect: str) -> str:
-    """Return the upstream that serves a dialect."""
-    return _PROVIDERS.get(dialect, dialect)
 
 
 def true_headers(given: list[tuple[AnyStr, AnyStr]], *, is_coded: bool = False) -> list[tuple[AnyStr, AnyStr]]:
@@ -70,13 +64,13 @@ def exchange_entries(
     end_ns: int = 0,
 ) -> Iterator[Entry]:
     """Yield the records of one exchange. It ends at `end_ns`, but not before its last chunk."""
-    yield Entry(Mark.REQUEST, 0, redaction.record(head))
+    yield Entry(Mark.REQUEST, 0, redact_record(head))
     if body:
         yield Entry(Mark.REQUEST_BODY, 0, body)
     yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
     if response is not None:
-        yield Entry(Mark.RESPONSE, head_ns, redaction.record(response))
+        yield Entry(Mark.RESPONSE, head_ns, redact_record(response))
     for t_ns, chunk in chunks:
         end_ns = max(end_ns, t_ns)
         yield Entry(Mark.CHUNK, t_ns, chunk)
-    yield Entry(Mark.END, end_ns, redaction.record(end))
+    yield Entry(Mark.END, end_ns, redact_record(end))

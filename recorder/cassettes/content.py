@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from recorder.wire.dialects import DIALECTS
 from recorder.wire.sse import BOM, Splitter, parse
 
 Format = Literal["sse", "payloads", "json", "jsonl", "cassette", "har", "vcr"]
@@ -30,11 +31,6 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
     ),
 }
 _FIELD = re.compile(rb"^(?:(?:event|data|id|retry|error)(?::|\r?$)|:)", re.MULTILINE)
-_ANTHROPIC = frozenset(
-    {"message", "message_start", "message_delta", "message_stop"}
-    | {"content_block_start", "content_block_delta", "content_block_stop"}
-)
-_GEMINI = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 
 
 def formats(head: bytes) -> tuple[Format, ...]:
@@ -78,9 +74,9 @@ def dialect_of(payloads: Iterable[Any]) -> str:
     for payload in payloads:
         for each in payload if isinstance(payload, list) else [payload]:
             if isinstance(each, dict):
-                for name, speaks in _DIALECTS.items():
-                    if speaks(each):
-                        return name
+                for dialect in DIALECTS:
+                    if dialect.speaks and dialect.speaks(each):
+                        return dialect.name
     return "other"
 
 
@@ -110,32 +106,4 @@ def _is_in_lines(head: bytes) -> bool:
 
 
 def _is_of_a_stream(payload: Mapping[str, Any]) -> bool:
-    type, kind = payload.get("type"), payload.get("object")
-    events = _ANTHROPIC - {"message"}
-    return (isinstance(type, str) and (type.startswith("response.") or type in events)) or kind == _CHUNK
-
-
-def _is_openai_responses(payload: Mapping[str, Any]) -> bool:
-    return str(payload.get("type")).startswith("response.") or payload.get("object") == "response"
-
-
-def _is_anthropic(payload: Mapping[str, Any]) -> bool:
-    return payload.get("type") in _ANTHROPIC and "object" not in payload
-
-
-def _is_openai_chat(payload: Mapping[str, Any]) -> bool:
-    return str(payload.get("object")).startswith("chat.completion") or "choices" in payload
-
-
-def _is_gemini(payload: Mapping[str, Any]) -> bool:
-    return not _GEMINI.isdisjoint(payload)
-
-
-_CHUNK = "chat.completion.chunk"
-
-_DIALECTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
-    "openai-responses": _is_openai_responses,
-    "openai-chat": _is_openai_chat,
-    "anthropic": _is_anthropic,
-    "gemini": _is_gemini,
-}
+    return any(dialect.is_event and dialect.is_event(payload) for dialect in DIALECTS)

@@ -6,38 +6,25 @@ written down: the times are made up, one event every 10 ms.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import exchange_entries, target_of, true_headers, upstream_of
-from recorder.cassettes.content import (
-    HEAD_BYTES,
-    Format,
-    dialect_of,
-    is_payload,
-    looks_like_stream,
-    payloads_of,
-    value,
-)
+from recorder.cassettes.calls import exchange_entries, target_of, true_headers
+from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of, value
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
-from recorder.wire.dialects import by_path
-from recorder.wire.redaction import headers as redaction
-from recorder.wire.sse import BOM, Splitter, parse
+from recorder.wire.dialects import by_name, by_path
+from recorder.wire.redaction.headers import redact_headers, redact_target
+from recorder.wire.sse import BOM, Splitter, ends_block, parse
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
 DOCUMENT_LIMIT = 64 * 2**20  # of a JSON document, held several times over as bytes, text and values: as for a payload
 BLOCK_BYTES = 256 * 1024  # of a body, read at a time
-
-_WITH_EVENT_LINE = frozenset({"openai-responses", "anthropic"})
-_BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
-_MODEL = re.compile(r"[\w.-]+")
 
 
 class PlainRequest(NamedTuple):
@@ -66,9 +53,9 @@ def read_request(data: bytes) -> PlainRequest:
         stored = msgspec.json.decode(data, type=_RequestFile)
     except (msgspec.DecodeError, RecursionError):
         return PlainRequest(body=data)
-    target = redaction.target(target_of(stored.url))
+    target = redact_target(target_of(stored.url))
     given = [(name.encode(), text.encode()) for name, text in (stored.headers or {}).items()]
-    headers = true_headers(redaction.headers(given))
+    headers = true_headers(redact_headers(given))
     return PlainRequest((stored.method or "POST").upper(), target, tuple(headers), _body(bytes(stored.body)))
 
 
@@ -133,7 +120,7 @@ class PlainStream:
             started_ns=names.now_ns(),
             method=self._request.method,
             target=self._path,
-            upstream=upstream_of(self._dialect),
+            upstream=by_name(self._dialect).upstream,
             headers=list(self._request.headers),
             imported=Imported(session),
         )
@@ -145,7 +132,7 @@ class PlainStream:
             spoken = by_path(self._request.method, known.partition("?")[0]).name
             if not given or spoken == self._dialect:
                 return known
-        return _PATHS[self._dialect](self._format, payloads)
+        return by_name(self._dialect).target(self._format == "json", payloads)
 
 
 class _Piece(NamedTuple):
@@ -165,14 +152,13 @@ class _Whole:
 
 def _framed(line: bytes, dialect: str) -> bytes:
     """Frame a payload as its API does."""
+    spoken = by_name(dialect)
     line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
-    if dialect == "gemini":
-        return b"data: %b\r\n\r\n" % line
-    payload = value(line) if dialect in _WITH_EVENT_LINE else None
+    payload = value(line) if spoken.has_event_lines else None
     type = payload.get("type") if isinstance(payload, dict) else None
     if isinstance(type, str) and type and type.isprintable():
         return b"event: %b\ndata: %b\n\n" % (type.encode(), line)
-    return b"data: %b\n\n" % line
+    return b"data: %b%b" % (line, 2 * spoken.line_end)
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -207,27 +193,6 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 }
 
 
-def _gemini_path(format: Format, payloads: Iterable[Any]) -> str:
-    """Return a target of Gemini: the model is part of the path, and is named in the response."""
-    objects = (each for payload in payloads for each in (payload if isinstance(payload, list) else [payload]))
-    versions = (str(each.get("modelVersion")) for each in objects if isinstance(each, dict) and "modelVersion" in each)
-    model = next((version for version in versions if _MODEL.fullmatch(version)), "unknown")
-    method = "generateContent" if format == "json" else "streamGenerateContent?alt=sse"
-    return f"/v1beta/models/{model}:{method}"
-
-
-_PATHS: dict[str, Callable[[Format, Iterable[Any]], str]] = {
-    "openai-responses": lambda format, payloads: "/v1/responses",
-    "openai-chat": lambda format, payloads: "/v1/chat/completions",
-    "anthropic": lambda format, payloads: "/v1/messages",
-    "gemini": _gemini_path,
-    "other": lambda format, payloads: "/",
-}
-
-
-# -- and out
-
-
 def payload_lines(events: Iterable[Event]) -> Iterator[bytes]:
     """Yield the payload of each event that has one, as a line of JSON."""
     for block in _blocks(events):
@@ -243,7 +208,7 @@ def _blocks(events: Iterable[Event]) -> Iterator[bytes]:
     for event in events:
         if event.kind == "part":
             parts.append(event.raw)
-        if parts and (event.kind != "part" or event.raw.endswith(_BLANK_LINES)):
+        if parts and (event.kind != "part" or ends_block(event.raw)):
             yield b"".join(parts)
             parts.clear()
         if event.kind == "frame":

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from recorder.diff.compared import NOT_JSON, json_of
 from recorder.diff.field_owners import Tree
-from recorder.diff.noise import KINDS, REDACTED_BLOCK, SECRETS
+from recorder.diff.noise import KINDS, REDACTED_BLOCKS, SECRETS
 from recorder.replay.matching.fingerprint import canonical
 
 BLANK = "…"
@@ -17,7 +17,7 @@ ID = "(an id)"
 _FOUND = "sources"  # in the action of a search: what it found, not what it was called with
 
 
-_HIDING = (b"ignature", b"encrypted_content", REDACTED_BLOCK.encode(), b"\\u")
+_HIDING = (*(name.encode() for name in (*SECRETS, *REDACTED_BLOCKS)), b"\\u")
 """What stands in the JSON of every payload that has ciphertext; a name may be written with escapes."""
 
 
@@ -72,7 +72,7 @@ class NoiseFilter:
                 self._noise(made, name, each, below)
             elif below != "echo":
                 made[name] = self._at(each, below, name)
-        if value.get("type") == REDACTED_BLOCK and value.get("data").__class__ is str:
+        if value.get("type") in REDACTED_BLOCKS and value.get("data").__class__ is str:
             made["data"] = _length(value["data"])
         return made
 

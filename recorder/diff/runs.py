@@ -17,7 +17,7 @@ from recorder.diff.final_texts import FinalTexts
 from recorder.diff.report import Difference, cut
 from recorder.diff.steps import Step, joined
 from recorder.diff.words import changes
-from recorder.wire.dialects.telling import as_json
+from recorder.wire.dialects.json_values import as_json
 
 SHOWN = 120  # characters of a delta
 

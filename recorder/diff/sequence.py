@@ -19,7 +19,7 @@ from recorder.diff.request import compared
 from recorder.diff.runs import Texts, TextsReport, mended
 from recorder.diff.steps import ExchangeSteps, Step, steps
 from recorder.model.text import storable
-from recorder.wire.dialects.telling import as_json
+from recorder.wire.dialects.json_values import as_json
 
 _KEYS: Sequence[Callable[[Step], Hashable]] = (
     lambda step: step.key,

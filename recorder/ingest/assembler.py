@@ -32,7 +32,7 @@ from recorder.model.payloads import ExchangeEnd, GapRecord, Imported, RequestEnd
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.grouping.session import Grouping, by_history, own_name
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
-from recorder.wire.request_body import REQUEST_LIMIT, ToldRequest, grouped, overwritten, recorded_body
+from recorder.wire.request_body import REQUEST_LIMIT, LoggedRequest, grouped, overwritten, recorded_body
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Assembler:
         late: Collection[str] = (),
         *,
         redactor: Redactor = BY_SHAPE,
-        find_request: Callable[[str], ToldRequest | None] = no_request,
+        find_request: Callable[[str], LoggedRequest | None] = no_request,
         journal: RecordSource | None = None,
     ) -> None:
         """`find_session` returns the id of the session that a request belongs to, or None if it begins one. Exchanges

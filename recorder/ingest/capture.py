@@ -195,7 +195,7 @@ class Capture:
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
         """End with a gap. Bytes that are still buffered come before it as they are: to read them may be what fails."""
-        held, self._splitter = self._splitter.held if self._splitter else b"", None
+        held, self._splitter = self._splitter.rest if self._splitter else b"", None
         events = [self._event("tail", self._t_ns, held)] if held else []
         return [*events, *self.gap(gap), *self.end(t_ns, end)]
 
@@ -266,7 +266,7 @@ class Capture:
         keys = self._keys(piece)
         if piece.complete and piece.kind != "comment":
             self._frames += 1
-        self._conclusion.tell(piece.kind, keys.type, keys.output_index, piece.raw)
+        self._conclusion.add(piece.kind, keys.type, keys.output_index, piece.raw)
         return self._event(piece.kind, self._t_ns, piece.raw, keys)
 
     def _keys(self, piece: Piece) -> Keys:

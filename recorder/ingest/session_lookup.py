@@ -18,9 +18,9 @@ from recorder.store.sql import Statement, constant
 from recorder.store.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, unanswered
 from recorder.wire.grouping.session import Grouping
-from recorder.wire.request_body import ToldRequest
+from recorder.wire.request_body import LoggedRequest
 
-Request = ToldRequest | None
+Request = LoggedRequest | None
 InTransaction = Callable[[Callable[[], Request]], Request]
 
 PROBES_NS = 86_400 * 10**9
@@ -65,7 +65,7 @@ def _request(store: Store, exchange_id: str) -> Request:
     session_id = store.session_of_exchange(exchange_id)
     key = {"session_id": session_id, "exchange_id": exchange_id}
     raws = [event.raw for event in whole_events(store.ask(_REQUEST, key), store.ask)] if session_id else []
-    return ToldRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws) if raws else None
+    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws) if raws else None
 
 
 # -- by the history that a request repeats

@@ -14,6 +14,7 @@ from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.lint.rules import RULES
 from recorder.lint.stream import StreamView
 from recorder.model.recording import Recording
+from recorder.wire.dialects import DIALECTS, by_name
 
 __all__ = ["PROFILES", "RULES", "Finding", "Hit", "Profile", "Rule", "Severity", "lint", "profile_of"]
 
@@ -21,12 +22,9 @@ PLACES_LIMIT = 100
 """Places of one finding that are kept: the first ones show what is wrong, the count says how often."""
 
 PROFILES: Mapping[Profile, frozenset[str]] = {
-    "openai": frozenset({"openai-responses"}),
-    "codex": frozenset({"openai-responses"}),
-    "sdk": frozenset({"openai-responses"}),
-    "chat": frozenset({"openai-chat"}),
-    "anthropic": frozenset({"anthropic"}),
-    "gemini": frozenset({"gemini"}),
+    profile: frozenset(each.name for each in DIALECTS if profile in each.profiles)
+    for dialect in DIALECTS
+    for profile in dialect.profiles
 }
 """The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own."""
 
@@ -45,7 +43,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def profile_of(api: str) -> Profile | None:
     """Return the profile of an API; `None` of one whose rules nobody wrote down."""
-    return next((profile for profile, apis in PROFILES.items() if api in apis), None)
+    return next(iter(by_name(api).profiles), None)
 
 
 def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:

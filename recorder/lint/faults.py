@@ -12,7 +12,7 @@ from typing import TypeGuard
 from recorder.lint.rule import Hit
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import StreamBlock, StreamView
-from recorder.wire.dialects.telling import as_json
+from recorder.wire.dialects.json_values import as_json
 
 Fault = tuple[str, Hit]
 """The id of a rule, and where it is broken."""

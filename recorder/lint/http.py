@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from recorder.lint.rule import Hit, Profile, Rule
+from recorder.lint.rule import Hit, Rule, profiles_of
 from recorder.lint.stream import StreamView
-
-_EVERYONE = frozenset[Profile]({"openai", "codex", "sdk", "chat", "anthropic", "gemini"})
-_OPENAI = frozenset[Profile]({"openai", "codex", "sdk", "chat"})
 
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
 
@@ -68,29 +64,6 @@ def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:
         yield Hit(None, f"content-encoding: {coding}")
 
 
-def _error_document(stream: StreamView) -> Iterable[Hit]:
-    if _status(stream) >= 400 and not stream.frames and not stream.has_gap:
-        wrong = _wrong_error(stream)
-        if wrong:
-            yield Hit(None, f"status {_status(stream)}, {wrong}")
-
-
-def _wrong_error(stream: StreamView) -> str | None:
-    if not stream.body:
-        return None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
-    return wrong_error(stream.document)
-
-
-def wrong_error(document: Any) -> str | None:
-    """Return the fault of an error body in OpenAI's form; `None` if there is none."""
-    if not isinstance(document, dict):
-        return "the body is no JSON object"
-    error = document.get("error")
-    if not isinstance(error, dict):
-        return "no object `error`"
-    return None if isinstance(error.get("message"), str) and error["message"] else "no text `error.message`"
-
-
 RULES: tuple[Rule, ...] = (
     Rule(
         "HT001",
@@ -99,7 +72,7 @@ RULES: tuple[Rule, ...] = (
         "EventSource and readers that keep to the standard refuse it, proxies may hold it back or compress it, and a "
         "recorder does not see its events. Codex and the SDKs read it all the same.",
         "WHATWG HTML, 9.2.5 Authors: text/event-stream",
-        _EVERYONE,
+        profiles_of("HT001"),
         _named_otherwise,
     ),
     Rule(
@@ -109,7 +82,7 @@ RULES: tuple[Rule, ...] = (
         "openai-python iterates over no event at all, without an error; Codex says “stream closed before "
         "response.completed”.",
         "OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169",
-        frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
+        profiles_of("HT002"),
         _no_stream,
     ),
     Rule(
@@ -118,7 +91,7 @@ RULES: tuple[Rule, ...] = (
         "There are events under a status that is not 200.",
         "From 400 on the SDKs read no event: the body becomes the text of an APIStatusError. Errors come as JSON.",
         "openai-python 3.52, _base_client.py; WHATWG HTML, 9.2.3 Processing model",
-        _EVERYONE,
+        profiles_of("HT003"),
         _status_of_stream,
     ),
     Rule(
@@ -128,7 +101,7 @@ RULES: tuple[Rule, ...] = (
         "It was complete before its first byte was sent: a proxy or the gateway held it back, and every client waits "
         "for the whole answer.",
         "RFC 9112, 6 Message Body Length",
-        _EVERYONE,
+        profiles_of("HT004"),
         _length_of_stream,
     ),
     Rule(
@@ -147,17 +120,7 @@ RULES: tuple[Rule, ...] = (
         "The stream is compressed.",
         "A compressor that does not flush after each event holds events back; all clients can decompress it.",
         "RFC 9110, 8.4 Content-Encoding",
-        _EVERYONE,
+        profiles_of("HT006"),
         _coding_of_stream,
-    ),
-    Rule(
-        "HT007",
-        "warning",
-        'An error is not told as OpenAI tells it: `{"error": {"message": …}}`.',
-        "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the body as it is, "
-        "and retries what it need not.",
-        "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
-        _OPENAI,
-        _error_document,
     ),
 )

@@ -6,12 +6,19 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects import DIALECTS
 
 Severity = Literal["error", "warning", "note"]
 """error: a client of that profile fails or loses content. warning: some do, or it is against the specification.
 note: worth knowing."""
 
-Profile = Literal["openai", "codex", "sdk", "chat", "anthropic", "gemini"]
+Profile = str
+"""The name of a client, or of an API, whose rules an exchange is judged by: one of `Dialect.profiles`."""
+
+
+def profiles_of(rule: str) -> frozenset[Profile]:
+    """Return the profiles that a general rule is for: those of all dialects that have no rule of their own for it."""
+    return frozenset(profile for each in DIALECTS if rule not in each.own_rules for profile in each.profiles)
 
 
 class Hit(NamedTuple):

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from recorder.lint.rule import Hit, Profile, Rule
+from recorder.lint.rule import Hit, Rule, profiles_of
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects import by_name
 from recorder.wire.sse import BOM, parse
 
 PROXY_SILENCE_NS = 60_000_000_000
@@ -21,7 +22,6 @@ _SHOWN = 60  # bytes of a line
 _LINE = re.compile(rb"[^\r\n]+")
 _FIELDS = (b"event", b"data", b"id", b"retry", b"")  # the last: a comment
 
-_EVERYONE = frozenset[Profile]({"openai", "codex", "sdk", "chat", "anthropic", "gemini"})
 _SDK = "openai-python 3.52, _streaming.py"
 _STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
@@ -65,7 +65,7 @@ def _no_field(stream: StreamView) -> Iterable[Hit]:
         return
     for each in stream.blocks:
         for line in _foreign_lines(each) if each.kind == "frame" or each.raw.startswith(b"{") else ():
-            if not (line.startswith(b"error:") and stream.exchange.api == "openai-chat"):
+            if not (line.startswith(b"error:") and by_name(stream.exchange.api).has_error_lines):
                 yield Hit(each.pos, line[:_SHOWN].decode("utf-8", "replace"))
 
 
@@ -118,7 +118,7 @@ RULES: tuple[Rule, ...] = (
         "openai-python and anthropic raise UnicodeDecodeError; Codex gives up with “stream disconnected before "
         "completion: UTF8 error: invalid utf-8 sequence”.",
         f"{_STANDARD}; {_SDK}; Codex CLI 0.169",
-        _EVERYONE,
+        profiles_of("ST001"),
         _no_text,
     ),
     Rule(
@@ -127,7 +127,7 @@ RULES: tuple[Rule, ...] = (
         "The data of an event is not JSON.",
         "openai-python and anthropic raise JSONDecodeError and the stream is over; Codex drops the event.",
         f"{_SDK}; Codex CLI 0.169, codex-api/src/sse/responses.rs",
-        _EVERYONE,
+        profiles_of("ST002"),
         _no_json,
     ),
     Rule(
@@ -147,7 +147,7 @@ RULES: tuple[Rule, ...] = (
         "Codex loses all of it: “stream closed before response.completed”. The SDKs lose the first line, and the first "
         "event if that is its data; google-genai raises.",
         f"{_SDK}; Codex CLI 0.169",
-        _EVERYONE,
+        profiles_of("ST004"),
         _byte_order_mark,
     ),
     Rule(
@@ -167,7 +167,7 @@ RULES: tuple[Rule, ...] = (
         "To the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
         "`response.completed` event.”; Codex says “stream closed before response.completed”.",
         f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
-        frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
+        profiles_of("ST006"),
         _unterminated,
     ),
     Rule(
@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (
         "Proxies on the way close a connection that is silent for so long, and the client sees a broken stream; Codex: "
         "“stream disconnected before completion”. Send a ping event while the model thinks.",
         "nginx proxy_read_timeout 60s; AWS ALB idle timeout 60 s; openai/codex#3267",
-        _EVERYONE,
+        profiles_of("ST007"),
         _silence,
     ),
     Rule(
@@ -196,7 +196,7 @@ RULES: tuple[Rule, ...] = (
         "A line is no field of server-sent events (`event`, `data`, `id`, `retry`), and no comment.",
         "All clients pass over it, without an error: what it says is lost. Most often `data:` is missing in front.",
         f"{_STANDARD}; {_SDK}",
-        frozenset({"openai", "codex", "sdk", "chat", "anthropic"}),
+        profiles_of("ST009"),
         _no_field,
     ),
 )

@@ -206,7 +206,7 @@ class Malformed(Fact, frozen=True, gc=False):
     reason: str
 
 
-class Asked(Fact, frozen=True, gc=False):
+class RequestFacts(Fact, frozen=True, gc=False):
     """The contents of a request."""
 
     model: str | None = None

@@ -15,7 +15,7 @@ from recorder.model.facts import Ended, Fact, Finished, Lost, Malformed, Started
 from recorder.model.text import storable
 from recorder.projections.projection import Anomaly, Handler, Projection
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.payload import DONE
+from recorder.wire.dialects.keys import DONE
 
 ANOMALIES_LIMIT = 1_000  # rows of one exchange: further ones only count in a last one
 DETAIL_LIMIT = 500  # characters

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Asked, Ended, Fact, Failed, Finished, Placed, Purpose, Responded, Started
+from recorder.model.facts import Ended, Fact, Failed, Finished, Placed, Purpose, RequestFacts, Responded, Started
 from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
 
@@ -45,7 +45,7 @@ class _Exchanges:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._is_retrieval = exchange.resumes_response_id is not None
         self._last_number = witness.last_number
-        self._asked, self._placed = Asked(), Placed()
+        self._asked, self._placed = RequestFacts(), Placed()
         self._response_id: str | None = exchange.resumes_response_id
         self._last_response_id: str | None = None
         self._response_model: str | None = None
@@ -56,7 +56,7 @@ class _Exchanges:
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
-            Asked: self._on_asked,
+            RequestFacts: self._on_asked,
             Placed: self._on_placed,
             Responded: self._on_responded,
             Started: self._on_started,
@@ -65,7 +65,7 @@ class _Exchanges:
             Ended: self._on_ended,
         }
 
-    def _on_asked(self, fact: Asked, event: Event) -> None:
+    def _on_asked(self, fact: RequestFacts, event: Event) -> None:
         self._asked = fact
 
     def _on_placed(self, fact: Placed, event: Event) -> None:

@@ -26,10 +26,10 @@ from recorder.model.facts import (
 )
 from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.payload import Whole
+from recorder.wire.dialects.keys import Whole
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
-from recorder.wire.sse import BOM, FRAME_LIMIT, parse
+from recorder.wire.sse import BOM, ends_block, parse
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads its keys
 DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
@@ -92,8 +92,8 @@ class FactReader:
         self._dialect = by_name(exchange.api)
         self._method, self._path = exchange.method, exchange.target.partition("?")[0]
         self._head = b""
-        teller = self._dialect.teller()
-        self._tell, self._document = teller.event, teller.document
+        decoder = self._dialect.decoder()
+        self._tell, self._document = decoder.event, decoder.document
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
@@ -129,7 +129,7 @@ class FactReader:
             return _NOTHING
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
-        asked = self._dialect.asked(self._path, body or b"")
+        asked = self._dialect.request_facts(self._path, body or b"")
         claims = Claims((_decoded(_request_of, self._head) or _Request()).headers)
         place = placed(self._dialect.name, self._method, self._path, claims, asked)
         if body is None:
@@ -140,11 +140,8 @@ class FactReader:
         return self._block(event, event.raw)
 
     def _on_part(self, event: Event) -> Sequence[Fact]:
-        """Join parts. A part that is shorter than parts are is the last one; so is one that ends with a blank line."""
         self._parts.add(event.raw)
-        if len(event.raw) == FRAME_LIMIT and not event.raw.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
-            return _NOTHING
-        return self._parts_block(event)
+        return self._parts_block(event) if ends_block(event.raw) else _NOTHING
 
     def _on_tail(self, event: Event) -> Sequence[Fact]:
         """Read an event without its blank line: several providers end so. Half an event has no facts."""
@@ -174,7 +171,7 @@ class FactReader:
             return _NOTHING
         if self._dialect.reads_bare_json:
             return self._tell(event.type, bare)
-        failures = [fact for fact in self._dialect.teller().event(event.type, bare) if isinstance(fact, Failed)]
+        failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, Failed)]
         return failures or (Malformed("JSON without `data:`, which clients pass over"),)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:

@@ -13,7 +13,8 @@ from recorder.model.events import Event, Exchange
 from recorder.model.facts import Ended, Fact, Requested
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name
-from recorder.wire.grouping.history import Answer, Chain, broken_off, chain, unanswered
+from recorder.wire.dialects.conversation import ModelAnswer
+from recorder.wire.grouping.history import Chain, broken_off, chain, unanswered
 
 _CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "custom_tool_call"})
 
@@ -47,7 +48,7 @@ class _History:
             yield HistoryRow(self._exchange.session_id, self._exchange.exchange_id, self._digest(self._chain))
 
     def _digest(self, asked: Chain) -> str:
-        answer = Answer()
+        answer = ModelAnswer()
         for item in self._items():
             if self._has_choices and item.output_index:
                 continue  # which of them a client goes on with is mostly the first

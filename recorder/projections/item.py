@@ -9,7 +9,7 @@ import msgspec
 
 from recorder.model.facts import Field, ItemKind, Stated
 from recorder.model.text import STORABLE_LIMIT, storable, storable_json
-from recorder.wire.dialects.telling import as_json, decoded
+from recorder.wire.dialects.json_values import as_json, decoded
 
 
 class Text:

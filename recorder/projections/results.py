@@ -13,7 +13,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Asked, Fact, Returned
+from recorder.model.facts import Fact, RequestFacts, Returned
 from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
 
@@ -35,12 +35,12 @@ class ResultRow(msgspec.Struct, frozen=True):
 class _Results:
     def __init__(self, exchange: Exchange, _: Witness) -> None:
         self._exchange = exchange
-        self._asked = Asked()
+        self._asked = RequestFacts()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Asked: self._on_asked}
+        return {RequestFacts: self._on_asked}
 
-    def _on_asked(self, fact: Asked, event: Event) -> None:
+    def _on_asked(self, fact: RequestFacts, event: Event) -> None:
         self._asked = fact
 
     def rows(self) -> Iterable[ResultRow]:

@@ -17,7 +17,7 @@ from recorder.journal.format import Gap, Mark
 from recorder.model.events import Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.proxy.http.messages import Sink
-from recorder.wire.redaction.headers import record
+from recorder.wire.redaction.headers import redact_record
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +75,11 @@ class ExchangeRecorder:
         """Record a request that has come whole."""
         self._request_ended = True
         bodies = [(Mark.REQUEST_BODY, body)] if body else []
-        self._write_all(lambda: [(Mark.REQUEST, record(build_head())), *bodies, _COMPLETE])
+        self._write_all(lambda: [(Mark.REQUEST, redact_record(build_head())), *bodies, _COMPLETE])
 
     def request_head(self, build: Callable[[], RequestHead]) -> None:
         """Record the head of a request whose body is still to come."""
-        self._write(Mark.REQUEST, lambda: record(build()))
+        self._write(Mark.REQUEST, lambda: redact_record(build()))
 
     def request_chunk(self, data: bytes) -> None:
         """Record a chunk of the request body. If that fails, the body counts as incomplete."""
@@ -90,14 +90,14 @@ class ExchangeRecorder:
         """Record that the request body is over; what comes of it after the response began is not recorded."""
         if not self._request_ended:
             self._request_ended = True
-            self._write(Mark.REQUEST_END, lambda: record(RequestEnd(complete and self._failure is None)))
+            self._write(Mark.REQUEST_END, lambda: redact_record(RequestEnd(complete and self._failure is None)))
 
     # -- the response
 
     def response(self, build_head: Callable[[], ResponseHead], begun: bytes) -> None:
         """Record the head of a response, and what of its body came with it."""
         chunks = [(Mark.CHUNK, begun)] if begun else []
-        if not self._write_all(lambda: [(Mark.RESPONSE, record(build_head())), *chunks]) and begun:
+        if not self._write_all(lambda: [(Mark.RESPONSE, redact_record(build_head())), *chunks]) and begun:
             self._lose(begun)
 
     def chunk(self, data: bytes) -> None:
@@ -149,7 +149,7 @@ class ExchangeRecorder:
             if self._lost_chunks:
                 gap = Gap(Mark.CHUNK, self._lost_chunks, self._lost_bytes, "", now_ns, now_ns, self._failure or "")
                 self._writer.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
-            self._writer.end(now_ns, record(ExchangeEnd(outcome, error or self._failure)), last)
+            self._writer.end(now_ns, redact_record(ExchangeEnd(outcome, error or self._failure)), last)
         except Exception as error_here:
             self._fail(error_here)
 

@@ -22,7 +22,7 @@ from recorder.model.payloads import RequestHead, ResponseHead
 from recorder.proxy.exchange_recorder import ExchangeJournal, ExchangeRecorder
 from recorder.proxy.http.messages import BodyStream, Flow, Request, Response, Sink, Transport, Upload, WholeUpload
 from recorder.proxy.routing import Origin
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_headers, redact_target
 
 
 def new_id() -> str:
@@ -79,9 +79,9 @@ class RecordingTransport:
             session_id=self._make_id(),
             started_ns=self._wall_ns(),
             method=request.method,
-            target=redaction.target(origin.target),
+            target=redact_target(origin.target),
             upstream=origin.upstream,
-            headers=redaction.headers(origin.headers),
+            headers=redact_headers(origin.headers),
             session=origin.session,
             session_source=origin.session_source,
         )
@@ -194,6 +194,6 @@ def _response_head(response: Response) -> ResponseHead:
     return ResponseHead(
         status=response.status_code,
         reason=extensions.get("reason_phrase", b"").decode("latin-1"),
-        headers=redaction.headers(response.headers.raw),
+        headers=redact_headers(response.headers.raw),
         http_version=extensions.get("http_version", b"HTTP/1.1").decode("ascii").removeprefix("HTTP/"),
     )

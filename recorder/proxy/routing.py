@@ -20,7 +20,8 @@ import msgspec
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST
-from recorder.wire.upstreams import ENDPOINTS, UPSTREAMS, VERSION, VERSIONLESS, join
+from recorder.wire.dialects import PROVIDERS
+from recorder.wire.upstreams import ENDPOINTS, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
 
 SESSION_HEADER = b"x-recorder-session"
 SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things
@@ -28,7 +29,7 @@ SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is no
 Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
 
 _API_PATH = re.compile(
-    rf"(?:/upload)?/v\d+(?:alpha|beta)?\d*(?:/|$)|/(?:{'|'.join((*ENDPOINTS, 'tunedModels'))})(?:[/:]|$)"
+    rf"(?:/upload)?/v\d+(?:alpha|beta)?\d*(?:/|$)|/(?:{'|'.join((*ENDPOINTS, *OTHER_PATHS))})(?:[/:]|$)"
 )
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SHOWN = 80  # characters of a path in a sentence
@@ -36,18 +37,8 @@ _TARGET = re.compile(r"/(?!/)[\x21-\x7e]*|/")
 _SESSION = re.compile(r"/s/([^/?]*)(?=[/?]|$)")
 _DOTS = re.compile(r"/(?:\.|%2e){1,2}(?=[/?]|$)", re.IGNORECASE)
 
-_BY_PATH = (
-    (re.compile(r"(?:/v1)?/messages(?:/|$)"), "anthropic"),
-    (re.compile(r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)"), "gemini"),
-    (re.compile(r"(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"), "gemini"),
-    (re.compile(r"(?!(?:/v1)?/(?:models|files|batches)(?:/|$))"), "openai"),  # those three all the APIs have
-)
-_BY_HEADER = (
-    (b"anthropic-version", "anthropic"),
-    (b"x-api-key", "anthropic"),
-    (b"x-goog-api-key", "gemini"),
-)
-_API_KEY = re.compile(r"(?:^|&)key=")
+_DEFAULT, *_OTHERS = PROVIDERS
+_GUESSED = (*_OTHERS, _DEFAULT)  # its paths are all those that no other provider has
 
 
 class Upstream(NamedTuple):
@@ -138,7 +129,8 @@ def parse_upstream(text: str) -> Upstream:
     """Return `NAME=URL` as an entry of the table. Raises `UsageError` with the reason."""
     name, equals, url = text.partition("=")
     if not equals:
-        raise UsageError(f"{text!r} is not an upstream: write NAME=URL, for example openai=https://api.openai.com.")
+        example = f"{_DEFAULT.name}={_DEFAULT.base_url}"
+        raise UsageError(f"{text!r} is not an upstream: write NAME=URL, for example {example}.")
     if not _NAME.fullmatch(name) or name == "s":
         raise UsageError(f"{name!r} cannot name an upstream: use a-z, 0-9 and '-', a letter first, and not just 's'.")
     if VERSION.fullmatch(f"/{name}") or VERSIONLESS.match(f"/{name}"):
@@ -188,10 +180,13 @@ def _clean(name: str) -> str:
 def _guess(target: str, headers: Mapping[bytes, bytes]) -> str:
     """Return the name of the upstream for a path that does not name one."""
     path, _, query = target.partition("?")
-    for pattern, name in _BY_PATH:
-        if pattern.match(path):
-            return name
-    for header, name in _BY_HEADER:
-        if header in headers:
-            return name
-    return "gemini" if _API_KEY.search(query) else "openai"
+    for provider in _GUESSED:
+        if provider.paths and provider.paths.match(path):
+            return provider.name
+    for provider in _GUESSED:
+        if any(header in headers for header in provider.headers):
+            return provider.name
+    for provider in _GUESSED:
+        if provider.query and provider.query.search(query):
+            return provider.name
+    return _DEFAULT.name

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from recorder.proxy.admission import is_local
+from recorder.wire.dialects import PROVIDERS
 from recorder.wire.upstreams import HOSTS
 
 HOST = "127.0.0.1"
@@ -36,8 +37,8 @@ _ABSOLUTE = re.compile(r"https?://(?P<authority>[^/?#]*)", re.IGNORECASE)  # htt
 _AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?")
 
 _APIS = (
-    *(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
-    *(r".+\.openai\.azure\.com", r".+\.services\.ai\.azure\.com", r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com"),
+    *(host for provider in PROVIDERS for host in provider.hosts),
+    *(r".+\.services\.ai\.azure\.com", r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com"),
     *(r"openrouter\.ai", r"ai-gateway\.vercel\.sh", r"router\.huggingface\.co", r"dashscope[a-z-]*\.aliyuncs\.com"),
     *(r"api\.groq\.com", r"api\.mistral\.ai", r"api\.deepseek\.com", r"api\.x\.ai", r"api\.together\.(?:ai|xyz)"),
     *(r"api\.fireworks\.ai", r"api\.cohere\.(?:ai|com)", r"api\.cerebras\.ai", r"api\.perplexity\.ai"),

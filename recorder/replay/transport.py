@@ -33,8 +33,8 @@ from recorder.proxy.routing import Origin, Routes
 from recorder.replay.matching import Elsewhere, Match, Matcher, MatchRequest, Miss
 from recorder.replay.matching.handles import handed_back
 from recorder.replay.pace import LOOP, Clock, LoopClock, Pace, Waiting
-from recorder.wire.dialects.refusals import error_body
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.dialects import error_body
+from recorder.wire.redaction.headers import COUNTED, redact_headers, redact_target
 from recorder.wire.request_body import decoded_body
 from recorder.wire.upstreams import HOSTS
 
@@ -99,7 +99,7 @@ def answer(recorded: Recording, after: int | None = None, *, reads: bool = True)
 
 def _true_headers(recorded: Recording) -> list[Header]:
     """Return the headers whose values were kept: a redacted one would be taken for a value."""
-    return [(name, value) for name, value in recorded.headers if not redaction.COUNTED.fullmatch(value)]
+    return [(name, value) for name, value in recorded.headers if not COUNTED.fullmatch(value)]
 
 
 def _as_read(recorded: Recording) -> list[Chunk] | None:
@@ -249,9 +249,9 @@ def _tell_gap(recorded: Recording) -> None:
 def asked_by(request: messages.Request, body: bytes) -> MatchRequest:
     """Return a request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
-    headers = redaction.headers(origin.headers)
+    headers = redact_headers(origin.headers)
     body, _ = decoded_body(headers, body)
-    target = redaction.target(origin.target)
+    target = redact_target(origin.target)
     return MatchRequest(
         request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request)
     )

@@ -39,12 +39,13 @@ from recorder.testing.replaying import AsyncReplay, SyncReplay
 from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_shared, save_recorded
 from recorder.testing.settings import Settings, settings
 from recorder.testing.subject import RecordedTest, session_in_user_database
+from recorder.wire.dialects import PROVIDERS
 from recorder.wire.upstreams import HOSTS
 
 LISTED = 10  # of what was asked, or was there, in a message
 GRACE_S = 1.0  # for the last response to be recorded whole after its client has it
 
-_VERSIONED = frozenset({"openai"})  # the SDKs that want the version in their base URL
+_VERSIONS = {provider.name: provider.sdk_version for provider in PROVIDERS}  # that SDKs want in their base URL
 
 
 @contextmanager
@@ -124,7 +125,7 @@ class Replay(RecordedTest):
                 raise UsageError(f"There is no upstream {upstream!r}: there are {', '.join(names)}.")
             with self._starting:
                 self._loopback = self._loopback or Loopback(self._core(LOOP, UpstreamTransport), routes)
-        return f"{self._loopback.url}/{upstream}{'/v1' if upstream in _VERSIONED else ''}"
+        return f"{self._loopback.url}/{upstream}{_VERSIONS.get(upstream, '')}"
 
     def transport(self, library: Library | None = None) -> SyncReplay:
         """Return a transport for a Client of httpx2 or httpx, the module given as `library`."""

@@ -1,4 +1,4 @@
-"""Whether a stream has said that it is over. That is what tells a client that is done from one that broke off.
+"""The end of a stream, by its own events: it tells a client that is done from one that broke off.
 
 Clients close the connection behind the last event of the protocol, and do not wait for the end of the body: Codex half
 a millisecond after `response.completed`, SDKs after `[DONE]`. The response is whole then, whatever HTTP says.
@@ -17,7 +17,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, Event, Exchange, Kind, Outcome
 from recorder.model.payloads import EndRecord, Header, ResponseHead
 from recorder.wire.dialects import Dialect, Ending, by_name
-from recorder.wire.dialects.telling import Object, decoded, object_
+from recorder.wire.dialects.json_values import Object, decoded, object_
 from recorder.wire.sse import BOM, parse
 
 OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream is what its coding left over
@@ -28,7 +28,7 @@ LENGTH_DIGITS = 19  # of the length of a body: no more bytes fit a column, and `
 
 
 class Conclusion:
-    """What the events of one response, told in order, say of its end."""
+    """The end of one response, by its events in order."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._terminal, self._is_last = dialect.terminal, dialect.is_last
@@ -39,18 +39,18 @@ class Conclusion:
         self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
 
     def head(self, headers: Iterable[Header]) -> None:
-        """The headers of the response."""
+        """Read the headers of the response."""
         self._length = next((int(said) for name, said in headers if _is_length(name, said)), 0)
 
     def follow(self, event: Event) -> None:
-        """The next event of the exchange. Raises `msgspec.MsgspecError` for a head that is none."""
+        """Add the next event of the exchange. Raises `msgspec.MsgspecError` for a head that is none."""
         if event.kind in OF_STREAMS:
-            self.tell(event.kind, event.type, event.output_index, event.raw)
+            self.add(event.kind, event.type, event.output_index, event.raw)
         elif event.kind == "response":
             self.head(msgspec.json.decode(event.raw, type=ResponseHead).headers)
 
-    def tell(self, kind: Kind, type: str | None, output_index: int | None, raw: bytes) -> None:
-        """The next event of the body, of a kind in `OF_STREAMS`.
+    def add(self, kind: Kind, type: str | None, output_index: int | None, raw: bytes) -> None:
+        """Add the next event of the body, of a kind in `OF_STREAMS`.
 
         Of several answers nobody knows how many there will be: a server may finish one before it begins the next.
         """
@@ -66,7 +66,7 @@ class Conclusion:
             self._latest.append(raw)
 
     def outcome(self, outcome: Outcome, wire_bytes: int) -> Outcome:
-        """How the exchange ended, if its transport ended so, after that many bytes of the body.
+        """Return how the exchange ended, if its transport ended so, after that many bytes of the body.
 
         A body that says how long it is, and was not all there, was cut, whatever its events say.
         """
@@ -81,7 +81,7 @@ class Conclusion:
 
 
 def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
-    """The end of an exchange, by what its events say."""
+    """Return the end of an exchange with the outcome that its events give it."""
     outcome = conclusion.outcome(end.outcome, end.wire_bytes)
     if outcome == end.outcome:
         return end
@@ -90,7 +90,7 @@ def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
 
 
 def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
-    """How an exchange ended, by all its events; `None` if it has not. Raises `msgspec.MsgspecError`."""
+    """Return the end of an exchange, by all its events; `None` if it has none. Raises `msgspec.MsgspecError`."""
     conclusion, end = Conclusion(by_name(exchange.api)), None
     for event in events:
         conclusion.follow(event)

@@ -144,11 +144,11 @@ class Decoder:
 
     @property
     def is_plain(self) -> bool:
-        """Whether what comes from now on is what it is."""
+        """Return whether all bytes from now on are the body itself, in no coding."""
         return self.coding is None and self._sniffing is None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded. Raises `UndecodableError`."""
+        """Yield decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded. Raises `UndecodableError`."""
         if self._sniffing is not None:
             data = self._sniff(self._sniffing + data)
         if self.coding is None:
@@ -156,7 +156,7 @@ class Decoder:
         return self._decode(data)
 
     def close(self) -> bytes:
-        """The body has ended; returns what a sniffer still held back.
+        """End the body; returns what a sniffer still held back.
 
         Raises `UndecodableError` if the coding ends in the middle of something.
         """
@@ -194,7 +194,7 @@ class Decoder:
                 return
 
     def _as_plain(self, data: bytes) -> bytes:
-        """The body so far, of which nothing could be decoded: it was never coded."""
+        """Take the body so far, of which nothing could be decoded, for one that was never coded."""
         self.coding, self._is_guess = None, False
         self._silent.clear()
         return data
@@ -230,14 +230,14 @@ class Decoder:
 
 
 def codings(headers: Iterable[tuple[str, str]]) -> list[str]:
-    """The content codings of a message in the order in which they were applied, from all headers that name some."""
+    """Return the content codings of a message in the order of their application, from all headers that name some."""
     values = [value for name, value in headers if name.lower() == "content-encoding"]
     named = [coding.strip().lower() for coding in ",".join(values).split(",")]
     return [coding for coding in named if coding not in ("", "identity")]
 
 
 def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
-    """A whole body, decoded. Raises `UndecodableError`, also for one that is longer than `limit_bytes`."""
+    """Decode a whole body. Raises `UndecodableError`, also for one that is longer than `limit_bytes`."""
     decoder = Decoder(coding)
     pieces: list[bytes] = []
     size = 0
@@ -251,7 +251,7 @@ def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
 
 
 def decode_all(codings: Sequence[str], data: bytes, limit_bytes: int) -> bytes:
-    """A whole body, all its codings undone, the last one first. Raises `UndecodableError` like `decode`."""
+    """Undo all codings of a whole body, the last one first. Raises `UndecodableError` like `decode`."""
     if len(codings) > CODINGS_LIMIT:
         raise UndecodableError(f"the body has {len(codings)} codings")
     for coding in reversed(codings):

@@ -16,11 +16,9 @@ from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, Respons
 from recorder.model.recording import Gap, Piece, Recording
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name
-from recorder.wire.sse import FRAME_LIMIT
+from recorder.wire.sse import ends_block
 
 Reads = list[tuple[int, int]]
-
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 def recording_of(
@@ -126,7 +124,7 @@ def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
         kind = event.kind
         if kind == "part":
             parts.append(event.raw)
-            if is_last_part(event.raw):
+            if ends_block(event.raw):
                 yield BodyBlock(event, "frame", _joined(parts, limit_bytes))
                 parts.clear()
         elif kind == "tail":
@@ -137,11 +135,6 @@ def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
         elif kind == "gap":
             parts.clear()
             yield BodyBlock(event, "gap", None)
-
-
-def is_last_part(raw: bytes) -> bool:
-    """Return True for a part that is shorter than parts are, or that ends with a blank line."""
-    return len(raw) < FRAME_LIMIT or raw.endswith(_BLANK_LINES)
 
 
 def _joined(parts: Sequence[bytes], limit_bytes: int) -> bytes | None:

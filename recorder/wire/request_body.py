@@ -15,7 +15,7 @@ from recorder.model.payloads import GapRecord, RequestHead, RequestRecord
 from recorder.wire.content_coding import UndecodableError, codings, decode_all
 from recorder.wire.grouping.session import Grouping, group
 from recorder.wire.redaction.bodies import PLACEHOLDER, Redactor, is_json, placeholder
-from recorder.wire.redaction.headers import text
+from recorder.wire.redaction.headers import redact_text
 
 REQUEST_LIMIT = 64 * 2**20  # of a request body, wire and decoded: what the proxy lets through
 
@@ -30,7 +30,7 @@ class Body(NamedTuple):
     sent: bytes | None = None  # decoded, with all its secrets: for the name of the session only
 
 
-class ToldRequest(NamedTuple):
+class LoggedRequest(NamedTuple):
     """A request that is in the log already: its head, and the `raw` of its events."""
 
     record: RequestRecord
@@ -55,7 +55,7 @@ def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
     grouping = group(head, None if body.undecoded else body.raw)
     if not body.redactions or body.undecoded or not PLACEHOLDER.search((grouping.name or "").encode()):
         return grouping
-    name = text(group(head, body.sent).name or "")
+    name = redact_text(group(head, body.sent).name or "")
     return grouping if redactor.redact(name.encode()).counts else msgspec.structs.replace(grouping, name=name)
 
 
@@ -68,6 +68,6 @@ def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes
 
 
 def overwritten(size_bytes: int, now_ns: int) -> GapRecord:
-    """What is said of a body that a journal does not have any more, and the log does not have either."""
+    """Return the gap for a body that neither the journal nor the log has any more."""
     reason = "the body went into another log, and is overwritten in the journal since"
     return GapRecord("request", 1, size_bytes, "", now_ns, now_ns, reason)

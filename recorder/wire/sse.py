@@ -1,4 +1,4 @@
-"""Server-sent events as bytes: where one block ends and the next begins, and what a block says.
+"""Server-sent events as bytes: where one block ends and the next begins, and the fields of a block.
 
 The framing is that of the WHATWG HTML standard, section 9.2.6 "Interpreting an event stream". No library parser will
 do: each of them decodes, and loses bytes on the way.
@@ -65,12 +65,12 @@ class Splitter:
         return self._take(self._held, scan)
 
     @property
-    def held(self) -> bytes:
-        """What came after the last piece."""
+    def rest(self) -> bytes:
+        """Return the bytes after the last piece."""
         return bytes(self._held[self._sent :])
 
     def _is_usual(self, data: bytes) -> bool:
-        """Whether a chunk is one block as most are: nothing is held, it begins with a field, and LF LF ends it."""
+        """Return whether a chunk is one block as most are: nothing is held, a field begins it, and LF LF ends it."""
         return (
             0 <= len(data) - 2 == data.find(b"\n\n")
             and data[:1] in _FIELD_BEGINS
@@ -79,9 +79,9 @@ class Splitter:
         )
 
     def close(self) -> list[Piece]:
-        """The stream has ended: what is left, as a last block if it was terminated, else as the tail."""
+        """End the stream; returns the rest, as a last block if it was terminated, else as the tail."""
         pieces = self._take(self._held, 0, closing=True) if self._held else []
-        rest = self.held
+        rest = self.rest
         self._held.clear()
         return [*pieces, Piece("tail", rest, False)] if rest else pieces
 
@@ -106,7 +106,7 @@ class Splitter:
         return pieces
 
     def _block_end(self, data: bytes | bytearray, start: int, scan: int, closing: bool) -> int:
-        """Where the block that begins at `start` ends, or -1 if that cannot be said yet."""
+        """Return the end of the block that begins at `start`, or -1 if it is not known yet."""
         first = start
         if self._at_start and data.startswith(BOM):
             first += len(BOM)
@@ -138,8 +138,20 @@ class Splitter:
             self._held += data[keep:]
 
 
+def ends_block(part: bytes) -> bool:
+    """Return whether a part is the last of its block: it is shorter than parts are, or ends with a blank line.
+
+    This is `Piece.complete`, of which the log has no column. A cut between the CR and the LF that end a blank line
+    cannot be seen, if the line before it ended with a CR alone.
+    """
+    return len(part) < FRAME_LIMIT or part.endswith(_BLANK_LINES)
+
+
+_BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")  # one that ends with a CR may go on with an LF
+
+
 class Fields(NamedTuple):
-    """What a block says. `data` is `None` if it has no data line, and then it is no event.
+    """The fields of a block. `data` is `None` if it has no data line, and then it is no event.
 
     `data_start` and `data_length` say where in the block the payload stands, if it is one data line.
     """
@@ -153,7 +165,7 @@ class Fields(NamedTuple):
 
 
 def begins_stream(data: bytes) -> bool | None:
-    """Whether a body that begins so is an event stream, and no JSON; `None` if it is too short to tell."""
+    """Return whether a body that begins so is an event stream, and no JSON; `None` if it is too short to tell."""
     if any(opening.startswith(data) for opening in _OPENINGS if len(data) < len(opening)):
         return None
     return data.startswith(_OPENINGS)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from recorder.wire.dialects import PROVIDERS
+
 UPSTREAMS: Mapping[str, str] = {
-    "openai": "https://api.openai.com",
-    "anthropic": "https://api.anthropic.com",
-    "gemini": "https://generativelanguage.googleapis.com",
-    "chatgpt": "https://chatgpt.com/backend-api/codex",  # what Codex asks that is logged in with ChatGPT
+    **{provider.name: provider.base_url for provider in PROVIDERS},
+    **{name: base for provider in PROVIDERS for name, base in provider.other_upstreams.items()},
 }
 
 HOSTS: Mapping[str, str] = {
@@ -18,18 +18,15 @@ HOSTS: Mapping[str, str] = {
 }
 """Hosts that are an API and nothing else. Codex asks chatgpt.com for other things too, whatever login it has."""
 
-ENDPOINTS = (
-    *("assistants", "audio", "batches", "chat/completions", "completions", "containers", "conversations", "embeddings"),
-    *("evals", "files", "fine_tuning", "images", "messages", "models", "moderations", "realtime", "responses"),
-    *("threads", "uploads", "vector_stores", "videos"),
-)
+ENDPOINTS = tuple(dict.fromkeys(endpoint for provider in PROVIDERS for endpoint in provider.endpoints))
+OTHER_PATHS = tuple(path for provider in PROVIDERS for path in provider.other_paths)
 VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*$")
 _FIRST_VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*(?=/|$)")
 VERSIONLESS = re.compile(rf"/(?:{'|'.join(ENDPOINTS)})(?:[/:?]|$)")
 
 
 def join(base: str, rest: str) -> str:
-    """The URL of the path `rest` (with its query) below `base`; the version in the path may be there twice, or not.
+    """Return the URL of the path `rest` (with its query) below `base`; the version may be in both, or in one.
 
     Below a base that ends in a slash a path stays what it is: the base is a client's own, which knows what
     belongs there.

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from recorder.proxy import recording
 from recorder.proxy.routing import Upstream
-from recorder.wire.redaction import headers as redaction
 from tests.acceptance.logbook import entries
 from tests.loops import eventually, on_uvloop
 from tests.proxied import get, proxied
@@ -209,7 +209,7 @@ async def test_secrets_are_found_nowhere(tmp_path: Path, canaries: Canaries) -> 
         assert canaries.found(ran.out + ran.err.encode()) == [], command
 
 
-@pytest.mark.parametrize("broken", ["headers", "target", None])
+@pytest.mark.parametrize("broken", ["redact_headers", "redact_target", None])
 @on_uvloop
 async def test_no_log_line_at_any_level_has_a_secret(
     tmp_path: Path,
@@ -221,7 +221,7 @@ async def test_no_log_line_at_any_level_has_a_secret(
     """Of ours or of a library, of what fails or of what succeeds, with the traceback that it may have."""
     caplog.set_level(1)
     if broken is not None:
-        monkeypatch.setattr(redaction, broken, _raise)
+        monkeypatch.setattr(recording, broken, _raise)
     cut: list[Action] = [Send(STREAM_HEAD + chunked(b"data: x\n\n")), Reset()]
     async with (
         ScriptedUpstream(answer(b"{}", *_secret_headers(canaries))) as upstream,

@@ -28,7 +28,7 @@ from recorder.model.events import BODY_KINDS
 from recorder.model.payloads import Header
 from recorder.model.recording import Recording
 from recorder.wire.recording import recording_of
-from recorder.wire.redaction.headers import headers as redacted
+from recorder.wire.redaction.headers import redact_headers as redacted
 from tests.acceptance.logbook import entries
 from tests.cassettes.test_cassettes import ANTHROPIC, CHAT, GEMINI, RESPONSES, body, imported, told
 from tests.cassettes.test_sse_jsonl import STREAM, taped

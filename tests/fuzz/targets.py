@@ -29,7 +29,7 @@ from recorder.proxy.routing import Routes, parse_upstream
 from recorder.recordings.files import cassette_in
 from recorder.store.verify.chain import ChainVerifier
 from recorder.wire.dialects import DIALECTS
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
 from tests.log_rows import START_NS, make_id
 
@@ -141,7 +141,7 @@ def heads(data: bytes) -> None:
     admission.refusal(method.decode("latin-1"), by_name, hosts, {"name.example"}, 2**20)
     admission.without_token(b"token", target, headers)
     is_framed(headers, "1.1")
-    redaction.target(target.decode("latin-1"))
+    redact_target(target.decode("latin-1"))
     with suppress(UsageError, NotFoundError):
         route = Routes().route(target.decode("latin-1"), headers)
         assert route.url_target.startswith("/")

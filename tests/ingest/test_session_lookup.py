@@ -22,7 +22,8 @@ from recorder.ingest.session_lookup import LOOK_BACK_NS, PROBES_NS
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
 from recorder.store.writer import Store
-from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Answer, Chain, chain
+from recorder.wire.dialects.conversation import ModelAnswer
+from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Chain, chain
 from tests.behind import asked
 from tests.ingest.test_ingester import Exchange, never
 from tests.sdks import TOOL, anthropic_client, gemini_client, openai_client
@@ -463,7 +464,7 @@ def test_the_beginning_of_an_answer_is_part_of_it() -> None:
     begun = of("anthropic", {"messages": [user("hi"), model("Hel")]})
     whole = of("anthropic", {"messages": [user("hi"), model("Hello!"), user("more")]})
     [(before, with_answer)] = whole.answers
-    assert (begun.asked, begun.answered(Answer(["lo!"]))) == (before, with_answer)
+    assert (begun.asked, begun.answered(ModelAnswer(["lo!"]))) == (before, with_answer)
 
 
 def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from recorder.model.events import Event, Exchange, Kind
 from recorder.model.facts import (
-    Asked,
     Ended,
     Fact,
     Failed,
@@ -19,6 +18,7 @@ from recorder.model.facts import (
     Malformed,
     Placed,
     Requested,
+    RequestFacts,
     Responded,
     TextAdded,
     TooLarge,
@@ -58,9 +58,9 @@ def test_a_frame_is_told_by_its_payload() -> None:
 
 def test_a_life_is_told_from_request_to_end() -> None:
     told = of(frame(delta("Hi")), request=b'{"model": "gpt-5"}')
-    kinds = (Asked, Requested, Placed, Responded, TextAdded, FirstByte, Ended)
+    kinds = (RequestFacts, Requested, Placed, Responded, TextAdded, FirstByte, Ended)
     assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 7
-    assert told[0] == Asked(model="gpt-5")
+    assert told[0] == RequestFacts(model="gpt-5")
     assert told[5] == FirstByte(2 * MS)
 
 
@@ -165,7 +165,7 @@ def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
 
 def test_a_body_that_is_no_json_is_marked_and_no_more() -> None:
     told = of(b"<html>Bad gateway</html>", content_type="text/html", status=502)
-    others = Asked | Requested | Placed | Responded | FirstByte | Ended
+    others = RequestFacts | Requested | Placed | Responded | FirstByte | Ended
     assert [type(fact) for fact in told if not isinstance(fact, others)] == [Malformed]
 
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from recorder.model.facts import (
-    Asked,
     Ended,
     Fact,
     Failed,
@@ -15,6 +14,7 @@ from recorder.model.facts import (
     FirstByte,
     Lost,
     Malformed,
+    RequestFacts,
     Responded,
     Returned,
     Started,
@@ -94,7 +94,7 @@ def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
 
 
 def test_an_exchange_has_the_models_asked_for_and_answered_with() -> None:
-    row = fold(exchanges.PROJECTION, [Asked("gpt-5", True), Started("resp_1", "gpt-5-2026"), COMPLETED]).row
+    row = fold(exchanges.PROJECTION, [RequestFacts("gpt-5", True), Started("resp_1", "gpt-5-2026"), COMPLETED]).row
     assert (row.request_model, row.response_model, row.response_id, row.stream) == (
         "gpt-5",
         "gpt-5-2026",
@@ -117,14 +117,14 @@ def test_a_broken_connection_is_an_error_too() -> None:
 
 
 def test_a_title_is_one_line_and_short() -> None:
-    row = fold(exchanges.PROJECTION, [Asked(text="Why\n\n is  it " + "so " * 200, is_turn=True)]).row
+    row = fold(exchanges.PROJECTION, [RequestFacts(text="Why\n\n is  it " + "so " * 200, is_turn=True)]).row
     assert row.user_text.startswith("Why is it so so")
     assert (len(row.user_text), row.user_text[-1], row.is_turn) == (200, "…", True)
-    assert fold(exchanges.PROJECTION, [Asked(text=" \n")]).row.user_text is None
+    assert fold(exchanges.PROJECTION, [RequestFacts(text=" \n")]).row.user_text is None
 
 
 def test_an_open_exchange_has_no_status() -> None:
-    assert fold(exchanges.PROJECTION, [Asked("m")]).row.status is None
+    assert fold(exchanges.PROJECTION, [RequestFacts("m")]).row.status is None
 
 
 # -- timing
@@ -198,7 +198,7 @@ def test_nothing_received_is_timed_as_nothing() -> None:
 
 
 def results_of(*told: Returned) -> list[tuple[str, str]]:
-    return [(row.call_key, row.digest) for row in fold(results.PROJECTION, [Asked(results=told)]).rows]
+    return [(row.call_key, row.digest) for row in fold(results.PROJECTION, [RequestFacts(results=told)]).rows]
 
 
 def test_a_history_that_grows_repeats_its_results() -> None:
@@ -211,7 +211,7 @@ def test_a_history_that_grows_repeats_its_results() -> None:
 
 
 def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
-    told = Asked(results=(Returned("call_1", None, "18 °C"), Returned("call_2", None, "x", True)))
+    told = RequestFacts(results=(Returned("call_1", None, "18 °C"), Returned("call_2", None, "x", True)))
     rows = fold(results.PROJECTION, [told]).rows
     assert [(row.call_key, row.output, row.failed) for row in rows] == [
         ("call_1", "18 °C", None),
@@ -221,7 +221,7 @@ def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
 
 
 def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> None:
-    told = [Asked(results=(Returned(None, "look", "a"), Returned(None, "go", "b"), Returned(None, "look", "a")))]
+    told = [RequestFacts(results=(Returned(None, "look", "a"), Returned(None, "go", "b"), Returned(None, "look", "a")))]
     here = fold(results.PROJECTION, told).rows
     there = fold(results.PROJECTION, told, msgspec.structs.replace(EXCHANGE, exchange_id="e-2")).rows
     assert [row.call_key for row in here] == ["look[0]", "go[0]", "look[1]"]
@@ -229,7 +229,10 @@ def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> 
 
 
 def test_a_result_that_is_no_text_for_a_database_is_mended() -> None:
-    assert fold(results.PROJECTION, [Asked(results=(Returned("c", None, "a\0\ud800"),))]).row.output == "a\ufffd\ufffd"
+    assert (
+        fold(results.PROJECTION, [RequestFacts(results=(Returned("c", None, "a\0\ud800"),))]).row.output
+        == "a\ufffd\ufffd"
+    )
 
 
 # -- anomalies

@@ -14,9 +14,9 @@ from recorder.errors import UpstreamError
 from recorder.journal.format import Mark
 from recorder.journal.reader import JournalReader
 from recorder.journal.writer import Journal
+from recorder.proxy import recording
 from recorder.proxy.http.messages import IteratedBody, Request, Response, Sink
 from recorder.proxy.recording import RecordingTransport
-from recorder.wire.redaction import headers as redaction
 from tests.messages import request_for
 from tests.proxied import Tape
 
@@ -215,13 +215,13 @@ def _raise(*_: Any) -> Any:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("stage", ["headers", "target", "clock_ns", "wall_ns", "make_id", "exchange"])
+@pytest.mark.parametrize("stage", ["redact_headers", "redact_target", "clock_ns", "wall_ns", "make_id", "exchange"])
 async def test_a_bug_in_the_tap_never_reaches_the_client(
     journal: Journal, stage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     options: dict[str, Any] = {}
-    if hasattr(redaction, stage):
-        monkeypatch.setattr(redaction, stage, _raise)
+    if hasattr(recording, stage):
+        monkeypatch.setattr(recording, stage, _raise)
     elif stage == "exchange":
         monkeypatch.setattr(journal, stage, _raise)
     else:

@@ -247,5 +247,5 @@ def test_no_real_stream_goes_on_behind_its_end(path: Path) -> None:
         if over and piece.kind != "comment" and not any(name in path.name for name in TWO_RESPONSES):
             assert b"[DONE]" in piece.raw
         keys = dialect.keys(piece.raw.removeprefix(BOM))
-        conclusion.tell(piece.kind, None if piece.kind == "comment" else keys.type, keys.output_index, piece.raw)
+        conclusion.add(piece.kind, None if piece.kind == "comment" else keys.type, keys.output_index, piece.raw)
         over = over or conclusion.outcome("client_disconnect", len(body)) == "client_done"

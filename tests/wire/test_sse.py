@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, parse
+from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, ends_block, parse
 from tests.corpus import corpus_files, needs_corpus
 
 LINES = [
@@ -252,3 +252,16 @@ def test_events_are_those_of_httpx_sse_where_that_one_is_right(data: bytes) -> N
 def test_the_known_differences_of_httpx_sse_still_stand(name: str) -> None:
     data = HTTPX_SSE_DIFFERS[name]
     assert our_events(data) != httpx_sse_events(data), "httpx-sse has changed: take this case off the list"
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\r\n", b"\r\n\r", b"\n\r"])
+@pytest.mark.parametrize("more", range(-3, 4))
+def test_the_last_part_of_a_block_is_known_by_its_bytes(end: bytes, more: int) -> None:
+    block = b"data: ".ljust(2 * FRAME_LIMIT + more - len(end), b"x") + end
+    splitter = Splitter()
+    pieces = [*splitter.feed(block + b"data: next\n\n"), *splitter.close()]
+    parts = [piece for piece in pieces if piece.kind == "part"]
+    assert b"".join(part.raw for part in parts) == block
+    is_hidden = [part.raw[-2:] in (b"\r\r", b"\n\r") and len(part.raw) == FRAME_LIMIT for part in parts]
+    told = [(ends_block(part.raw), part.complete) for part, hidden in zip(parts, is_hidden, strict=True) if not hidden]
+    assert all(one == other for one, other in told)

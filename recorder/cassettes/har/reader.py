@@ -15,14 +15,14 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import exchange_entries, target_of, true_headers, upstream_of
+from recorder.cassettes.calls import exchange_entries, target_of, true_headers
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.model.events import Outcome, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
-from recorder.wire.dialects import by_path
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.dialects import by_name, by_path
+from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.sse import BOM, Splitter, parse
 
 HAR_LIMIT = 256 * 2**20  # held in memory several times over: hours of a browser, with images
@@ -137,8 +137,8 @@ class _Exchange(NamedTuple):
             session_id=session.session_id,
             started_ns=self.started_ns,
             method=method,
-            target=redaction.target(target),
-            upstream=upstream_of(dialect),
+            target=redact_target(target),
+            upstream=by_name(dialect).upstream,
             headers=_headers(self.call.request.headers),
             imported=Imported(session),
         )
@@ -180,7 +180,7 @@ def _response_head(response: _Response) -> ResponseHead:
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
     """Return redacted headers without pseudo-headers, and without those of the coding, which is undone."""
     given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
-    return true_headers(redaction.headers((name, said) for name, said in given if not name.startswith(b":")))
+    return true_headers(redact_headers((name, said) for name, said in given if not name.startswith(b":")))
 
 
 def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:

@@ -23,7 +23,7 @@ from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestRecord
 from recorder.model.recording import MemoryBudget
 from recorder.wire.dialects import DIALECTS, Keys, by_name
-from recorder.wire.redaction.headers import target
+from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import BOM, FRAME_LIMIT
 
 PIECE_LINE_LIMIT = 8 * 2**20  # a row has at most 1 MiB, of which each byte may be six characters of JSON
@@ -154,7 +154,7 @@ def _read_request(number: int, given: Any, session_id: str) -> tuple[list[Row], 
     ids = {"session_id": session_id, "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big"))}
     own = {**ids, "started_ns": started_ns, "recorder_id": "cassette", "api": first.api}
     exchange = msgspec.convert({**usual, **first.about, **own}, Exchange)
-    exchange = storable(msgspec.structs.replace(exchange, target=target(exchange.target)))
+    exchange = storable(msgspec.structs.replace(exchange, target=redact_target(exchange.target)))
     reader = _ExchangeReader(number, exchange)
     parts = [body[at : at + FRAME_LIMIT] for at in range(0, len(body), FRAME_LIMIT)]
     return [

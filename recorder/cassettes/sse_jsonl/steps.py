@@ -29,7 +29,7 @@ from recorder.cassettes.sse_jsonl.lines import (
 from recorder.model.events import BODY_KINDS, Event, Kind
 from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
 from recorder.wire.content_coding import Decoder
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_headers, redact_target
 
 _RAW = "raw"
 
@@ -132,12 +132,12 @@ def _record(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
 
 def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Redact headers as a recorder does."""
-    return redaction.headers(
+    return redact_headers(
         (name.encode("latin-1", "replace"), said.encode("latin-1", "replace")) for name, said in given
     )
 
 
-_CLEANED: Mapping[str, Callable[[Any], Any]] = {"headers": clean_headers, "target": redaction.target}
+_CLEANED: Mapping[str, Callable[[Any], Any]] = {"headers": clean_headers, "target": redact_target}
 
 # -- reads: [[seconds since the one before, bytes], …], the first since the exchange began
 

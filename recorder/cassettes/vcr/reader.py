@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import exchange_entries, target_of, true_headers, upstream_of
+from recorder.cassettes.calls import exchange_entries, target_of, true_headers
 from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.plain import BLOCK_BYTES, STEP_NS
 from recorder.cassettes.sse_jsonl.header import nanoseconds
@@ -28,9 +28,8 @@ from recorder.errors import RecorderError
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Imported, RequestHead, ResponseHead
 from recorder.wire.content_coding import Decoder, UndecodableError
-from recorder.wire.dialects import by_path, framing
-from recorder.wire.redaction import headers as redaction
-from recorder.wire.redaction.headers import Header
+from recorder.wire.dialects import by_name, by_path, framing
+from recorder.wire.redaction.headers import Header, redact_headers, redact_target
 from recorder.wire.sse import BOM, Splitter
 
 VERSION = 1
@@ -142,15 +141,15 @@ class _Exchange(NamedTuple):
             session_id=session.session_id,
             started_ns=started_ns,
             method=method,
-            target=redaction.target(self.target),
-            upstream=upstream_of(dialect),
-            headers=redaction.headers(self.request.headers),
+            target=redact_target(self.target),
+            upstream=by_name(dialect).upstream,
+            headers=redact_headers(self.request.headers),
             imported=Imported(session),
         )
 
     def response_head(self) -> ResponseHead:
         status = self.interaction.response.status
-        return ResponseHead(status.code, status.message or "", redaction.headers(self.response.headers))
+        return ResponseHead(status.code, status.message or "", redact_headers(self.response.headers))
 
 
 def _exchanges(given: Iterator[tuple[int, _Interaction]]) -> Iterator[_Exchange]:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from recorder.wire.dialects import PROVIDERS
+
 VARIABLES: Mapping[str, Mapping[str, str]] = {
-    "openai": {"OPENAI_BASE_URL": "{url}/v1"},
-    "anthropic": {"ANTHROPIC_BASE_URL": "{url}/anthropic"},
-    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{url}"},
+    **{provider.name: provider.environment for provider in PROVIDERS if provider.environment},
     "claude": {"ANTHROPIC_BASE_URL": "{url}/anthropic"},
     "langchain": {"OPENAI_API_BASE": "{url}/v1", "OPENAI_BASE_URL": "{url}/v1"},
     "litellm": {
@@ -23,20 +23,15 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
     "vercel": {"OPENAI_BASE_URL": "{url}/v1", "ANTHROPIC_BASE_URL": "{url}/anthropic/v1"},
 }
 
-BASES: Mapping[str, str] = {
-    "OPENAI_BASE_URL": "openai",
-    "OPENAI_API_BASE": "openai",
-    "ANTHROPIC_BASE_URL": "anthropic",
-    "ANTHROPIC_API_BASE": "anthropic",
-    "GOOGLE_GEMINI_BASE_URL": "gemini",
-    "GEMINI_API_BASE": "gemini",
-}
+BASES: Mapping[str, str] = {variable: provider.name for provider in PROVIDERS for variable in provider.base_variables}
 """The variables of all clients, and whose address each is: for a program of which it is not known what is in it."""
 
-_VERSIONS: Mapping[str, str] = {"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1", "GEMINI_API_BASE": "/v1beta"}
+_VERSIONS: Mapping[str, str] = {
+    name: version for provider in PROVIDERS for name, version in provider.base_variables.items()
+}
 """What the clients of a variable want in its address; those of the others add a version themselves."""
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+KEYS = tuple(provider.key_variable for provider in PROVIDERS if provider.key_variable)
 """Without these the clients do not start, even if nobody will look at them."""
 
 CODEX = "codex"

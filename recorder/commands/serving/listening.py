@@ -17,6 +17,7 @@ from recorder.proxy.admission import ANY_HOST, Refusal, is_local, without_token
 from recorder.proxy.app import BODY_LIMIT_BYTES
 from recorder.proxy.http.server_exchange import App, ServerExchange
 from recorder.proxy.routing import Upstream, parse_upstream
+from recorder.wire.upstreams import UPSTREAMS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,12 +77,14 @@ def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     return values
 
 
+_PUBLIC = [f"{name}=" for name in UPSTREAMS]
+
 upstream_option = click.option(
     "--upstream",
     metavar="NAME=URL",
     multiple=True,
     callback=_upstreams,
-    help="Where an API is: openai=, anthropic=, gemini= and chatgpt= replace the public ones; another NAME is "
+    help=f"Where an API is: {', '.join(_PUBLIC[:-1])} and {_PUBLIC[-1]} replace the public ones; another NAME is "
     "reachable as /NAME/…. Can be given many times.",
 )
 """`--upstream`, for a command that listens where nobody needs to know."""

@@ -30,6 +30,7 @@ from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.item import ItemRow
 from recorder.store.session_list import OPEN, last_status
 from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
+from recorder.wire.dialects import by_name
 
 LEAST_WIDTH = 20  # of what is said, however narrow the terminal
 
@@ -37,7 +38,6 @@ _COLOURS = {"completed": "green", "incomplete": "green", OPEN: "yellow"}  # of a
 _USUAL_ENDS = frozenset(
     ("stop", "end_turn", "tool_use", "tool_calls", "function_call", "stop_sequence", "STOP", "completed", None)
 )
-_CHOICES = frozenset(("openai-chat", "gemini"))  # dialects with several answers in one response, by `output_index`
 _CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of a conversation
 _PURPOSES = {"subagent": "sub-agent"}  # how it is written, if otherwise than in the column
 _MARGIN = "  "  # of a thread that another one began
@@ -294,7 +294,7 @@ def _colour(status: str) -> str:
 def _choice(taken: ExchangeState, item: ItemRow) -> int:
     """Which of several choices of a stream an item is of. In a document the numbers are those of the items."""
     is_streamed = taken.timing.ttft_ns is not None
-    return item.output_index or 0 if is_streamed and taken.exchange.api in _CHOICES else 0
+    return item.output_index or 0 if is_streamed and by_name(taken.exchange.api).has_choices else 0
 
 
 def _not_understood(taken: ExchangeState) -> str | None:

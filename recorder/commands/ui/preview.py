@@ -12,7 +12,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.facts import TextAdded
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.dialect import Teller
+from recorder.wire.dialects.dialect import FactDecoder
 
 PREVIEW = 120  # characters of an event
 
@@ -23,21 +23,21 @@ class Previews:
     """The previews of the events of any exchanges, each told in order from wherever it is begun."""
 
     def __init__(self) -> None:
-        self._tellers: dict[str, Teller] = {}  # of the exchanges that go on
+        self._decoders: dict[str, FactDecoder] = {}  # of the exchanges that go on
 
     def of(self, api: str, event: Event) -> str:
         """What the event says; `api` is that of its exchange."""
         if event.kind == "end":
-            self._tellers.pop(event.exchange_id, None)
+            self._decoders.pop(event.exchange_id, None)
         if event.kind not in BODY_KINDS:
             return _step(event)
         start, length = event.data_start, event.data_length
         if start is None or length is None:
             return _begun(event.raw)
         payload = event.raw[start : start + length]
-        if event.exchange_id not in self._tellers:
-            self._tellers[event.exchange_id] = by_name(api).teller()
-        facts = self._tellers[event.exchange_id].event(event.type, payload)
+        if event.exchange_id not in self._decoders:
+            self._decoders[event.exchange_id] = by_name(api).decoder()
+        facts = self._decoders[event.exchange_id].event(event.type, payload)
         if added := "".join(fact.text for fact in facts if isinstance(fact, TextAdded)):
             return msgspec.json.encode(added.encode("utf-8", "replace").decode()).decode()[:PREVIEW]
         return _TYPE.sub("{", _begun(payload), count=1)

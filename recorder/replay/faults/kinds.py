@@ -20,7 +20,7 @@ from recorder.replay.faults.blocks import Chunks, EventBlock, blocks
 from recorder.replay.faults.transport import Fault, Run
 from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
-from recorder.wire.dialects.refusals import error_body
+from recorder.wire.dialects import error_body
 
 SLICE_BYTES = 64  # the longest slice, if no other is asked for
 DRIPS = 20  # a second: few enough to cost nothing, many enough to be a flow

@@ -36,7 +36,7 @@ from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.grouping.probes import is_optional
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import redact_target
 
 __all__ = ["Elsewhere", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
 
@@ -199,4 +199,4 @@ def _seen(request: MatchRequest, found: Match | Miss) -> Seen:
 
 
 def _fields(request: MatchRequest) -> tuple[str, str, str, int]:
-    return request.method, redaction.target(request.target), request.upstream, len(request.body)
+    return request.method, redact_target(request.target), request.upstream, len(request.body)

@@ -22,7 +22,7 @@ from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.replay.matching.fingerprint import Place
 from recorder.wire.dialects import framing
-from recorder.wire.dialects.telling import decoded, object_, text, whole
+from recorder.wire.dialects.json_values import decoded, object_, text, whole
 from recorder.wire.sse import BOM, begins_stream, parse
 
 FIRST_EVENTS = 8

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from recorder.replay.matching.fingerprint import canonical
-from recorder.wire.dialects.telling import as_json
+from recorder.wire.dialects.json_values import as_json
 
 SHOWN = 120
 """Characters shown of a value: a sentence, from a little before where it begins to differ."""

@@ -24,8 +24,7 @@ from recorder.model.recording import Recording
 from recorder.replay.matching.noise import QuietBody, Rules
 from recorder.replay.matching.once import Once
 from recorder.wire.dialects import by_path
-from recorder.wire.dialects.payload import too_deep
-from recorder.wire.dialects.telling import Object, array, decoded, object_
+from recorder.wire.dialects.json_values import Object, array, decoded, object_, too_deep
 from recorder.wire.redaction.headers import REDACTED
 
 OUTLINE_LIMIT = 4096
@@ -229,7 +228,7 @@ def _shape(request: MatchRequest, body: Object) -> bytes | None:
     if spoken is None or len(array(spoken)) > OUTLINE_LIMIT:
         return None
     path = request.target.partition("?")[0]
-    asked = by_path(request.method, path).asked(path, canonical(body))
+    asked = by_path(request.method, path).request_facts(path, canonical(body))
     if asked.text is None and not asked.results:
         return None
     parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*_WORDS, _WRAPPER)}

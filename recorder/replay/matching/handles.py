@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.model.recording import Piece, Recording
-from recorder.wire.dialects.telling import decoded
+from recorder.wire.dialects.json_values import decoded
 
 HANDLE_BYTES = range(4, 513)
 """The length of a handle. Fewer characters stand anywhere by chance; the path of a file is the longest."""

@@ -11,6 +11,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from recorder.wire.dialects import DIALECTS
+
 Kind = Literal["fields", "texts", "ids", "directories", "handles", "headers", "parameters"]
 How = Literal["exact", "noise", "position"]
 
@@ -196,7 +198,7 @@ DEFAULT: tuple[Rule, ...] = (
     Rule("headers", "hop", "connection", "of the connection, not of the request"),
     Rule("headers", "host", "host", "where the recorder listens"),
     Rule("headers", "length", "content-length", "follows from the body"),
-    Rule("parameters", "key", "key", "a key of the Gemini API"),
+    *(Rule(each.kind, each.name, each.what, each.reason) for dialect in DIALECTS for each in dialect.request_noise),
 )
 
 _KEYS = (*get_args(Kind), "without", "until")

@@ -1,16 +1,31 @@
-"""The wire formats, one file each, and the table that chooses: by the route of a request, and how its body is framed.
+"""The providers, one folder each, and the table that chooses among their wire formats.
 
-A further provider is a file with a `DIALECT` and its line in `DIALECTS`. The first whose routes match is taken.
+A further provider is a folder with a `DIALECT` and its line in `DIALECTS`: all that knows of providers reads that.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from recorder.wire.dialects import anthropic, gemini, openai_chat, openai_responses, other
-from recorder.wire.dialects.dialect import Dialect, Ending, Keys
+import msgspec
 
-__all__ = ["DIALECTS", "Dialect", "Ending", "Keys", "by_name", "by_path", "framing"]
+from recorder.wire.dialects import anthropic, gemini, openai_chat, openai_responses, other
+from recorder.wire.dialects.dialect import Dialect, Ending, Provider
+from recorder.wire.dialects.keys import Keys
+
+__all__ = [
+    "DIALECTS",
+    "PROVIDERS",
+    "Dialect",
+    "Ending",
+    "Keys",
+    "Provider",
+    "by_name",
+    "by_path",
+    "error_body",
+    "framing",
+    "provider_named",
+]
 
 DIALECTS: tuple[Dialect, ...] = (
     openai_responses.DIALECT,
@@ -20,21 +35,40 @@ DIALECTS: tuple[Dialect, ...] = (
     other.DIALECT,  # the last: it takes every route
 )
 
+_PROVIDERS = {dialect.provider.name: dialect.provider for dialect in DIALECTS if dialect.provider}
+
+PROVIDERS: tuple[Provider, ...] = tuple(_PROVIDERS.values())
+"""The first is the default: its formats are the ones that others imitate."""
+
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
 
 def by_name(name: str) -> Dialect:
-    """The dialect of that name; `other` for a name from another version of this program."""
+    """Return the dialect of that name; `other` for a name from another version of this program."""
     return _BY_NAME.get(name, other.DIALECT)
 
 
 def by_path(method: str, path: str) -> Dialect:
-    """The dialect that a request speaks, with or without a version in front; `path` is without its query."""
+    """Return the first dialect whose routes match a request; `path` is without its query."""
     route = f"{method.upper()} {path}"
     return next(dialect for dialect in DIALECTS if dialect.routes.search(route))
 
 
+def provider_named(name: str) -> Provider:
+    """Return the provider of that name, else the default."""
+    return _PROVIDERS.get(name, PROVIDERS[0])
+
+
 def framing(content_type: str | None) -> Literal["sse", "body"]:
-    """Whether a response body is a stream of server-sent events or one document, by its content type."""
+    """Return whether a response body is a stream of server-sent events or one document, by its content type."""
     essence = (content_type or "").partition(";")[0].strip().lower()
     return "sse" if essence == "text/event-stream" else "body"
+
+
+def error_body(method: str, target: str, upstream: str, status: int, message: str, code: str | None = None) -> bytes:
+    """Encode an error of our own as the provider gives its errors, so that its client reads it as such.
+
+    The path of the request says whose shape that is, else the name of the upstream.
+    """
+    provider = by_path(method, target.partition("?")[0]).provider or provider_named(upstream)
+    return msgspec.json.encode(provider.error_body(status, message, code))

@@ -1,46 +1,107 @@
-"""What the recorder knows of a wire format: how its frames are named, what they mean, and which of them end a stream.
+"""The declaration of a provider: the wire format of its API as data and pure functions.
 
-A dialect is data, pure functions, and a teller that follows one response. It never refuses: what it cannot read is
-`NULL` in the log, where the bytes are anyway, and an `Unknown` or `Malformed` among the facts.
+A `Dialect` is one wire format, a `Provider` whose API that is; several dialects may have one provider. All that the
+program knows of either stands in these two objects, in the folder of the dialect. Nothing in them refuses: what cannot
+be read is `NULL` in the log, where the bytes are anyway, and an `Unknown` or `Malformed` among the facts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from recorder.model.facts import Asked, Fact
+from recorder.model.facts import Fact, RequestFacts
+from recorder.wire.dialects.conversation import ConversationTurn
+from recorder.wire.dialects.keys import Keys
 
 Ending = Literal["completed", "incomplete", "failed"]
-"""What the last event of a stream says about it."""
+"""The status that a terminal event gives a response."""
+
+Noise = Literal["id", "time", "made", "padding"]
+"""`id`: only which of them are the same counts. `time`, `made`: that there is one counts. `padding`: nothing counts."""
 
 
-class Keys(msgspec.Struct, frozen=True, gc=False):
-    """What a frame said of itself, each `None` where it said nothing: columns of the log, never keys, never trusted.
-
-    Every text fits PostgreSQL's text (no NUL, no lone surrogate) and has at most 512 characters; every number fits a
-    bigint. `raw[data_start:][:data_length]` is valid JSON in UTF-8.
-    """
-
-    type: str | None = None
-    sequence_number: int | None = None
-    item_id: str | None = None
-    output_index: int | None = None
-    data_start: int | None = None
-    data_length: int | None = None
-
-
-class Teller(Protocol):
-    """Translates the events of one response, told in order. May begin or end anywhere; never raises."""
+class FactDecoder(Protocol):
+    """A decoder of one response, fed with its events in order. May begin or end anywhere; never raises."""
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means; `type` is that of the log, `data` its payload."""
+        """Decode an event; `type` is that of the log, `data` its payload."""
 
     def document(self, data: bytes) -> Sequence[Fact]:
-        """What a response body that is no stream means."""
+        """Decode a response body that is no stream."""
+
+
+class KeyShape(msgspec.Struct, frozen=True):
+    """The shape of a secret: regular expressions over bytes.
+
+    Of `pattern` at least 19 characters in a row are letters, digits, `_` or `-`, at most five behind its beginning.
+    """
+
+    kind: str  # as placeholders name it: acme-key
+    pattern: bytes  # a whole one
+    prefix: bytes  # how it begins: looked for first
+    cut: bytes  # a beginning of one, at the end of a body that broke off
+
+
+class NoiseField(msgspec.Struct, frozen=True):
+    """Places in the payloads of responses that differ between two answers which are the same otherwise.
+
+    A path is names with dots between, `*` for each element of a list.
+    """
+
+    kind: Noise
+    paths: tuple[str, ...]
+    reason: str
+
+
+class RequestNoise(msgspec.Struct, frozen=True):
+    """A part of requests that differs between two runs: the path of a field, the name of a header or a parameter."""
+
+    kind: Literal["fields", "headers", "parameters"]
+    name: str  # of the rule, which `[match] without` switches off
+    what: str
+    reason: str
+
+
+class ResponseFields(msgspec.Struct, frozen=True):
+    """The paths in payloads of responses at which texts, arguments of calls and counts of tokens are."""
+
+    texts: tuple[str, ...] = ()  # texts, names and arguments of the items
+    arguments: tuple[str, ...] = ()  # members of what a tool of the provider is called with
+    usage: tuple[str, ...] = ()
+    noise: tuple[NoiseField, ...] = ()
+    ciphertexts: Mapping[str, str] = {}  # names of fields, wherever they are, and why they are ciphertext
+    ciphertext_block: str | None = None  # the type of a block whose `data` is ciphertext
+
+
+class Provider(msgspec.Struct, frozen=True):
+    """A company's API: its addresses, its clients, its errors, its secrets."""
+
+    name: str  # of its upstream: `/NAME/…`, `--upstream NAME=URL`, `recorder env NAME`
+    base_url: str
+    error_body: Callable[[int, str, str | None], dict[str, Any]]  # an error of our own, by status, message and code
+    other_upstreams: Mapping[str, str] = {}  # further APIs of it: name → base URL
+    hosts: tuple[str, ...] = ()  # regular expressions of further hosts that serve it, in clouds
+    paths: re.Pattern[str] | None = None  # matched with a path that names no upstream: it is for this provider
+    headers: tuple[bytes, ...] = ()  # names in lower case of headers that only its clients send
+    query: re.Pattern[str] | None = None  # searched in a query: only its clients send that
+    endpoints: tuple[str, ...] = ()  # paths that stand behind `/v1/`, which clients may leave out
+    other_paths: tuple[str, ...] = ()  # the first steps of paths to which no version is added
+    environment: Mapping[str, str] = {}  # what `recorder env` sets, `{url}` for the recorder's
+    base_variables: Mapping[str, str] = {}  # that its clients read → the version that they want in it; the SDK's first
+    key_variable: str | None = None  # without which its clients do not start
+    harmless_headers: str | None = None  # a regular expression of names in lower case: their values are kept
+    secret_headers: str | None = None  # the same, searched for: the values are never kept
+    count_headers: str | None = None  # names with `token` in them that are kept all the same: they count
+    key_shapes: tuple[KeyShape, ...] = ()
+
+    @property
+    def sdk_version(self) -> str:
+        """Return the version that its SDK wants in a base URL: `/v1`, or an empty text."""
+        return next(iter(self.base_variables.values()), "")
 
 
 class Dialect(msgspec.Struct, frozen=True):
@@ -49,8 +110,8 @@ class Dialect(msgspec.Struct, frozen=True):
     name: str  # in the log and on the command line
     routes: re.Pattern[str]  # searched in "METHOD /path", the path without its query
     keys: Callable[[bytes], Keys]  # of a frame, a complete block or not; never raises
-    teller: Callable[[], Teller]  # one for each response
-    asked: Callable[[str, bytes], Asked]  # of a request: its path without the query, its decoded body; never raises
+    decoder: Callable[[], FactDecoder]  # one for each response
+    request_facts: Callable[[str, bytes], RequestFacts]  # of a path without its query and a decoded body; never raises
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
     is_last: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
@@ -58,3 +119,24 @@ class Dialect(msgspec.Struct, frozen=True):
     the last of its stream. Where one was ever seen to go on, it is not."""
     has_choices: bool = False  # `output_index` numbers alternative answers, not the items of one
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
+
+    provider: Provider | None = None
+    turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[ConversationTurn]] | None] | None = None
+    """Of a path and a request body, what stands beside the messages, and these: what groups requests without ids."""
+    fields: ResponseFields = ResponseFields()
+    request_noise: tuple[RequestNoise, ...] = ()
+    profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `recorder.lint`
+    own_rules: frozenset[str] = frozenset()  # ids of general rules in whose place its profiles have their own
+
+    speaks: Callable[[Mapping[str, Any]], bool] | None = None  # whether a payload of unknown origin is of this format
+    is_event: Callable[[Mapping[str, Any]], bool] | None = None  # whether it is one of a stream, and no document
+    target: Callable[[bool, Sequence[Any]], str] = lambda is_document, payloads: "/"
+    """The usual target of a request, by what answers it: whether that is no stream, and its payloads."""
+    has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
+    has_event_lines: bool = False  # frames begin with `event: TYPE`
+    line_end: bytes = b"\n"
+
+    @property
+    def upstream(self) -> str:
+        """Return the name of the upstream that is asked in this format."""
+        return self.provider.name if self.provider else self.name

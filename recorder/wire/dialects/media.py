@@ -12,7 +12,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def medium(value: Any) -> Mapping[str, Any] | None:
-    """`{"mime_type", "size_bytes", "sha256"}` of an object that holds bytes as base64; `None` if it is none."""
+    """Return `{"mime_type", "size_bytes", "sha256"}` of an object that holds bytes as base64; `None` if it is none."""
     if not isinstance(value, dict) or value.get("type") == "text" or not isinstance(value.get("data"), str):
         return None
     mime_type = next((value[name] for name in _TYPES if isinstance(value.get(name), str)), None)
@@ -22,7 +22,7 @@ def medium(value: Any) -> Mapping[str, Any] | None:
 
 
 def without_bytes(value: Any) -> Any:
-    """Any JSON, with a digest in place of each medium in it: objects that hold base64, and data URLs."""
+    """Return any JSON with a digest in place of each medium in it: objects that hold base64, and data URLs."""
     if isinstance(value, str) and value.startswith("data:"):
         head, coded, data = value.partition(";base64,")
         return {"mime_type": head.removeprefix("data:"), **digested(data)} if coded else value
@@ -34,7 +34,7 @@ def without_bytes(value: Any) -> Any:
 
 
 def digested(data: str) -> Mapping[str, Any]:
-    """Size and SHA-256 of what base64 stands for; of the text itself if it is no base64."""
+    """Return size and SHA-256 of decoded base64; of the text itself if it is no base64."""
     try:
         coded = "".join(data.split()).translate(_URL_SAFE)
         content = base64.b64decode(coded + "=" * (-len(coded) % 4), validate=True)

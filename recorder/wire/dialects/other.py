@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from recorder.model.facts import Fact
-from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.payload import ERROR, Named, Payload, Reader, Text, Whole
-from recorder.wire.dialects.telling import Telling, failed, no_request, object_
+from recorder.wire.dialects.decoder import JsonDecoder, failed, no_request
+from recorder.wire.dialects.dialect import Dialect, NoiseField, ResponseFields
+from recorder.wire.dialects.json_values import object_
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 
 
 class _Event(Payload):
@@ -28,8 +29,8 @@ def _name(event: _Event) -> Named:
     return type, event.sequence_number, event.item_id, event.output_index
 
 
-class _Telling(Telling):
-    """Of a stream that nobody here knows, only that it failed can be said."""
+class ErrorDecoder(JsonDecoder):
+    """The decoder of unknown streams, of which only errors are understood."""
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         said = object_(payload)
@@ -39,12 +40,34 @@ class _Telling(Telling):
         return self.payload(None, payload)
 
 
+_STEPS = ("step_details", "delta.step_details")
+
 DIALECT = Dialect(
     name="other",
     routes=re.compile(""),
-    keys=Reader(_Event, _name, event_line_first=True).keys,
-    teller=_Telling,
-    asked=no_request,
+    keys=KeyExtractor(_Event, _name, event_line_first=True).keys,
+    decoder=ErrorDecoder,
+    request_facts=no_request,
     terminal={ERROR: "failed"},
     needs_terminal=False,
+    fields=ResponseFields(
+        noise=(
+            NoiseField("id", ("id", "event_id", "interaction.id"), "made anew for each object of a stream"),
+            NoiseField("id", ("run_id", "thread_id"), "of one run, of one conversation with an assistant"),
+            NoiseField(
+                "id",
+                (
+                    *(f"{step}.tool_calls.*.id" for step in _STEPS),
+                    *(f"{step}.message_creation.message_id" for step in _STEPS),
+                    "delta.message.tool_calls.id",
+                ),
+                "made anew for each call and message",
+            ),
+            NoiseField(
+                "time",
+                ("created", "created_at", "completed_at", "started_at", "expires_at", "interaction.created"),
+                "when something was made, begun, complete, and will be forgotten",
+            ),
+        )
+    ),
 )

@@ -1,4 +1,4 @@
-"""What a client sends a request for: a turn of the conversation, or one of the requests that it makes on its own.
+"""The purpose of a request: a turn of the conversation, or one of the requests that a client makes on its own.
 
 Rules as data, in order: the first that matches wins. Beside a person's turns clients ask for titles, for the model that
 suits a question, for summaries, for how many tokens there are. Few say so in a header; of the others the words that
@@ -12,10 +12,10 @@ import re
 
 import msgspec
 
-from recorder.model.facts import Asked, Placed, Purpose
+from recorder.model.facts import Placed, Purpose, RequestFacts
 from recorder.wire.dialects import other
 from recorder.wire.grouping.probes import is_probe
-from recorder.wire.grouping.rules import Claims, Rule, first
+from recorder.wire.grouping.rules import Claims, ValueRule, first
 
 _COUNTS = re.compile(r"POST .*(?:[:/]count[-_]?tokens|/input_tokens)(?::rawPredict)?", re.I)
 """A request's method and path, if it asks for a number: nothing is generated."""
@@ -25,11 +25,11 @@ class Claim(msgspec.Struct, frozen=True):
     """A value that a client sends of itself, and what a request with it is for."""
 
     purpose: Purpose
-    rule: Rule
+    rule: ValueRule
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """How a text begins that a client writes itself, and what a request with it is for."""
+    """The beginning of a text that a client writes itself, and the purpose of a request with it."""
 
     purpose: Purpose
     pattern: str
@@ -40,12 +40,12 @@ _CODEX_AGENT = "header.x-openai-subagent"
 _CLAUDE_CLASS = "header.x-claude-code-request-class"
 
 STEPS: tuple[Claim, ...] = (
-    Claim("compaction", Rule("codex-kind", _CODEX_KIND, pattern="(compaction)")),
-    Claim("memory", Rule("codex-kind", _CODEX_KIND, pattern="(memory)")),
-    Claim("prewarm", Rule("codex-kind", _CODEX_KIND, pattern="(prewarm)")),
-    Claim("compaction", Rule("codex-agent", _CODEX_AGENT, pattern="(compact.*)")),
-    Claim("memory", Rule("codex-agent", _CODEX_AGENT, pattern="(memory.*)")),
-    Claim("compaction", Rule("claude-code-class", _CLAUDE_CLASS, pattern="(compaction)")),
+    Claim("compaction", ValueRule("codex-kind", _CODEX_KIND, pattern="(compaction)")),
+    Claim("memory", ValueRule("codex-kind", _CODEX_KIND, pattern="(memory)")),
+    Claim("prewarm", ValueRule("codex-kind", _CODEX_KIND, pattern="(prewarm)")),
+    Claim("compaction", ValueRule("codex-agent", _CODEX_AGENT, pattern="(compact.*)")),
+    Claim("memory", ValueRule("codex-agent", _CODEX_AGENT, pattern="(memory.*)")),
+    Claim("compaction", ValueRule("claude-code-class", _CLAUDE_CLASS, pattern="(compaction)")),
 )
 """What stands above the words of a request."""
 
@@ -84,33 +84,33 @@ QUESTIONS: tuple[Opening, ...] = (
 """How a user's message begins that is none, where a request ends with it."""
 
 SENDERS: tuple[Claim, ...] = (
-    Claim("subagent", Rule("codex-agent", _CODEX_AGENT)),
-    Claim("subagent", Rule("codex-source", "header.x-codex-turn-metadata.thread_source", pattern="(subagent)")),
-    Claim("subagent", Rule("claude-code-class", _CLAUDE_CLASS, pattern="(subagent|workflow)")),
-    Claim("subagent", Rule("claude-code-agent", "header.x-claude-code-agent-id")),
-    Claim("subagent", Rule("opencode", "header.x-parent-session-id")),
-    Claim("helper", Rule("claude-code-class", _CLAUDE_CLASS, pattern="(auxiliary|side_reply)")),
+    Claim("subagent", ValueRule("codex-agent", _CODEX_AGENT)),
+    Claim("subagent", ValueRule("codex-source", "header.x-codex-turn-metadata.thread_source", pattern="(subagent)")),
+    Claim("subagent", ValueRule("claude-code-class", _CLAUDE_CLASS, pattern="(subagent|workflow)")),
+    Claim("subagent", ValueRule("claude-code-agent", "header.x-claude-code-agent-id")),
+    Claim("subagent", ValueRule("opencode", "header.x-parent-session-id")),
+    Claim("helper", ValueRule("claude-code-class", _CLAUDE_CLASS, pattern="(auxiliary|side_reply)")),
 )
 """What stands below them: a sub-agent's conversation is compacted too."""
 
-PARENT_RULES: tuple[Rule, ...] = (
-    Rule("codex", "header.x-codex-parent-thread-id"),
-    Rule("codex-metadata", "header.x-codex-turn-metadata.parent_thread_id"),
-    Rule("claude-code", "header.x-claude-code-parent-agent-id"),
-    Rule("opencode", "header.x-parent-session-id"),
+PARENT_RULES: tuple[ValueRule, ...] = (
+    ValueRule("codex", "header.x-codex-parent-thread-id"),
+    ValueRule("codex-metadata", "header.x-codex-turn-metadata.parent_thread_id"),
+    ValueRule("claude-code", "header.x-claude-code-parent-agent-id"),
+    ValueRule("opencode", "header.x-parent-session-id"),
 )
 """Where the thread stands that began the thread of a request."""
 
-CLAIMED: tuple[Rule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)), *PARENT_RULES)
+CLAIMED: tuple[ValueRule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)), *PARENT_RULES)
 """All rules that look at headers: redaction must keep their values."""
 
 
-def placed(api: str, method: str, path: str, claims: Claims, asked: Asked) -> Placed:
-    """What a request is for, and the thread that began its own; `path` is without its query."""
+def placed(api: str, method: str, path: str, claims: Claims, asked: RequestFacts) -> Placed:
+    """Return the purpose of a request, and the thread that began its own; `path` is without its query."""
     return Placed(_purpose(api, method, path, claims, asked), first(PARENT_RULES, claims)[1])
 
 
-def _purpose(api: str, method: str, path: str, claims: Claims, asked: Asked) -> Purpose | None:
+def _purpose(api: str, method: str, path: str, claims: Claims, asked: RequestFacts) -> Purpose | None:
     if is_probe(method, path) or _COUNTS.fullmatch(f"{method} {path}"):
         return "probe"
     if api == other.DIALECT.name:

@@ -1,4 +1,4 @@
-"""Where a request says something of itself: rules as data, the first that finds something wins.
+"""Values by which requests name their sessions and clients: rules as data, the first that finds something wins.
 
 Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: who the client is, where the value
 stands, what it must look like. This file knows no table. Never raises, whatever the client sent.
@@ -15,7 +15,7 @@ from functools import cached_property
 import msgspec
 
 from recorder.model.payloads import Header
-from recorder.wire.dialects.payload import too_deep
+from recorder.wire.dialects.json_values import too_deep
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Larger bodies are not searched: agents send 40 to 70 KB, and what is larger carries files, not sessions."""
@@ -27,8 +27,8 @@ MATCH_LIMIT = 4096
 """Characters that a pattern is tried on: a regular expression may take quadratic time, and a client may be hostile."""
 
 
-class Rule(msgspec.Struct, frozen=True):
-    """Where a value stands: `header.<name>` or `body.<field>`, and on into JSON with `.<field>`, also inside texts.
+class ValueRule(msgspec.Struct, frozen=True):
+    """The place of a value: `header.<name>` or `body.<field>`, and on into JSON with `.<field>`, also inside texts.
 
     The rule counts for clients whose User-Agent begins with one of `agents` (lower case) or that send the header
     `marker`; for all of them if it names neither. With a `pattern`, its first group is the value.
@@ -41,16 +41,16 @@ class Rule(msgspec.Struct, frozen=True):
     pattern: str | None = None
 
 
-def headers(rules: Iterable[Rule]) -> frozenset[str]:
-    """The headers that rules look at, in lower case."""
+def headers(rules: Iterable[ValueRule]) -> frozenset[str]:
+    """Return the headers that rules look at, in lower case."""
     found = [(rule.value.split("."), rule.marker) for rule in rules]
     return frozenset(
         [where[1] for where, _ in found if where[0] == "header"] + [marker for _, marker in found if marker]
     )
 
 
-def first(rules: Iterable[Rule], request: Claims) -> tuple[Rule | None, str | None]:
-    """The first rule that finds something, and what."""
+def first(rules: Iterable[ValueRule], request: Claims) -> tuple[ValueRule | None, str | None]:
+    """Return the first rule that finds a value, and the value."""
     for rule in rules:
         if request.is_from(rule) and (value := cleaned(request.find(rule))):
             return rule, value
@@ -58,20 +58,20 @@ def first(rules: Iterable[Rule], request: Claims) -> tuple[Rule | None, str | No
 
 
 class Claims:
-    """What a request says of itself, as the rules see it."""
+    """A request's headers and body, as the rules look at them."""
 
     def __init__(self, headers: Sequence[Header], body: bytes | None = None) -> None:
         self.headers = {name.lower(): value for name, value in reversed(headers)}
         self._agent = self.headers.get("user-agent", "").lower()
         self._raw_body = body
 
-    def is_from(self, rule: Rule) -> bool:
-        """Whether the client is one that the rule is for."""
+    def is_from(self, rule: ValueRule) -> bool:
+        """Return whether the rule is for this client."""
         anyone = not rule.agents and rule.marker is None
         return anyone or rule.marker in self.headers or self._agent.startswith(rule.agents)
 
-    def find(self, rule: Rule) -> str | None:
-        """The value that the rule looks for."""
+    def find(self, rule: ValueRule) -> str | None:
+        """Return the value that the rule looks for."""
         origin, field, *rest = rule.value.split(".")
         if origin == "body":
             found = _inside(self._body.get(field, b""), rest)
@@ -94,7 +94,7 @@ _decode_leaf = msgspec.json.Decoder(str | int).decode
 
 
 def _inside(document: bytes, path: Iterable[str]) -> str | None:
-    """The text or number at `path` in a JSON document; a text on the way is itself read as JSON."""
+    """Return the text or number at `path` in a JSON document; a text on the way is itself read as JSON."""
     for field in path:
         opened = _leaf(document) if document.startswith(b'"') else None
         document = _members(document if opened is None else opened.encode()).get(field, b"")
@@ -109,7 +109,7 @@ def _leaf(document: bytes) -> str | None:
 
 
 def _members(document: bytes) -> Mapping[str, bytes]:
-    """The members of a JSON object, still encoded: an agent's whole history is skipped, not built."""
+    """Return the members of a JSON object, still encoded: an agent's whole history is skipped, not built."""
     if not document.lstrip().startswith(b"{") or too_deep(document):
         return {}
     try:
@@ -119,7 +119,7 @@ def _members(document: bytes) -> Mapping[str, bytes]:
 
 
 def _members_with_lone_surrogates(document: bytes) -> Mapping[str, bytes]:
-    """As `_members`, for what only the standard library reads: half an emoji, somewhere in a long history."""
+    """Return the members of JSON that only the standard library reads: half an emoji, somewhere in a long history."""
     try:
         return {name: json.dumps(value).encode() for name, value in json.loads(document).items()}
     except (ValueError, RecursionError):
@@ -127,7 +127,7 @@ def _members_with_lone_surrogates(document: bytes) -> Mapping[str, bytes]:
 
 
 def _utf8(header: str) -> str:
-    """A header's value as text: latin-1 to HTTP, UTF-8 to most who put anything but ASCII there."""
+    """Return a header's value as text: latin-1 to HTTP, UTF-8 to most who put anything but ASCII there."""
     try:
         return header.encode("latin-1").decode()
     except UnicodeError:
@@ -135,7 +135,7 @@ def _utf8(header: str) -> str:
 
 
 def cleaned(name: str | None) -> str | None:
-    """`name` as a column and a terminal can hold it, or `None` if nothing is left of it."""
+    """Return `name` as a column and a terminal can hold it, or `None` if nothing is left of it."""
     kept = (character for character in (name or "")[: 4 * NAME_LIMIT] if unicodedata.category(character) not in _UNSEEN)
     return "".join(kept).strip()[:NAME_LIMIT] or None
 

@@ -1,4 +1,4 @@
-"""Which session a request belongs to, and who sent it: rules as data, the first that finds something wins.
+"""The session of a request, and its sender: rules as data, the first that finds something wins.
 
 This file reads a redacted request head and its body, and knows no other request: where only the log can tell
 (`previous_response_id`), it says so. How a rule finds a value stands in `recorder.wire.grouping.rules`. Never raises,
@@ -17,7 +17,7 @@ from recorder.model.payloads import RequestHead
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED
-from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, Rule, cleaned, first, headers
+from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, ValueRule, cleaned, first, headers
 
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
@@ -25,54 +25,58 @@ HISTORY = "history"
 
 _OPENCODE = ("opencode/",)
 
-SESSION_RULES: tuple[Rule, ...] = (
-    Rule("opencode", "header.x-parent-session-id", agents=_OPENCODE),  # of a sub-agent; its own stands beside it
-    Rule("opencode", "header.x-session-id", agents=_OPENCODE),
-    Rule("opencode", "header.x-session-affinity", agents=_OPENCODE),
-    Rule("opencode", "header.x-opencode-session", agents=_OPENCODE),
-    Rule("codex", "header.session-id", agents=("codex",), marker="originator"),
-    Rule("codex-until-2026-05", "header.session_id", agents=("codex",), marker="originator"),
-    Rule("codex-conversation", "header.conversation_id", agents=("codex",), marker="originator"),
-    Rule("claude-code", "header.x-claude-code-session-id"),
-    Rule("claude-code-metadata", "body.metadata.user_id.session_id"),
-    Rule("claude-code-user-id", "body.metadata.user_id", pattern=r"user_.*_session_([\w-]+)"),
-    Rule("gemini-cli", "body.request.session_id", agents=("geminicli",)),
-    Rule("copilot-cli", "header.x-client-session-id", agents=("copilot/",)),
-    Rule("copilot", "header.x-interaction-id", agents=("githubcopilotchat/", "copilot/")),
-    Rule("kilo", "header.x-kilocode-taskid"),
-    Rule("mux", "header.x-mux-workspace-id"),
-    Rule("coder", "header.x-coder-chat-id"),
-    Rule("traceparent", "header.traceparent", pattern=r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-.*"),
-    Rule("conversation", "body.conversation.id"),
-    Rule("conversation", "body.conversation"),
-    Rule(PREVIOUS_RESPONSE, "body.previous_response_id"),
-    Rule(PREVIOUS_RESPONSE, "body.thread.previous_message_id"),  # Anthropic Messages, as its SDKs' tool runner sends it
-    Rule("prompt_cache_key", "body.prompt_cache_key"),
+SESSION_RULES: tuple[ValueRule, ...] = (
+    ValueRule("opencode", "header.x-parent-session-id", agents=_OPENCODE),  # of a sub-agent; its own stands beside it
+    ValueRule("opencode", "header.x-session-id", agents=_OPENCODE),
+    ValueRule("opencode", "header.x-session-affinity", agents=_OPENCODE),
+    ValueRule("opencode", "header.x-opencode-session", agents=_OPENCODE),
+    ValueRule("codex", "header.session-id", agents=("codex",), marker="originator"),
+    ValueRule("codex-until-2026-05", "header.session_id", agents=("codex",), marker="originator"),
+    ValueRule("codex-conversation", "header.conversation_id", agents=("codex",), marker="originator"),
+    ValueRule("claude-code", "header.x-claude-code-session-id"),
+    ValueRule("claude-code-metadata", "body.metadata.user_id.session_id"),
+    ValueRule("claude-code-user-id", "body.metadata.user_id", pattern=r"user_.*_session_([\w-]+)"),
+    ValueRule("gemini-cli", "body.request.session_id", agents=("geminicli",)),
+    ValueRule("copilot-cli", "header.x-client-session-id", agents=("copilot/",)),
+    ValueRule("copilot", "header.x-interaction-id", agents=("githubcopilotchat/", "copilot/")),
+    ValueRule("kilo", "header.x-kilocode-taskid"),
+    ValueRule("mux", "header.x-mux-workspace-id"),
+    ValueRule("coder", "header.x-coder-chat-id"),
+    ValueRule("traceparent", "header.traceparent", pattern=r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-.*"),
+    ValueRule("conversation", "body.conversation.id"),
+    ValueRule("conversation", "body.conversation"),
+    ValueRule(PREVIOUS_RESPONSE, "body.previous_response_id"),
+    ValueRule(
+        PREVIOUS_RESPONSE, "body.thread.previous_message_id"
+    ),  # Anthropic Messages, as its SDKs' tool runner sends it
+    ValueRule("prompt_cache_key", "body.prompt_cache_key"),
 )
 
-THREAD_RULES: tuple[Rule, ...] = (
-    Rule("codex", "header.thread-id"),
-    Rule("codex-metadata", "header.x-codex-turn-metadata.thread_id"),
-    Rule("claude-code", "header.x-claude-code-agent-id"),
-    Rule("opencode", "header.x-session-id", agents=_OPENCODE),
-    Rule("opencode", "header.x-opencode-session", agents=_OPENCODE),
+THREAD_RULES: tuple[ValueRule, ...] = (
+    ValueRule("codex", "header.thread-id"),
+    ValueRule("codex-metadata", "header.x-codex-turn-metadata.thread_id"),
+    ValueRule("claude-code", "header.x-claude-code-agent-id"),
+    ValueRule("opencode", "header.x-session-id", agents=_OPENCODE),
+    ValueRule("opencode", "header.x-opencode-session", agents=_OPENCODE),
 )
 
-TURN_RULES: tuple[Rule, ...] = (
-    Rule("codex", "header.x-codex-turn-metadata.turn_id"),
-    Rule("codex-body", "body.client_metadata.x-codex-turn-metadata.turn_id"),
-    Rule("gemini-cli", "body.user_prompt_id", agents=("geminicli",)),
+TURN_RULES: tuple[ValueRule, ...] = (
+    ValueRule("codex", "header.x-codex-turn-metadata.turn_id"),
+    ValueRule("codex-body", "body.client_metadata.x-codex-turn-metadata.turn_id"),
+    ValueRule("gemini-cli", "body.user_prompt_id", agents=("geminicli",)),
 )
 
 _ROUTER_SCHEMA = "body.generationConfig.responseJsonSchema.properties"
 
-HELPER_RULES: tuple[Rule, ...] = (
-    Rule("gemini-cli-router", f"{_ROUTER_SCHEMA}.complexity_score.type", agents=("geminicli",)),
-    Rule("gemini-cli-router", f"{_ROUTER_SCHEMA}.model_choice.type", agents=("geminicli",)),
+HELPER_RULES: tuple[ValueRule, ...] = (
+    ValueRule("gemini-cli-router", f"{_ROUTER_SCHEMA}.complexity_score.type", agents=("geminicli",)),
+    ValueRule("gemini-cli-router", f"{_ROUTER_SCHEMA}.model_choice.type", agents=("geminicli",)),
 )
 """Requests that a client makes for itself and that name no conversation: which model is to answer a question."""
 
-ATTEMPT_RULES: tuple[Rule, ...] = (Rule("stainless", "header.x-stainless-retry-count", pattern=r"([0-9]{1,9})"),)
+ATTEMPT_RULES: tuple[ValueRule, ...] = (
+    ValueRule("stainless", "header.x-stainless-retry-count", pattern=r"([0-9]{1,9})"),
+)
 
 _ALL_RULES = (*SESSION_RULES, *THREAD_RULES, *TURN_RULES, *ATTEMPT_RULES)
 
@@ -81,7 +85,7 @@ HEADERS: frozenset[str] = headers((*_ALL_RULES, *CLAIMED)) | {"user-agent"}
 
 
 class Grouping(msgspec.Struct, frozen=True):
-    """What a request says of its session, its place in it, and its sender.
+    """The session that a request names, its place in it, and its sender.
 
     `source` is the rule that found `name`. `new`: nothing did, the request is a session of its own. `probe`: it is no
     conversation either, and stands with the others of its day. With
@@ -102,7 +106,7 @@ class Grouping(msgspec.Struct, frozen=True):
 
 
 def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> Grouping:
-    """The same for a request that no rule found a session for, if it brings a conversation: what that begins with."""
+    """Return the grouping by history of a request that no rule found a session for, if it brings a conversation."""
     if grouping.source != NEW or len(body) > BODY_LIMIT:
         return grouping
     found = chain(api, head.target.partition("?")[0], body)
@@ -110,7 +114,7 @@ def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> 
 
 
 def own_name(head: RequestHead, grouping: Grouping) -> str:
-    """A name for a session that brings none: its client, and what tells it from the client's other sessions."""
+    """Return a name for a session that brings none: its client, and what tells it from the client's other sessions."""
     client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
     return f"{client}-{head.session_id[-6:]}"
 
@@ -167,13 +171,15 @@ _RETRIEVED = re.compile(r"GET /(?:.*/)?responses/([^/]+)|POST /(?:.*/)?responses
 
 
 def _response_asked_for(head: RequestHead) -> str | None:
-    """The id in `GET /v1/responses/{id}` and its kin."""
+    """Return the id in `GET /v1/responses/{id}` and its kin."""
     match = _RESPONSE.fullmatch(f"{head.method} {head.target.partition('?')[0]}")
     return cleaned(unquote(match[1] or match[2])) if match else None
 
 
 def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
-    """Which response a request retrieves, and of a stream, after which number it goes on (`None`: it is whole)."""
+    """Return the id of the response that a request retrieves, and the number after which a stream goes on (`None`:
+    whole).
+    """
     path, _, query = head.target.partition("?")
     match = _RETRIEVED.fullmatch(f"{head.method} {path}")
     response_id = cleaned(unquote(match[1] or match[2])) if match else None

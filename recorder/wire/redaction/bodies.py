@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.wire.redaction.shapes import Hit, find, merged
-from recorder.wire.redaction.unescape import Plain, plain_size
+from recorder.wire.redaction.unescape import Unescaped, plain_size
 
 VALUE_LIMIT = 8
 """Characters of a registered value, at least: what is shorter stands in texts that mean something else."""
@@ -60,13 +60,13 @@ class Redactor:
         self._patterns = tuple(patterns)
 
     def redact(self, body: bytes, *, cut: bool = False) -> Redacted:
-        """A decoded request body. With `cut` it breaks off, and at its end half a secret is one too."""
+        """Redact a decoded request body. With `cut` it breaks off, and at its end half a secret is one too."""
         counts: Counter[str] = Counter()
         if self._patterns:
             body = self._without_patterns(body, counts)
-        view = Plain(body)
+        view = Unescaped(body)
         hits = [*find(view.text, cut=cut), *(hit for value in self._values for hit in value.find(view.text, cut=cut))]
-        hits = [hit for hit in hits if not _is_kept(view.text, hit, behind=CIPHER)]
+        hits = [hit for hit in hits if not _has_to_stay(view.text, hit, behind=CIPHER)]
         if not hits:
             return Redacted(body, counts)
         pieces, behind = [], 0
@@ -89,7 +89,7 @@ class Redactor:
             text = json.loads(f'"{text}"', strict=False) if "\\" in text else text
             if not any(pattern.search(text) for pattern in self._patterns):
                 return match[0]
-            if _is_kept(body, Hit(match.start() + 1, match.end() - 1, "")):
+            if _has_to_stay(body, Hit(match.start() + 1, match.end() - 1, "")):
                 return match[0]
             without = self._sub(text, counts)
             return match[0] if without == text else _written(without, as_ascii=match[0].isascii())
@@ -97,7 +97,7 @@ class Redactor:
         return _STRING.sub(string, body)
 
     def _sub(self, text: str, counts: Counter[str]) -> str:
-        """The pieces of a text between placeholders, each without what the patterns match."""
+        """Replace what the patterns match in the pieces of a text between placeholders."""
 
         def replaced(match: re.Match[str]) -> str:
             if not match[0]:
@@ -113,7 +113,7 @@ class Redactor:
 
 
 def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[str, str]) -> Redactor:
-    """What all `[redact]` tables name together. Raises `ValueError` with one sentence that says what is wrong."""
+    """Make a redactor of all `[redact]` tables. Raises `ValueError` with one sentence that says what is wrong."""
     values, patterns = [], []
     for table in tables:
         for key in table:
@@ -173,7 +173,7 @@ class _Value:
 
 
 def _character(character: str) -> bytes:
-    """A character, however JSON writes it."""
+    """Return a pattern for a character, however JSON writes it."""
     if character in _CHARACTERS:
         return _CHARACTERS[character]
     raw = re.escape(character.encode("utf-8", "surrogateescape"))
@@ -193,8 +193,8 @@ _SEALED_BYTES = 4096  # of such a value: what is longer is a payload
 _OF_TOKENS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-.~\\"
 
 
-def _is_kept(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
-    """Whether it is part of a placeholder, or of a value that has to stay: nothing but base64, under such a name.
+def _has_to_stay(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
+    """Return whether a hit is part of a placeholder, or of a value that has to stay: only base64, under such a name.
 
     What begins before the value has `behind` characters is no part of a ciphertext: the value is a key.
     """
@@ -215,7 +215,7 @@ def _is_kept(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
 
 
 def _replacing(text: bytes, hits: list[Hit]) -> Iterator[tuple[Hit, bytes]]:
-    """What stands in the place of each. Of JSON, a number becomes a string, and what is more than a string stays."""
+    """Yield the replacement of each hit. In JSON a number becomes a string, and what is more than a string stays."""
     odd = [hit for hit in hits if _NUMBER.fullmatch(text, *hit[:2]) or b'"' in text[hit.start : hit.end]]
     strings = _STRING.sub(lambda match: b" " * len(match[0]), text) if odd and is_json(text) else b""
     for hit in hits:
@@ -232,7 +232,7 @@ def _whole_number(text: bytes, hit: Hit) -> Hit | None:
 
 
 def placeholder(kind: str, size_bytes: int) -> bytes:
-    """What stands in the place of a secret."""
+    """Return the placeholder of a secret."""
     return b"<REDACTED %b, %d bytes>" % (kind.encode(), size_bytes)
 
 
@@ -245,7 +245,7 @@ _SPLIT_AT_PLACEHOLDERS = re.compile(f"({PLACEHOLDER.pattern.decode()})")
 
 
 def is_json(body: bytes) -> bool:
-    """Whether a body is JSON, as anybody reads it."""
+    """Return whether a body is JSON, to the strict decoder or to the standard library."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What may be kept of all that is said around a body: names always, values only where they are known to be harmless.
+"""Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
 is a secret until this file says otherwise, and what is on the never-list is one whatever else says so. What has the
@@ -18,20 +18,23 @@ from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
+from recorder.wire.dialects import PROVIDERS
 from recorder.wire.grouping import session as grouping
 from recorder.wire.redaction.shapes import PRIVATE_KEY, find, may_hold_one, merged
-from recorder.wire.redaction.unescape import Plain
+from recorder.wire.redaction.unescape import Unescaped
 
 REDACTED = "REDACTED"
 
 NEVER = re.compile(
     r"authori[sz]ation|cookie|token|secret|passw|credential|signature"
     r"|api[-_]?key"  # x-api-key, api-key, x-goog-api-key, xi-api-key
-    r"|openai-organization|openai-project|account[-_]id"
+    r"|account[-_]id" + "".join(f"|{each.secret_headers}" for each in PROVIDERS if each.secret_headers)
 )
 """Header names, in lower case, whose values are never kept."""
 
-COUNTS = re.compile(r"(?:x|anthropic)-ratelimit-[a-z-]*tokens[a-z_-]*")
+COUNTS = re.compile(
+    r"x-ratelimit-[a-z-]*tokens[a-z_-]*" + "".join(f"|{each.count_headers}" for each in PROVIDERS if each.count_headers)
+)
 """The only names with `token` in them that are kept: how many are left, as in x-ratelimit-remaining-tokens."""
 
 KEPT = re.compile(
@@ -42,16 +45,16 @@ KEPT = re.compile(
     | retry-after(-ms)? | sec-websocket-version | server | server-timing | te | trailer | transfer-encoding | upgrade
     | vary | via | x-accel-buffering | x-content-type-options
     # which request it was
-    | (x-|x-client-|x-ms-|x-ms-client-|x-goog-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray
+    | (x-|x-client-|x-ms-|x-ms-client-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray
     | traceparent | tracestate
-    # of providers and gateways
-    | anthropic-(beta|version) | openai-(beta|model|processing-ms|version) | x-goog-api-client | x-ms-region
-    | x-envoy-upstream-service-time | x-should-retry
-    | (x|anthropic)-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
+    # of gateways
+    | x-ms-region | x-envoy-upstream-service-time | x-should-retry
+    | x-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
     # of clients
     | originator | version | x-app | x-stainless-[a-z-]+ | x-recorder-session | x-openai-subagent
     | x-codex-(parent-thread-id|window-id|beta-features) | x-claude-code-parent-agent-id
-    """,
+    """
+    + "".join(f"|{each.harmless_headers}" for each in PROVIDERS if each.harmless_headers),
     re.VERBOSE,
 )
 """Header names, in lower case, whose values are kept, besides those that grouping looks at."""
@@ -71,8 +74,8 @@ USUAL_LENGTH = 100
 Header = tuple[bytes, bytes]
 
 
-def headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
-    """Every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
+def redact_headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
+    """Return every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
     kept: list[tuple[str, str]] = []
     for name_bytes, value_bytes in raw:
         name, part = _named(name_bytes)
@@ -81,19 +84,19 @@ def headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
         kept.append((name, _counted(value) if harmless is None else harmless))
     if not _may_hold_one("\n".join([value for _, value in kept])):
         return kept
-    return [(name, text(value)) for name, value in kept]
+    return [(name, redact_text(value)) for name, value in kept]
 
 
 @lru_cache(maxsize=1024)
 def _named(name: bytes) -> tuple[str, Callable[[str], str | None]]:
-    """A header's name, and what gives the harmless part of its value, if there is one."""
+    """Return a header's name, and the function that gives the harmless part of its value."""
     said = name.decode("latin-1")
-    return text(said), _PARTS.get(said.lower(), _all if keeps(said) else _nothing)
+    return redact_text(said), _PARTS.get(said.lower(), _all if keeps(said) else _nothing)
 
 
 @lru_cache(maxsize=1024)
 def keeps(name: str) -> bool:
-    """Whether the value of a header of that name, in any case, is kept."""
+    """Return whether the value of a header of that name, in any case, is kept."""
     name = name.lower()
     if NEVER.search(name) and not COUNTS.fullmatch(name):
         return False
@@ -120,7 +123,7 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 def _ids(value: str) -> str | None:
-    """The ids in x-codex-turn-metadata. Its `workspaces` name git remotes, and those may carry credentials."""
+    """Return the ids in x-codex-turn-metadata. Its `workspaces` name git remotes, and those may carry credentials."""
     try:
         metadata = json.loads(value)
     except (ValueError, RecursionError):
@@ -137,8 +140,8 @@ def _ids(value: str) -> str | None:
 
 _PARTS: Mapping[str, Callable[[str], str | None]] = {
     "x-codex-turn-metadata": _ids,
-    "location": lambda value: url(value),
-    "content-location": lambda value: url(value),
+    "location": lambda value: redact_url(value),
+    "content-location": lambda value: redact_url(value),
 }
 """Headers of which a part is kept."""
 
@@ -161,22 +164,22 @@ _MISPLACED = re.compile(r"([;&][^/;&=]*=)[^/;&]*")  # the `?` forgotten: /v1/mod
 _ENCODED_QUERY = re.compile(r"(%3[Ff]).*", re.DOTALL)  # the `?` taken for part of the path
 
 
-def target(raw: str) -> str:
-    """A request target as it may be kept: the path, and the query with the values of known parameters only.
+def redact_target(raw: str) -> str:
+    """Return a request target that may be kept: the path, and the query with the values of known parameters only.
 
     Order, repeats and percent-encoding of what is kept are unchanged.
     """
     if not raw.startswith("/"):
-        return url(raw)
-    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else text(_path_and_query(raw))
+        return redact_url(raw)
+    return _usual_path(raw) if "?" not in raw and len(raw) <= USUAL_LENGTH else redact_text(_path_and_query(raw))
 
 
-def url(raw: str) -> str:
-    """A whole URL as it may stand in a log line or an error message: as `target`, and without user and password."""
+def redact_url(raw: str) -> str:
+    """Return a whole URL for a log line or an error message: as `redact_target`, and without user and password."""
     if len(raw) > VALUE_LIMIT:
         return _counted(raw)
     match = _AUTHORITY.match(raw)
-    return text(match[1] + _path_and_query(raw[match.end() :])) if match else REDACTED
+    return redact_text(match[1] + _path_and_query(raw[match.end() :])) if match else REDACTED
 
 
 def _path_and_query(raw: str) -> str:
@@ -187,7 +190,7 @@ def _path_and_query(raw: str) -> str:
 
 @lru_cache(maxsize=256)  # a client asks for the same few, again and again; what has a query may have a key
 def _usual_path(raw: str) -> str:
-    return text(_path_and_query(raw))
+    return redact_text(_path_and_query(raw))
 
 
 def _path(path: str) -> str:
@@ -202,7 +205,9 @@ def _query(query: str) -> str:
 
 
 def _parameter(given: str) -> str:
-    """One parameter of a query, or the sign between two. Some servers separate by `;`, so a value never holds one."""
+    """Redact one parameter of a query, or the sign between two. Some servers separate by `;`, so a value never holds
+    one.
+    """
     name, _, value = given.partition("=")
     if given in ("", "&", ";") or (PARAMETERS.fullmatch(unquote(name)) and _HARMLESS.fullmatch(unquote(value))):
         return given
@@ -219,22 +224,22 @@ _BETWEEN = re.compile(r"([/?&;=#,\s])")
 _encode = msgspec.json.Encoder().encode
 
 
-def record(said: msgspec.Struct) -> bytes:
-    """What is said of an exchange as the JSON of a record, without a secret in any of its texts."""
+def redact_record(said: msgspec.Struct) -> bytes:
+    """Encode a record about an exchange as JSON, without a secret in any of its texts."""
     encoded = _encode(said)
     return _encode(_without(msgspec.to_builtins(said))) if _may_hold_one(encoded) else encoded
 
 
 def _without(value: Any) -> Any:
     if isinstance(value, str):
-        return text(value)
+        return redact_text(value)
     if isinstance(value, list | tuple):
         return [_without(each) for each in value]
     return {name: _without(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
-def text(raw: str) -> str:
-    """A text in which each secret is replaced by a name for it, as `REDACTED-api-key-3f9a2c`.
+def redact_text(raw: str) -> str:
+    """Replace each secret in a text by a name for it, as `REDACTED-api-key-3f9a2c`.
 
     The same secret has the same name, so that a session keeps its name and a recording is found by its target. The
     digest in it is short: it tells secrets apart, and confirms no guess.
@@ -242,7 +247,7 @@ def text(raw: str) -> str:
     if "%" in raw:
         raw = _percent_decoded(raw)
     data = raw.encode("utf-8", "surrogatepass")
-    view = Plain(data)
+    view = Unescaped(data)
     hits = list(find(view.text))
     if not hits:
         return raw
@@ -255,7 +260,7 @@ def text(raw: str) -> str:
 
 
 def _percent_decoded(raw: str) -> str:
-    """A text without what is a secret when its percent codes are undone: a part between two signs as a whole."""
+    """Replace what is a secret when its percent codes are undone: a part between two signs as a whole."""
     whole = _decoded(raw)
     if not may_hold_one(whole.replace(b"+", b" ")):
         return raw

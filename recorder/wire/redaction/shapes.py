@@ -1,4 +1,4 @@
-"""What is shaped like a secret: keys and tokens of known issuers, JSON web tokens, private keys.
+"""The shapes of secrets: keys and tokens of known issuers, JSON web tokens, private keys.
 
 A table and a search, pure. The search looks at words that are long enough for a key and at nothing else, so text
 without one costs a few milliseconds a megabyte. It takes a secret whole, wherever it begins: behind a quote, an escaped
@@ -11,25 +11,42 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-SHAPES: dict[str, bytes] = {
-    "anthropic-key": rb"sk-ant-[A-Za-z0-9_-]{20,}",
-    "openai-key": rb"sk-(?:proj|svcacct|admin|service|None)-[A-Za-z0-9_-]{20,}",
-    "openrouter-key": rb"sk-or-v1-[A-Za-z0-9]{20,}",
+from recorder.wire.dialects import PROVIDERS
+from recorder.wire.dialects.dialect import KeyShape
+
+_SK = rb"(?<![_-])sk-[A-Za-z0-9_-]*"
+
+SHAPES: tuple[KeyShape, ...] = (
+    *(shape for provider in PROVIDERS for shape in provider.key_shapes),
+    KeyShape("openrouter-key", rb"sk-or-v1-[A-Za-z0-9]{20,}", rb"sk-", _SK),
     # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a style sheet
-    "api-key": rb"(?<![_-])sk-(?=[A-Za-z_-]{0,200}[0-9])"
-    rb"(?:(?=[a-z0-9_-]{0,200}[A-Z])|(?=[a-z0-9_-]{0,200}?[a-z0-9]{16}))[A-Za-z0-9_-]{20,}",
-    "google-key": rb"AIza[A-Za-z0-9_-]{35,}",
-    "google-token": rb"ya29\.[A-Za-z0-9_-]{20,}",
-    "aws-key": rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])",
-    "github-token": rb"gh[opsru]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
-    "gitlab-token": rb"glpat-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+)*",
-    "slack-token": rb"xox[abeoprs]-[A-Za-z0-9-]{20,}",
-    "huggingface-token": rb"hf_[A-Za-z0-9]{30,}",
-    "xai-key": rb"xai-[A-Za-z0-9]{40,}",
-    "groq-key": rb"gsk_[A-Za-z0-9]{40,}",
-    "jwt": rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",
-}
-"""Kind → what it looks like. Each has a word of at least `WORD` characters, `BEFORE` behind its beginning at most."""
+    KeyShape(
+        "api-key",
+        rb"(?<![_-])sk-(?=[A-Za-z_-]{0,200}[0-9])"
+        rb"(?:(?=[a-z0-9_-]{0,200}[A-Z])|(?=[a-z0-9_-]{0,200}?[a-z0-9]{16}))[A-Za-z0-9_-]{20,}",
+        *(rb"sk-", _SK),
+    ),
+    KeyShape("aws-key", rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])", rb"A[KS]IA", rb"A[KS]IA[A-Z0-9]*"),
+    KeyShape(
+        "github-token",
+        rb"gh[opsru]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
+        rb"gh[opsru]_|github_pat_",
+        rb"gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*",
+    ),
+    KeyShape("gitlab-token", rb"glpat-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+)*", rb"glpat-", rb"glpat-[A-Za-z0-9_-]*"),
+    KeyShape("slack-token", rb"xox[abeoprs]-[A-Za-z0-9-]{20,}", rb"xox[abeoprs]-", rb"xox[abeoprs]-[A-Za-z0-9-]*"),
+    KeyShape("huggingface-token", rb"hf_[A-Za-z0-9]{30,}", rb"hf_", rb"hf_[A-Za-z0-9]*"),
+    KeyShape("xai-key", rb"xai-[A-Za-z0-9]{40,}", rb"xai-", rb"xai-[A-Za-z0-9]*"),
+    KeyShape("groq-key", rb"gsk_[A-Za-z0-9]{40,}", rb"gsk_", rb"gsk_[A-Za-z0-9]*"),
+    KeyShape(
+        "jwt",
+        rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",
+        rb"eyJ",
+        rb"(?<![_-])eyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){0,2}",
+    ),
+)
+"""The shapes of keys, those of providers first. Each has a word of at least `WORD` characters, at most `BEFORE` behind
+its beginning."""
 
 PRIVATE_KEY = "private-key"
 
@@ -43,21 +60,16 @@ START = (
     rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
     rb"|(?<=[0-9;\[][mK]))"  # \x1b[01;31m, as grep colours what it found
 )
-_PREFIX = re.compile(rb"sk-|AIza|ya29\.|A[KS]IA|gh[opsru]_|github_pat_|glpat-|xox[abeoprs]-|hf_|xai-|gsk_|eyJ")
+_PREFIX = re.compile(b"|".join(dict.fromkeys(shape.prefix for shape in SHAPES)))
 _BEGINNING = re.compile(_PREFIX.pattern + rb"|PRIVATE KEY")
-_ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % each for each in SHAPES.values()) + b")")
-_KINDS = tuple(SHAPES)
+_ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % shape.pattern for shape in SHAPES) + b")")
 
 _OF_WORDS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _MASK = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
 _LONG = b"a" * WORD
 _BASE64 = re.compile(rb"[A-Za-z0-9+/=_-]*+")
 
-_CUT = re.compile(
-    START + rb"(?:(?<![_-])sk-[A-Za-z0-9_-]*|AIza[A-Za-z0-9_-]*|ya29\.[A-Za-z0-9_-]*|A[KS]IA[A-Z0-9]*"
-    rb"|gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*|glpat-[A-Za-z0-9_-]*|xox[abeoprs]-[A-Za-z0-9-]*"
-    rb"|hf_[A-Za-z0-9]*|xai-[A-Za-z0-9]*|gsk_[A-Za-z0-9]*|(?<![_-])eyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){0,2})\Z"
-)
+_CUT = re.compile(START + b"(?:" + b"|".join(dict.fromkeys(shape.cut for shape in SHAPES)) + rb")\Z")
 _CUT_BYTES = 4096  # at the end of a body: a JSON web token is as long at times
 
 _NAMED = rb"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -78,7 +90,7 @@ _CUT_PEM = re.compile(rb"-----BEGIN " + _NAMED + _TO_ITS_END + rb"*+\\?\Z", re.D
 
 
 class Hit(NamedTuple):
-    """Where a secret stands."""
+    """A secret in a text, and where it is."""
 
     start: int
     end: int
@@ -86,12 +98,12 @@ class Hit(NamedTuple):
 
 
 def may_hold_one(text: bytes) -> bool:
-    """Whether it is worth a search: of a short text this costs half of one."""
+    """Return whether a text is worth a search: of a short text this costs half of one."""
     return _BEGINNING.search(text) is not None
 
 
 def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
-    """What is shaped like a secret. With `cut` the text breaks off, and at its end half a secret is one too."""
+    """Yield what is shaped like a secret. With `cut` the text breaks off, and at its end half a secret is one too."""
     yield from _in_words(text)
     if b"PRIVATE KEY" in text:
         yield from (Hit(*match.span(), PRIVATE_KEY) for match in _PEM.finditer(text))
@@ -101,7 +113,7 @@ def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
 
 
 def merged(hits: Iterable[Hit]) -> Iterator[Hit]:
-    """In order, those that overlap as one of the kind of the longest."""
+    """Yield the hits in order, those that overlap as one of the kind of the longest."""
     one, *others = sorted(hits)
     for hit in others:
         if hit.start < one.end:
@@ -114,7 +126,7 @@ def merged(hits: Iterable[Hit]) -> Iterator[Hit]:
 
 
 def _in_words(text: bytes) -> Iterator[Hit]:
-    """In every word of `WORD` characters, but for those of a payload."""
+    """Yield the hits in every word of `WORD` characters, but for those of a payload."""
     mask = text.translate(_MASK) + b" "
     at = mask.find(_LONG)
     while at >= 0:
@@ -127,12 +139,12 @@ def _in_words(text: bytes) -> Iterator[Hit]:
                 place = prefix.start() + 1
                 if match := _ANY.match(text, prefix.start()):
                     place = match.end()
-                    yield Hit(*match.span(), _KINDS[(match.lastindex or 1) - 1])
+                    yield Hit(*match.span(), SHAPES[(match.lastindex or 1) - 1].kind)
             end = max(place, end)
         at = mask.find(_LONG, end)
 
 
 def _end_of_base64(text: bytes, at: int) -> int:
-    """Where a payload ends that begins here; `at` if none does."""
+    """Return the end of a payload that begins here; `at` if none does."""
     match = _BASE64.match(text, at)
     return match.end() if match and match.end() - at > PAYLOAD else at

@@ -16,7 +16,7 @@ _ANY_ESCAPE = re.compile(rb'\\+(?:["/bfnrt]|u[0-9A-Fa-f]{4})?')
 _INSIDE = re.compile(rb"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
 
 
-class Plain:
+class Unescaped:
     """`text` is a body in which those characters stand plainly."""
 
     def __init__(self, body: bytes) -> None:
@@ -42,7 +42,7 @@ class Plain:
         yield body[behind:]
 
     def place(self, hit: Hit) -> tuple[int, int]:
-        """Where it stands in the body: no escape is taken apart."""
+        """Return where a hit is in the body: no escape is taken apart."""
         start, end = self._in_body(hit.start), self._in_body(hit.end)
         inside = _INSIDE.search(self._body, max(0, start - 64), start)
         if inside and len(inside[1]) % 2:
@@ -50,11 +50,11 @@ class Plain:
         return start, end
 
     def _in_body(self, place: int) -> int:
-        """Of a place in `text`: the end of the last escape before it, and as many bytes further."""
+        """Return the place in the body: the end of the last escape before it, and as many bytes further."""
         count = bisect_left(self._at, place)
         return self._after[count - 1] + place - self._at[count - 1] - 1 if count else place
 
 
 def plain_size(text: bytes) -> int:
-    """Bytes of a text, an escape of it counted as one: the same however it was written."""
+    """Count the bytes of a text, an escape of it as one: the same however it was written."""
     return len(_ANY_ESCAPE.sub(b".", text))

@@ -28,8 +28,8 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic import DELTA, DIALECT
-from recorder.wire.dialects.dialect import Teller
-from recorder.wire.dialects.telling import Telling
+from recorder.wire.dialects.decoder import JsonDecoder
+from recorder.wire.dialects.dialect import FactDecoder
 from recorder.wire.sse import Splitter, parse
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 
@@ -37,8 +37,8 @@ FILES = [entry for entry in corpus_index() if entry["provider"] == "anthropic"]
 every_file = pytest.mark.parametrize("entry", FILES, ids=lambda entry: entry["file"].split("/", 1)[1])
 
 
-def told(*events: Any, teller: Teller | None = None) -> list[Fact]:
-    teller = teller or DIALECT.teller()
+def told(*events: Any, teller: FactDecoder | None = None) -> list[Fact]:
+    teller = teller or DIALECT.decoder()
     return [fact for event in events for fact in teller.event(event["type"], json.dumps(event).encode())]
 
 
@@ -66,7 +66,7 @@ def recorded(entry: dict[str, Any]) -> list[tuple[str | None, bytes]]:
 
 
 def of_file(entry: dict[str, Any]) -> list[Fact]:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     return [fact for type, data in recorded(entry) for fact in teller.event(type, data)]
 
 
@@ -256,7 +256,7 @@ def test_an_error_in_the_stream_and_as_a_document_is_a_failure() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     failure = Failed("overloaded_error", None, "Overloaded")
     assert told(error) == [failure]
-    assert list(DIALECT.teller().document(json.dumps(error).encode())) == [failure]
+    assert list(DIALECT.decoder().document(json.dumps(error).encode())) == [failure]
 
 
 def test_a_message_as_a_document_states_all_its_items() -> None:
@@ -273,7 +273,7 @@ def test_a_message_as_a_document_states_all_its_items() -> None:
         "stop_reason": "tool_use",
         "usage": {"input_tokens": 9, "output_tokens": 1},
     }
-    started, restated, *others = DIALECT.teller().document(json.dumps(message).encode())
+    started, restated, *others = DIALECT.decoder().document(json.dumps(message).encode())
     assert started == Started("msg_1", "m")
     assert isinstance(restated, Restated)
     assert [(item.kind, item.output_index) for item in restated.items] == [
@@ -293,11 +293,11 @@ def test_a_message_as_a_document_states_all_its_items() -> None:
 
 
 def test_a_count_of_tokens_is_no_usage() -> None:
-    assert list(DIALECT.teller().document(b'{"input_tokens": 9}')) == []
+    assert list(DIALECT.decoder().document(b'{"input_tokens": 9}')) == []
 
 
 def request(*messages: Any, path: str = "/v1/messages", **more: Any) -> Any:
-    return DIALECT.asked(path, json.dumps({"messages": list(messages), **more}).encode())
+    return DIALECT.request_facts(path, json.dumps({"messages": list(messages), **more}).encode())
 
 
 def user(*blocks: Any) -> dict[str, Any]:
@@ -360,12 +360,12 @@ TYPES = st.sampled_from(["message_start", "content_block_start", DELTA, "content
 
 @given(st.lists(st.tuples(TYPES | st.none() | st.text(), JSON, st.binary(max_size=3))))
 def test_nothing_raises_whatever_is_told(events: list[tuple[str | None, Any, bytes]]) -> None:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     for type, payload, more in events:
         data = json.dumps(payload).encode()
         for each in (data, data[:-1] + more, more):
             assert all(isinstance(fact, Fact) for fact in [*teller.event(type, each), *teller.document(each)])
-            DIALECT.asked(type or "/", each)
+            DIALECT.request_facts(type or "/", each)
 
 
 DELTAS = st.fixed_dictionaries(
@@ -383,13 +383,13 @@ DELTAS = st.fixed_dictionaries(
 
 @given(st.lists(DELTAS))
 def test_the_quick_reading_of_a_delta_says_what_the_slow_one_says(deltas: list[Any]) -> None:
-    quick, slow = DIALECT.teller(), DIALECT.teller()
-    assert isinstance(slow, Telling)
+    quick, slow = DIALECT.decoder(), DIALECT.decoder()
+    assert isinstance(slow, JsonDecoder)
     told(begun(TEXT), begun(TOOL, 1), begun(TEXT), teller=quick)
     told(begun(TEXT), begun(TOOL, 1), begun(TEXT), teller=slow)
     for each in deltas:
         data = json.dumps(each).encode()
-        assert list(quick.event(DELTA, data)) == list(Telling.event(slow, DELTA, data))
+        assert list(quick.event(DELTA, data)) == list(JsonDecoder.event(slow, DELTA, data))
 
 
 @needs_corpus
@@ -420,6 +420,6 @@ def test_a_recorded_stream_holds_nothing_unknown_and_all_its_text(entry: dict[st
 @every_file
 def test_a_recorded_stream_without_any_of_its_events_stops_nothing(entry: dict[str, Any]) -> None:
     events = recorded(entry)
-    for teller, kept in ((DIALECT.teller(), events[::2]), (DIALECT.teller(), events[::-1])):
+    for teller, kept in ((DIALECT.decoder(), events[::2]), (DIALECT.decoder(), events[::-1])):
         for type, data in kept:
             assert all(isinstance(fact, Fact) for cut in (data, data[:-9]) for fact in teller.event(type, cut))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recorder.model.facts import Fact, Malformed, TextAdded
 from recorder.wire.dialects import DIALECTS, Dialect, Keys, by_name, by_path, framing
-from recorder.wire.dialects.payload import NESTING_LIMIT, too_deep
+from recorder.wire.dialects.json_values import NESTING_LIMIT, too_deep
 from recorder.wire.sse import Splitter, parse
 from tests.corpus import corpus_files, corpus_index, needs_corpus
 
@@ -257,7 +257,7 @@ def test_the_facts_of_a_deep_payload_do_not_hang_on_the_stack(levels: int) -> No
     data = b'{"index":0,"delta":{"type":"text_delta","text":"said"},' + deep(levels)[1:]
 
     def facts() -> list[type[Fact]]:
-        return [type(fact) for fact in by_name("anthropic").teller().event("content_block_delta", data)]
+        return [type(fact) for fact in by_name("anthropic").decoder().event("content_block_delta", data)]
 
     assert facts() == deeper(500, facts) == [TextAdded if levels <= NESTING_LIMIT else Malformed]
 

@@ -28,8 +28,8 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
+from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.gemini import DIALECT, RESPONSE
-from recorder.wire.dialects.telling import Telling
 from recorder.wire.sse import Splitter, parse
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 
@@ -42,7 +42,7 @@ NOT_GENERATE_CONTENT = {
 
 
 def told(*chunks: Any) -> list[Fact]:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     return [fact for chunk in chunks for fact in teller.event(RESPONSE, json.dumps(chunk).encode())]
 
 
@@ -277,24 +277,24 @@ def test_an_error_is_a_failure_with_data_or_without_as_a_document_or_in_an_array
     error = {"error": {"code": 429, "message": "Slow down", "status": "RESOURCE_EXHAUSTED"}}
     failure = [Failed("RESOURCE_EXHAUSTED", "429", "Slow down")]
     assert told(error) == failure
-    assert list(DIALECT.teller().event("error", json.dumps(error, indent=2).encode() + b"\r\n\r\n")) == failure
-    assert list(DIALECT.teller().document(json.dumps([error]).encode())) == failure
+    assert list(DIALECT.decoder().event("error", json.dumps(error, indent=2).encode() + b"\r\n\r\n")) == failure
+    assert list(DIALECT.decoder().document(json.dumps([error]).encode())) == failure
 
 
 def test_documents_and_wrapped_chunks_mean_the_same_as_the_stream() -> None:
     chunks = [said({"text": "a"}), said({"text": "b"}, finishReason="STOP")]
     expected = told(*chunks)
-    assert list(DIALECT.teller().document(json.dumps(chunks).encode())) == expected
+    assert list(DIALECT.decoder().document(json.dumps(chunks).encode())) == expected
     assert told(*({"response": chunk, "traceId": "t"} for chunk in chunks)) == expected
-    assert list(DIALECT.teller().document(json.dumps(chunks[0]).encode())) == told(chunks[0])
+    assert list(DIALECT.decoder().document(json.dumps(chunks[0]).encode())) == told(chunks[0])
 
 
 def test_a_count_of_tokens_is_no_usage() -> None:
-    assert list(DIALECT.teller().document(b'{"totalTokens": 3, "promptTokensDetails": []}')) == []
+    assert list(DIALECT.decoder().document(b'{"totalTokens": 3, "promptTokensDetails": []}')) == []
 
 
 def asked(*contents: Any, path: str = "/v1beta/models/gemini-x:streamGenerateContent", **more: Any) -> Any:
-    return DIALECT.asked(path, json.dumps({"contents": list(contents), **more}).encode())
+    return DIALECT.request_facts(path, json.dumps({"contents": list(contents), **more}).encode())
 
 
 FAILED_ROLL = {"functionResponse": {"name": "roll", "response": {"error": "no dice"}}}
@@ -356,7 +356,7 @@ def test_a_call_that_was_not_answered_gives_its_id_to_no_later_one() -> None:
 
 def test_the_gemini_cli_wraps_its_request() -> None:
     body = {"model": "gemini-x", "request": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}}
-    found = DIALECT.asked("/v1internal:streamGenerateContent", json.dumps(body).encode())
+    found = DIALECT.request_facts("/v1internal:streamGenerateContent", json.dumps(body).encode())
     assert (found.model, found.text, found.is_turn) == ("gemini-x", "Hi", True)
 
 
@@ -378,12 +378,12 @@ PARTS = st.lists(st.dictionaries(NAMES_OF_FIELDS, JSON, max_size=4), max_size=4)
 
 @given(st.lists(st.tuples(JSON | PARTS.map(lambda parts: said(*parts, finishReason="STOP")), st.binary(max_size=3))))
 def test_nothing_raises_whatever_is_told(chunks: list[tuple[Any, bytes]]) -> None:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     for chunk, more in chunks:
         data = json.dumps(chunk).encode()
         for each in (data, data[:-1] + more, more):
             assert all(isinstance(fact, Fact) for fact in [*teller.event(RESPONSE, each), *teller.document(each)])
-            DIALECT.asked("/models/x:generateContent", each)
+            DIALECT.request_facts("/models/x:generateContent", each)
 
 
 USUAL = {
@@ -410,11 +410,11 @@ CHUNKS = st.fixed_dictionaries(
 
 @given(st.lists(CHUNKS))
 def test_the_quick_reading_of_a_chunk_says_what_the_slow_one_says(chunks: list[Any]) -> None:
-    quick, slow = DIALECT.teller(), DIALECT.teller()
-    assert isinstance(slow, Telling)
+    quick, slow = DIALECT.decoder(), DIALECT.decoder()
+    assert isinstance(slow, JsonDecoder)
     for chunk in chunks:
         data = json.dumps(chunk).encode()
-        assert list(quick.event(RESPONSE, data)) == list(Telling.event(slow, RESPONSE, data))
+        assert list(quick.event(RESPONSE, data)) == list(JsonDecoder.event(slow, RESPONSE, data))
 
 
 def recorded(entry: dict[str, Any]) -> list[bytes]:
@@ -424,7 +424,7 @@ def recorded(entry: dict[str, Any]) -> list[bytes]:
 
 
 def of_file(entry: dict[str, Any]) -> list[Fact]:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     return [fact for data in recorded(entry) for fact in teller.event(RESPONSE, data)]
 
 
@@ -460,6 +460,6 @@ def test_a_recorded_stream_holds_nothing_unknown_and_all_its_text(entry: dict[st
 @every_file
 def test_a_recorded_stream_that_is_cut_or_turned_round_stops_nothing(entry: dict[str, Any]) -> None:
     events = recorded(entry)
-    for teller, kept in ((DIALECT.teller(), events[::2]), (DIALECT.teller(), events[::-1])):
+    for teller, kept in ((DIALECT.decoder(), events[::2]), (DIALECT.decoder(), events[::-1])):
         for data in kept:
             assert all(isinstance(fact, Fact) for cut in (data, data[:-9]) for fact in teller.event(RESPONSE, cut))

@@ -48,13 +48,13 @@ def function(name: str | None = None, arguments: Any = "") -> dict[str, Any]:
 
 
 def told(*payloads: Any) -> list[Fact]:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     encoded = (payload if isinstance(payload, bytes) else json.dumps(payload).encode() for payload in payloads)
     return [fact for data in encoded for fact in teller.event(CHUNK, data)]
 
 
 def document(payload: Any) -> Sequence[Fact]:
-    return DIALECT.teller().document(json.dumps(payload).encode())
+    return DIALECT.decoder().document(json.dumps(payload).encode())
 
 
 def of(kind: type[Any], facts: Sequence[Fact]) -> list[Any]:
@@ -347,7 +347,7 @@ def test_an_error_is_told_wherever_it_stands(said: dict[str, Any], expected: Fai
 
 
 def test_an_error_by_its_field_name_is_told() -> None:
-    assert DIALECT.teller().event("error", b'{"code": 500, "message": "no"}') == [Failed(None, "500", "no")]
+    assert DIALECT.decoder().event("error", b'{"code": 500, "message": "no"}') == [Failed(None, "500", "no")]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.model.facts import Fact, Malformed, TextAdded, Unknown, UsageReported
+from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.openai_chat import DIALECT
-from recorder.wire.dialects.telling import Telling
 from recorder.wire.sse import Splitter, parse
 from tests.corpus import CORPUS, corpus_index, needs_corpus
 
@@ -47,11 +47,11 @@ def events(path: Path) -> Iterator[Event]:
 
 
 def told(said: Sequence[Event], *, quick: bool = True) -> list[Fact]:
-    teller = DIALECT.teller()
-    assert isinstance(teller, Telling)
+    teller = DIALECT.decoder()
+    assert isinstance(teller, JsonDecoder)
     if quick:
         return [fact for type_, data in said for fact in teller.event(type_, data)]
-    return [fact for type_, data in said for fact in Telling.event(teller, type_, data)]
+    return [fact for type_, data in said for fact in JsonDecoder.event(teller, type_, data)]
 
 
 def chunks(said: Sequence[Event]) -> list[dict[str, Any]]:
@@ -237,10 +237,10 @@ def test_any_stream_is_told_and_alike_both_ways(opening: list[Event], stream: li
 
 @given(st.binary() | ANY.map(json.dumps).map(str.encode) | mutated())
 def test_nothing_raises(data: bytes) -> None:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     teller.event(CHUNK, data)
     teller.document(data)
-    DIALECT.asked("/v1/chat/completions", data)
+    DIALECT.request_facts("/v1/chat/completions", data)
 
 
 @given(st.integers(0, 2000), st.sampled_from(USUAL))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from recorder.model.facts import Asked, Returned
+from recorder.model.facts import RequestFacts, Returned
 from recorder.wire.dialects.openai_chat import DIALECT
 
 
-def asked(path: str = "/v1/chat/completions", /, **body: Any) -> Asked:
-    return DIALECT.asked(path, json.dumps(body).encode())
+def asked(path: str = "/v1/chat/completions", /, **body: Any) -> RequestFacts:
+    return DIALECT.request_facts(path, json.dumps(body).encode())
 
 
 def user(*said: str) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def user(*said: str) -> dict[str, Any]:
 
 def test_a_request_says_its_model_and_what_the_user_says_last() -> None:
     said = asked(model="m", stream=True, messages=[{"role": "system", "content": "s"}, user("a"), user("b", "c")])
-    assert said == Asked("m", True, "c", True, (), ("s",))
+    assert said == RequestFacts("m", True, "c", True, (), ("s",))
 
 
 def test_what_a_client_wraps_in_a_tag_is_not_said_by_the_user() -> None:
@@ -67,5 +67,5 @@ def test_a_deployment_in_the_path_is_the_model() -> None:
     "body", [b"", b"no JSON", b"[]", b'{"messages": [1, {"role": "user", "content": {}}]}', b"\xff"]
 )
 def test_a_request_that_cannot_be_read_asks_for_nothing(body: bytes) -> None:
-    said = DIALECT.asked("/v1/chat/completions", body)
+    said = DIALECT.request_facts("/v1/chat/completions", body)
     assert (said.model, said.text, said.results) == (None, None, ())

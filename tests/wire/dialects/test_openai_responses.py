@@ -29,11 +29,11 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
+from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.openai_responses import DIALECT
+from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
-from recorder.wire.dialects.openai_responses.teller import ResponsesTelling
 from recorder.wire.dialects.openai_responses.texts import QUICK
-from recorder.wire.dialects.telling import Telling
 from recorder.wire.sse import Splitter, parse
 from tests.corpus import CORPUS, ROOT, corpus_index, needs_corpus
 from tests.responses import Json, document, item_event, of, tell
@@ -302,7 +302,7 @@ def test_other_documents(payload: Any, facts: Sequence[Fact]) -> None:
 def test_no_declared_event_is_unknown(type: str) -> None:
     event = {"part": {"type": "output_text"}, "item": {"type": "message"}, "response": {}}
     data = b"[DONE]" if type == "[DONE]" else json.dumps(event).encode()
-    assert not of(Unknown, DIALECT.teller().event(type, data))
+    assert not of(Unknown, DIALECT.decoder().event(type, data))
 
 
 @pytest.mark.skipif(not CATALOG.exists(), reason="no catalog of events")
@@ -346,11 +346,11 @@ PAYLOADS = st.recursive(
 @settings(max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from([*TYPES, None, "new"]), PAYLOADS), max_size=6))
 def test_no_payload_of_any_type_raises(events: list[tuple[str | None, Any]]) -> None:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     for type, payload in events:
         teller.event(type, json.dumps(payload).encode())
         teller.document(json.dumps(payload).encode())
-        DIALECT.asked("/responses", json.dumps({"input": payload}).encode())
+        DIALECT.request_facts("/responses", json.dumps({"input": payload}).encode())
 
 
 STORY: list[Json] = [
@@ -377,14 +377,14 @@ def garbled(value: Any, at: int, by: Any) -> Any:
 
 @given(st.lists(st.tuples(st.sampled_from(STORY), st.integers(1, 80), JSON), max_size=20))
 def test_events_dropped_repeated_reordered_and_garbled_never_raise(events: list[tuple[Json, int, Any]]) -> None:
-    teller = DIALECT.teller()
+    teller = DIALECT.decoder()
     for event, at, by in events:
         teller.event(event["type"], json.dumps(garbled(event, at, by)).encode())
 
 
 @given(st.sampled_from(TYPES), st.binary())
 def test_no_bytes_of_any_type_raise(type: str, data: bytes) -> None:
-    DIALECT.teller().event(type, data)
+    DIALECT.decoder().event(type, data)
 
 
 @given(
@@ -403,7 +403,7 @@ def test_no_bytes_of_any_type_raise(type: str, data: bytes) -> None:
 )
 def test_the_quick_way_and_the_slow_one_come_to_the_same(type: str, payload: Json) -> None:
     data = json.dumps(payload).encode()
-    assert list(ResponsesTelling().event(type, data)) == list(Telling.event(ResponsesTelling(), type, data))
+    assert list(ResponsesDecoder().event(type, data)) == list(JsonDecoder.event(ResponsesDecoder(), type, data))
 
 
 # -- recorded streams
@@ -414,7 +414,7 @@ EDITED = {"concatenated_deltas_differ_from_done", "done_without_any_delta"}
 
 
 def recorded(entry: Json) -> list[Fact]:
-    splitter, teller = Splitter(), DIALECT.teller()
+    splitter, teller = Splitter(), DIALECT.decoder()
     blocks = [*splitter.feed((CORPUS / entry["file"]).read_bytes()), *splitter.close()]
     frames = [(DIALECT.keys(block.raw).type, parse(block.raw).data) for block in blocks]
     return [fact for type, data in frames if data is not None for fact in teller.event(type, data)]

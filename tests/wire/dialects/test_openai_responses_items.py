@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from recorder.model.facts import (
-    Asked,
     Finished,
     ItemFinished,
     ItemStarted,
     Malformed,
+    RequestFacts,
     Restated,
     Returned,
     Started,
@@ -23,9 +23,9 @@ from recorder.model.facts import (
     TextSettled,
     Unknown,
 )
+from recorder.wire.dialects.json_values import NESTING_LIMIT
 from recorder.wire.dialects.openai_responses import DIALECT
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
-from recorder.wire.dialects.payload import NESTING_LIMIT
 from tests.responses import Json, asked, document, item_event, of, tell
 
 
@@ -344,7 +344,7 @@ def test_a_result_may_nest_as_deep_as_json_is_read() -> None:
 
 
 def test_a_request_says_model_stream_and_what_a_person_wrote() -> None:
-    assert asked(model="m", stream=True, input="hi") == Asked("m", True, "hi", True)
+    assert asked(model="m", stream=True, input="hi") == RequestFacts("m", True, "hi", True)
 
 
 def user(*texts: str) -> Json:
@@ -375,4 +375,4 @@ def test_the_last_thing_that_a_person_wrote(input: Any, said: str | None, is_tur
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[1]", b'{"input":{"a":[]},"stream":"yes","model":7}'])
 def test_a_request_that_says_nothing_asks_for_nothing(body: bytes) -> None:
-    assert DIALECT.asked("/v1/responses/resp_1", body) == Asked()
+    assert DIALECT.request_facts("/v1/responses/resp_1", body) == RequestFacts()

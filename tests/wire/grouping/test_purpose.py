@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recorder.model.facts import Asked, Placed
+from recorder.model.facts import Placed, RequestFacts
 from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
 from recorder.wire.grouping.purpose import placed
@@ -33,8 +33,8 @@ def user(*given: str) -> dict[str, Any]:
     return {"role": "user", "content": texts(*given)}
 
 
-def asked(api: str, body: Any, path: str = "/v1/x") -> Asked:
-    return by_name(api).asked(path, json.dumps(body).encode())
+def asked(api: str, body: Any, path: str = "/v1/x") -> RequestFacts:
+    return by_name(api).request_facts(path, json.dumps(body).encode())
 
 
 def place(api: str, body: Any, headers: Sequence[Header] = (), method: str = "POST", path: str = "/v1/x") -> Placed:

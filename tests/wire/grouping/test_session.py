@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recorder.model.payloads import RequestHead
 from recorder.wire.grouping.rules import BODY_LIMIT
 from recorder.wire.grouping.session import HEADERS, Grouping, group
-from recorder.wire.redaction import headers as redaction
+from recorder.wire.redaction.headers import keeps
 
 CODEX = "codex_exec/0.169.0 (Debian 12; x86_64) dumb"
 CLAUDE = "claude-cli/2.1.329 (external, cli)"
@@ -205,7 +205,7 @@ def test_the_first_of_repeated_headers_counts() -> None:
 
 
 def test_redaction_keeps_all_that_grouping_looks_at() -> None:
-    kept = {name for name in HEADERS if redaction.keeps(name)}
+    kept = {name for name in HEADERS if keeps(name)}
     assert kept == HEADERS
 
 

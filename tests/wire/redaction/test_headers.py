@@ -15,8 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
-from recorder.wire.redaction import headers as redaction
-from recorder.wire.redaction.headers import VALUE_LIMIT, headers, keeps, record, target, text, url
+from recorder.wire.redaction.headers import (
+    VALUE_LIMIT,
+    keeps,
+    redact_headers,
+    redact_record,
+    redact_target,
+    redact_text,
+    redact_url,
+)
 from tests import secret_shapes
 
 CANARY = "canary-5f1d0c"
@@ -53,18 +60,18 @@ accept-token openai-secret x-anything
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_harmless_header_is_kept(name: str) -> None:
-    assert headers([(name.encode(), b"value")]) == [(name, "value")]
+    assert redact_headers([(name.encode(), b"value")]) == [(name, "value")]
 
 
 @pytest.mark.parametrize("name", SECRET)
 @pytest.mark.parametrize("case", [str, str.upper, str.title])
 def test_a_secret_header_keeps_its_name_and_length_only(name: str, case: type[str]) -> None:
-    assert headers([(case(name).encode(), b"s" * 51)]) == [(case(name), "REDACTED (51 bytes)")]
+    assert redact_headers([(case(name).encode(), b"s" * 51)]) == [(case(name), "REDACTED (51 bytes)")]
 
 
 def test_order_repeats_and_case_of_headers_are_kept() -> None:
     raw = [(b"Via", b"a"), (b"Set-Cookie", b"x=1"), (b"via", b"b"), (b"set-cookie", b""), (b"Server", b"caf\xe9")]
-    assert headers(raw) == [
+    assert redact_headers(raw) == [
         ("Via", "a"),
         ("Set-Cookie", "REDACTED (3 bytes)"),
         ("via", "b"),
@@ -84,7 +91,7 @@ def test_of_the_turn_metadata_only_ids_are_kept() -> None:
         "workspaces": {"/home/x": {"associated_remote_urls": {"origin": f"https://x:{CANARY}@github.com/x/y.git"}}},
         "sandbox": CANARY,
     }
-    (name, value), *_ = headers([(b"x-codex-turn-metadata", json.dumps(metadata).encode())])
+    (name, value), *_ = redact_headers([(b"x-codex-turn-metadata", json.dumps(metadata).encode())])
     assert name == "x-codex-turn-metadata"
     kept = {"turn_id": "turn-1", "thread_id": "thread-1", "window_id": "w:0", "request_kind": "turn"}
     assert json.loads(value) == kept
@@ -92,24 +99,24 @@ def test_of_the_turn_metadata_only_ids_are_kept() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{", b"7", b"\xff", b"[" * 100_000])
 def test_turn_metadata_that_is_none_is_redacted(value: bytes) -> None:
-    assert headers([(b"x-codex-turn-metadata", value)])[0][1] == f"REDACTED ({len(value)} bytes)"
+    assert redact_headers([(b"x-codex-turn-metadata", value)])[0][1] == f"REDACTED ({len(value)} bytes)"
 
 
 def test_a_redirect_keeps_where_it_goes_but_not_its_secrets() -> None:
     location = f"https://user:{CANARY}@host/path?key={CANARY}&alt=sse".encode()
-    assert headers([(b"Location", location)]) == [("Location", "https://host/path?key=REDACTED&alt=sse")]
+    assert redact_headers([(b"Location", location)]) == [("Location", "https://host/path?key=REDACTED&alt=sse")]
 
 
 @pytest.mark.parametrize("name", ["Via", "Location", "x-request-id", "Traceparent"])
 def test_a_value_over_the_limit_is_not_kept(name: str) -> None:
     longest = b"/" + b"v" * (VALUE_LIMIT - 1)
-    assert headers([(name.encode(), longest)]) == [(name, longest.decode())]
-    assert headers([(name.encode(), longest + b"v")]) == [(name, "REDACTED (4097 bytes)")]
+    assert redact_headers([(name.encode(), longest)]) == [(name, longest.decode())]
+    assert redact_headers([(name.encode(), longest + b"v")]) == [(name, "REDACTED (4097 bytes)")]
 
 
 def test_of_long_turn_metadata_the_ids_are_kept_all_the_same() -> None:
     metadata = {"turn_id": "turn-1", "workspaces": ["/home/x/project"] * 3000}
-    kept = headers([(b"x-codex-turn-metadata", json.dumps(metadata).encode())])
+    kept = redact_headers([(b"x-codex-turn-metadata", json.dumps(metadata).encode())])
     assert kept == [("x-codex-turn-metadata", '{"turn_id":"turn-1"}')]
 
 
@@ -157,7 +164,7 @@ TARGETS = [
 
 @pytest.mark.parametrize(("raw", "kept"), TARGETS)
 def test_a_target_keeps_its_path_and_the_known_parameters(raw: str, kept: str) -> None:
-    assert target(raw) == kept
+    assert redact_target(raw) == kept
 
 
 URLS = [
@@ -180,7 +187,7 @@ URLS = [
 
 @pytest.mark.parametrize(("raw", "kept"), URLS)
 def test_a_url_loses_user_password_and_unknown_parameters(raw: str, kept: str) -> None:
-    assert url(raw) == kept
+    assert redact_url(raw) == kept
 
 
 # -- no canary survives
@@ -200,7 +207,7 @@ def carriers(secret: str) -> st.SearchStrategy[str]:
     return st.sampled_from([secret, f"Bearer {secret}", f"Basic {basic}", f"a=b; session={secret}", *forms(secret)])
 
 
-SECRETS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.~", min_size=12, max_size=40).map(lambda text: CANARY + text)
+SECRETS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.~", min_size=12, max_size=40).map(lambda each: CANARY + each)
 ANY_CASE = st.sampled_from([str.lower, str.upper, str.title])
 FILLER = st.text("abcAB/:%&;=?@#[]. \\\u00e9", max_size=8)
 
@@ -230,15 +237,21 @@ def requests_with_a_secret(draw: st.DrawFn) -> tuple[str, list[tuple[bytes, byte
 @settings(max_examples=1000)
 def test_no_secret_survives_in_any_form(planted: tuple[str, list[tuple[bytes, bytes]], str, str]) -> None:
     secret, raw_headers, raw_target, raw_url = planted
-    kept = "\n".join([*(f"{name}: {value}" for name, value in headers(raw_headers)), target(raw_target), url(raw_url)])
-    kept += target(raw_url)
+    kept = "\n".join(
+        [
+            *(f"{name}: {value}" for name, value in redact_headers(raw_headers)),
+            redact_target(raw_target),
+            redact_url(raw_url),
+        ]
+    )
+    kept += redact_target(raw_url)
     for form in forms(secret):
         assert form.lower() not in kept.lower()
 
 
 @given(st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=20)), max_size=5))
 def test_no_header_is_refused_and_none_is_lost(raw: list[tuple[bytes, bytes]]) -> None:
-    kept = headers(raw)
+    kept = redact_headers(raw)
     assert [name.encode("latin-1") for name, _ in kept] == [name for name, _ in raw]
     for (name, value), (_, raw_value) in zip(kept, raw, strict=True):
         assert value.encode("latin-1") == raw_value if keeps(name) else True
@@ -250,15 +263,15 @@ PIECES = st.lists(FILLER | st.sampled_from(["https://", "key=", "&key=", "?", "a
 @given(st.text(max_size=60) | PIECES)
 @settings(max_examples=500)
 def test_no_url_is_refused_and_no_unknown_value_is_kept(raw: str) -> None:
-    for kept in (target(raw), url(raw), target("/" + raw)):
+    for kept in (redact_target(raw), redact_url(raw), redact_target("/" + raw)):
         assert not re.search(r"[?&;]key=(?!REDACTED)[^&;#/]", kept)
 
 
 def test_of_a_long_target_only_what_is_too_long_is_lost() -> None:
     filler = "&limit=1" * (VALUE_LIMIT // 8)
-    assert target("/v1/messages?beta=true" + filler) == "/v1/messages?REDACTED"
-    assert target("/" + "a" * VALUE_LIMIT + "?alt=sse") == "/REDACTED?alt=sse"
-    assert url("https://host/?" + filler) == f"REDACTED ({14 + len(filler)} bytes)"
+    assert redact_target("/v1/messages?beta=true" + filler) == "/v1/messages?REDACTED"
+    assert redact_target("/" + "a" * VALUE_LIMIT + "?alt=sse") == "/REDACTED?alt=sse"
+    assert redact_url("https://host/?" + filler) == f"REDACTED ({14 + len(filler)} bytes)"
 
 
 HOSTILE = re.findall(r"\S+", r"// /@ //a: //:@ /;a /?a=& : :1 a: \: [: a. ?: #: ; &= % %3F")
@@ -267,19 +280,19 @@ HOSTILE = re.findall(r"\S+", r"// /@ //a: //:@ /;a /?a=& : :1 a: \: [: a. ?: #: 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_hostile_url_is_redacted_in_linear_time(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the limit, which hides what is quadratic: 100,000 characters would take 20 s."""
-    monkeypatch.setattr(redaction, "VALUE_LIMIT", 2**30)
+    monkeypatch.setattr("recorder.wire.redaction.headers.VALUE_LIMIT", 2**30)
     raw = piece * (100_000 // len(piece))
     began = time.monotonic()
     for whole in (raw, "https://" + raw, "https://" + raw + "/@", "/" + raw, "/?" + raw):
-        assert target(whole)
-        assert url(whole)
+        assert redact_target(whole)
+        assert redact_url(whole)
     assert time.monotonic() - began < 4
 
 
 def test_what_is_redacted_already_stays_as_it_is() -> None:
-    once = redaction.headers([(b"Authorization", b"Bearer sk-canary")])
+    once = redact_headers([(b"Authorization", b"Bearer sk-canary")])
     assert once == [("Authorization", "REDACTED (16 bytes)")]
-    assert redaction.headers([(name.encode(), value.encode()) for name, value in once]) == once
+    assert redact_headers([(name.encode(), value.encode()) for name, value in once]) == once
 
 
 # -- what has the shape of a secret, in places that are kept
@@ -320,25 +333,25 @@ def assert_gone(secret: str, kept: str) -> None:
 def test_a_key_in_a_target_is_taken_out_wherever_it_stands(place: str, coding: str) -> None:
     for secret in SHAPED.values():
         raw = PLACES[place].format(*[CODINGS[coding](secret)] * 2)
-        for kept in (target(raw), url(f"https://host{raw}")):
+        for kept in (redact_target(raw), redact_url(f"https://host{raw}")):
             assert_gone(secret, kept)
             assert "REDACTED" in kept or "//host" in kept
-        assert target(target(raw)) == target(raw)
+        assert redact_target(redact_target(raw)) == redact_target(raw)
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_key_in_the_value_of_a_harmless_header_is_taken_out(name: str) -> None:
     for secret in SHAPED.values():
-        [(kept, value)] = headers([(name.encode(), f"before {secret} after".encode())])
+        [(kept, value)] = redact_headers([(name.encode(), f"before {secret} after".encode())])
         assert_gone(secret, value)
         assert (kept, value.split(" ")[::2]) == (name, ["before", "after"])
-        assert headers([(name.encode(), value.encode())]) == [(name, value)]
+        assert redact_headers([(name.encode(), value.encode())]) == [(name, value)]
 
 
 def test_a_key_in_the_name_of_a_header_or_in_turn_metadata_is_taken_out() -> None:
     for secret in SHAPED.values():
         metadata = json.dumps({"turn_id": secret, "session_id": f"a:{secret}", "thread_id": "thread-1"})
-        kept = headers([(secret.encode(), b"1"), (b"x-codex-turn-metadata", metadata.encode())])
+        kept = redact_headers([(secret.encode(), b"1"), (b"x-codex-turn-metadata", metadata.encode())])
         assert_gone(secret, f"{kept}")
         assert json.loads(kept[1][1])["thread_id"] == "thread-1"
 
@@ -349,8 +362,8 @@ def test_a_private_key_on_one_line_is_taken_out() -> None:
         coded = [quote(secret, safe=""), quote(secret), quote(secret.replace("\n", "")).replace("%20", "+")]
         for each in coded:
             for place in ("/v1/x/{}", "/v1/x?after={}"):
-                assert_gone(secret, target(place.format(each)))
-        assert_gone(secret, text(secret))
+                assert_gone(secret, redact_target(place.format(each)))
+        assert_gone(secret, redact_text(secret))
 
 
 def test_a_record_has_no_key_in_any_of_its_texts() -> None:
@@ -358,7 +371,7 @@ def test_a_record_has_no_key_in_any_of_its_texts() -> None:
         said = f"it is {secret} now"
         head = RequestHead(said, said, 1, said, said, said, [(said, said)], said, said)
         for each in (head, ResponseHead(200, said, [(said, said)], said), ExchangeEnd("upstream_reset", said)):
-            kept = json.loads(record(each))
+            kept = json.loads(redact_record(each))
             assert_gone(secret, json.dumps(kept))
             assert json.dumps(kept).count("REDACTED-") == json.dumps(json.loads(msgspec.json.encode(each))).count(
                 "it is"
@@ -366,12 +379,12 @@ def test_a_record_has_no_key_in_any_of_its_texts() -> None:
 
 
 def test_the_same_key_has_the_same_name_and_another_key_another() -> None:
-    names = {secret: text(secret) for secret in SHAPED.values()}
+    names = {secret: redact_text(secret) for secret in SHAPED.values()}
     assert len(set(names.values())) == len(names)
     for secret, name in names.items():
         assert re.fullmatch(r"REDACTED-[a-z-]+-[0-9a-f]{6}", name)
-        assert (target(f"/v1/x/{secret}"), text(name)) == (f"/v1/x/{name}", name)
-        assert target(f"/v1/x/{quote(secret).replace('-', '%2D')}") == f"/v1/x/{name}"
+        assert (redact_target(f"/v1/x/{secret}"), redact_text(name)) == (f"/v1/x/{name}", name)
+        assert redact_target(f"/v1/x/{quote(secret).replace('-', '%2D')}") == f"/v1/x/{name}"
 
 
 ORDINARY = [
@@ -390,8 +403,8 @@ ORDINARY = [
 
 @pytest.mark.parametrize("ordinary", ORDINARY)
 def test_ordinary_ids_stay(ordinary: str) -> None:
-    assert target(ordinary) == ordinary
-    assert text(ordinary) == ordinary
+    assert redact_target(ordinary) == ordinary
+    assert redact_text(ordinary) == ordinary
 
 
 def test_ordinary_headers_stay() -> None:
@@ -407,4 +420,4 @@ def test_ordinary_headers_stay() -> None:
         (b"user-agent", b"codex_exec/0.169.0 (Ubuntu 24.4.0; x86_64) xterm-256color (codex_exec; 0.169.0)"),
         (b"x-client-request-id", "caf\xe9 100% of it".encode("latin-1")),
     ]
-    assert headers(said) == [(name.decode(), value.decode("latin-1")) for name, value in said]
+    assert redact_headers(said) == [(name.decode(), value.decode("latin-1")) for name, value in said]

@@ -27,25 +27,26 @@ from recorder.model.facts import (
     Started,
     Stated,
     TextAdded,
+    Usage,
     UsageReported,
 )
-from recorder.wire.dialects.anthropic.blocks import Block, returned, stated
-from recorder.wire.dialects.anthropic.request import asked
-from recorder.wire.dialects.anthropic.usage import fallback, normalised
+from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
+from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
+from recorder.wire.dialects.anthropic.request import request_facts, turns
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Text, Whole, too_deep
-from recorder.wire.dialects.telling import (
+from recorder.wire.dialects.json_values import (
+    SHALLOW,
     UNUSUAL,
     Object,
-    Telling,
     as_json,
-    failed,
     object_,
     objects,
     text,
-    unknown,
+    too_deep,
     whole,
 )
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 
 
 class _Block(msgspec.Struct):
@@ -97,17 +98,17 @@ _TEXTS: Mapping[str, tuple[str, Field]] = {
 }
 
 
-class _Telling(Telling):
+class MessagesDecoder(JsonDecoder):
     """Follows the blocks of one response. An index that is used again is another item."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, ContentBlock] = {}
         self._starts: dict[int, int] = {}
         self._usage: dict[str, Any] = {}
         self._started: Started | None = None
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means. The usual deltas are read here: which item is theirs depends on the blocks so far."""
+        """Decode an event. The usual deltas are read here: which item is theirs depends on the blocks so far."""
         try:
             if type == DELTA and (len(data) <= SHALLOW or not too_deep(data)):
                 event = _decode_delta(data)
@@ -165,7 +166,7 @@ class _Telling(Telling):
         return () if before == now else (now,)
 
     def _served_by(self, model: str | None) -> Sequence[Fact]:
-        """Another model goes on with the response; it has the same id."""
+        """Start the response again under another model, which goes on with it; it has the same id."""
         if model is None:
             return ()
         return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
@@ -185,7 +186,7 @@ class _Telling(Telling):
 
     def _open(self, index: int, content: Object) -> Sequence[Fact]:
         item = stated(content)
-        self._blocks[index] = block = Block(self._new_key(index), item, as_json(object_(content.get("input"))))
+        self._blocks[index] = block = ContentBlock(self._new_key(index), item, as_json(object_(content.get("input"))))
         model = text(object_(content.get("to")).get("model")) if content.get("type") == FALLBACK else None
         return (
             *self._served_by(model),
@@ -194,7 +195,7 @@ class _Telling(Telling):
         )
 
     def _whole(self, index: int, content: Object) -> Sequence[Fact]:
-        """A block that stands in the message as it begins: nothing says later that it is complete."""
+        """Open and finish a block of a message that begins: nothing says later that it is complete."""
         return *self._open(index, content), *self._block_stop({"index": index})
 
     def _new_key(self, index: int) -> ItemKey:
@@ -229,7 +230,7 @@ class _Telling(Telling):
         return () if delta.get("content") is None else self._text_delta(index, delta)  # none: it did not succeed
 
     def _signature_delta(self, index: int, delta: Object) -> Sequence[Fact]:
-        """Told when the block ends, which is next."""
+        """Mark the block as encrypted; the fact comes when it ends, which is next."""
         block = self._blocks.get(index)
         if block and block.stated:
             block.stated = msgspec.structs.replace(block.stated, encrypted=True)
@@ -251,7 +252,7 @@ class _Telling(Telling):
     def _nothing(self, event: Object) -> Sequence[Fact]:
         return ()
 
-    _meanings: ClassVar[Mapping[str, Callable[[_Telling, Object], Sequence[Fact]]]] = {
+    _meanings: ClassVar[Mapping[str, Callable[[MessagesDecoder, Object], Sequence[Fact]]]] = {
         "message_start": _message_start,
         "content_block_start": _block_start,
         DELTA: _block_delta,
@@ -260,7 +261,7 @@ class _Telling(Telling):
         "message_stop": _nothing,
         "ping": _nothing,
     }
-    _deltas: ClassVar[Mapping[str, Callable[[_Telling, int, Object], Sequence[Fact]]]] = {
+    _deltas: ClassVar[Mapping[str, Callable[[MessagesDecoder, int, Object], Sequence[Fact]]]] = {
         "text_delta": _text_delta,
         "thinking_delta": _text_delta,
         "input_json_delta": _text_delta,
@@ -271,14 +272,14 @@ class _Telling(Telling):
 
 
 def _opening(key: ItemKey, index: int, item: Stated) -> Sequence[Fact]:
-    """A block begins, perhaps with some of its text. Input that is there is told at its end, if none is streamed."""
+    """Begin a block, perhaps with some of its text. Input comes at its end, if none is streamed."""
     texts = [TextAdded(key, *said) for said in item.texts if said[0] != "arguments"]
     annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
     return ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())), *texts, *annotations
 
 
 def _refused(said: Object) -> Sequence[Fact]:
-    """Why it was refused stands beside the reason to stop, in no block."""
+    """Yield the refusal of a message: its reason is a field beside the reason to stop, in no block."""
     explanation = text(object_(said.get("stop_details")).get("explanation"))
     if not explanation:
         return ()
@@ -292,6 +293,27 @@ def _finished(message: Object) -> Sequence[Fact]:
     return (Finished(reason),) if reason else ()
 
 
+def normalised(usage: Object) -> Usage:
+    """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
+    fresh, output = whole(usage.get("input_tokens")), whole(usage.get("output_tokens"))
+    read, written = whole(usage.get("cache_read_input_tokens")), whole(usage.get("cache_creation_input_tokens"))
+    gross = None if fresh is None else whole(fresh + (read or 0) + (written or 0))
+    return Usage(
+        input_tokens=gross,
+        cache_read_input_tokens=read,
+        cache_write_input_tokens=written,
+        output_tokens=output,
+        reasoning_output_tokens=whole(object_(usage.get("output_tokens_details")).get("thinking_tokens")),
+        total_tokens=None if gross is None or output is None else whole(gross + output),
+    )
+
+
+def fallback(usage: Object) -> str | None:
+    """Return the model that served the response in the place of another, as its part of the usage says."""
+    served = [each for each in objects(usage.get("iterations")) if each.get("type") == "fallback_message"]
+    return text(served[-1].get("model")) if served else None
+
+
 DIALECT = Dialect(
     name="anthropic",
     # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose the method is.
@@ -300,9 +322,17 @@ DIALECT = Dialect(
         r"|^\S+ /(?:.*/)?messages/batches(?:/|$)"
         r"|^\S+ /.*\bpublishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
     ),
-    keys=Reader(_Event, _name).keys,
-    teller=_Telling,
-    asked=asked,
+    keys=KeyExtractor(_Event, _name).keys,
+    decoder=MessagesDecoder,
+    request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},
     needs_terminal=True,
+    provider=PROVIDER,
+    turns=turns,
+    fields=FIELDS,
+    profiles=("anthropic",),
+    speaks=speaks,
+    is_event=is_event,
+    target=lambda is_document, payloads: "/v1/messages",
+    has_event_lines=True,
 )

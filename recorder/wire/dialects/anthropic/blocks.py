@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Fact, Field, ItemKey, ItemKind, Returned, Stated
+from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import without_bytes
-from recorder.wire.dialects.telling import Object, as_json, object_, objects, text, text_or_json, unknown
 
 RESULT = "tool_result"
 """What the type of a block of a tool's result ends with."""
@@ -38,7 +39,7 @@ _TEXTS: Mapping[str, tuple[str, Field]] = {
 }
 
 
-class Block(msgspec.Struct):
+class ContentBlock(msgspec.Struct):
     """A block of a stream so far. `stated` is `None` for a tool's result: that is no item."""
 
     key: ItemKey
@@ -47,7 +48,7 @@ class Block(msgspec.Struct):
     streamed: bool = False  # whether a text of it has come
 
     def finished(self, item: Stated) -> Stated:
-        """The item at its end: input of which nothing was streamed is what stood at its beginning, mostly `{}`."""
+        """Return the item at its end: without streamed input, its input is that of its beginning, mostly `{}`."""
         texts: tuple[tuple[Field, int, str], ...] = ()
         if item.kind == "tool_call" and not self.streamed:
             texts = (("arguments", 0, self.input),)
@@ -55,7 +56,7 @@ class Block(msgspec.Struct):
 
 
 def stated(block: Object, *, status: str | None = None, output_index: int | None = None) -> Stated | None:
-    """The item that a block is, with the texts in it; `None` if it is a tool's result."""
+    """Return the item that a block is, with the texts in it; `None` if it is a tool's result."""
     type = text(block.get("type")) or "(no type)"
     if type.endswith(RESULT):
         return None
@@ -85,7 +86,7 @@ def _texts(block: Object, kind: ItemKind, type: str) -> tuple[tuple[Field, int, 
 
 
 def returned(block: Object) -> Sequence[Fact]:
-    """What a block says that is no item: a tool's result, or a type that nobody here knows."""
+    """Return the facts of a block that is no item: a tool's result, or an unknown type."""
     type = text(block.get("type"))
     if type and type.endswith(RESULT):
         return (result(block),)
@@ -93,13 +94,13 @@ def returned(block: Object) -> Sequence[Fact]:
 
 
 def result(block: Object) -> Returned:
-    """A tool's result, of the provider's tool or of the client's."""
+    """Return a tool's result, of the provider's tool or of the client's."""
     content = block.get("content")
     return Returned(text(block.get("tool_use_id")), None, _output(content), _failed(block, object_(content)))
 
 
 def _output(content: Any) -> str:
-    """The text of a result, if it is nothing else; its JSON, if it is. None at all is an empty text."""
+    """Return the text of a result, if it is nothing else; its JSON, if it is. None at all is an empty text."""
     if isinstance(content, list) and all(map(_is_text, content)):
         return "\n".join(block["text"] for block in content)
     return "" if content is None else text_or_json(without_bytes(content))
@@ -110,6 +111,6 @@ def _is_text(block: Any) -> bool:
 
 
 def _failed(block: Object, content: Object) -> bool:
-    """As marked; as an error in place of a result; or a program that ended with another code than 0."""
+    """Return whether a call failed: as marked, by an error in place of a result, or by an exit code other than 0."""
     is_error = (text(content.get("type")) or "").endswith("_error")
     return block.get("is_error") is True or is_error or bool(content.get("return_code"))

@@ -1,33 +1,36 @@
-"""What a request to Anthropic Messages asks for.
+"""The requests to Anthropic Messages.
 
-Agents put words of their own into a user's message (`recorder.wire.dialects.telling.heard`), and messages of the system
-behind it.
+Agents put words of their own into a user's message (`recorder.wire.dialects.user_text.last_words`), and messages of the
+system behind it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from recorder.model.facts import Asked
+from recorder.model.facts import RequestFacts
 from recorder.wire.dialects.anthropic.blocks import result
-from recorder.wire.dialects.telling import Object, at_end, heard, instructions, objects, request_object, text
+from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
+from recorder.wire.dialects.json_values import Object, objects, request_object, text
+from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
 
 _MODEL = re.compile(r"/models/([^/:]+):(\w+)$")  # on Vertex the path names it, and the method
 _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
 
 
-def asked(path: str, body: bytes) -> Asked:
-    """What a request to create a message, or to count its tokens, asks for."""
+def request_facts(path: str, body: bytes) -> RequestFacts:
+    """Return the facts of a request to create a message, or to count its tokens."""
     request = request_object(body)
     found = _MODEL.search(path)
     model, method = found.groups() if found else (None, None)
     stream = request.get("stream")
     messages = objects(request.get("messages"))
     contents = [_blocks(message) for message in messages if message.get("role") == "user"]
-    last = at_end(messages, lambda each: each.get("role") == "user" and not _results(_blocks(each)))
-    words, is_turn = heard([_texts(blocks) for blocks in contents], last)
-    return Asked(
+    last = messages_at_end(messages, lambda each: each.get("role") == "user" and not _results(_blocks(each)))
+    words, is_turn = last_words([_texts(blocks) for blocks in contents], last)
+    return RequestFacts(
         model=text(request.get("model")) or model,
         stream=stream if isinstance(stream, bool) else method == "streamRawPredict" or None,
         text=words,
@@ -48,3 +51,24 @@ def _results(blocks: Sequence[Object]) -> Sequence[Object]:
 
 def _texts(blocks: Sequence[Object]) -> list[str]:
     return [each for block in blocks if block.get("type") == "text" and (each := text(block.get("text")))]
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    about = [request.get("model"), request.get("tools"), canonical_message("system", request.get("system")).decode()]
+    return about, _turns(objects(request.get("messages")))
+
+
+def _turns(messages: Iterable[Object]) -> Iterator[ConversationTurn]:
+    for each in messages:
+        content = each.get("content")
+        if each.get("role") != "assistant":
+            yield Message(
+                canonical_message(each.get("role"), content), [block.get("tool_use_id") for block in objects(content)]
+            )
+            continue
+        answer = ModelAnswer(texts_of(content))
+        for block in objects(content):
+            if block.get("type") == "tool_use":
+                answer.call(block.get("name"), block.get("input"))
+        yield answer

@@ -13,22 +13,23 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Fact, Finished, Malformed, Started, Usage, UsageReported
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
-from recorder.wire.dialects.gemini.request import asked
-from recorder.wire.dialects.payload import ERROR, SHALLOW, Named, Payload, Reader, Whole, too_deep
-from recorder.wire.dialects.telling import (
+from recorder.wire.dialects.gemini.provider import FIELDS, PROVIDER, REQUEST_NOISE, speaks, target
+from recorder.wire.dialects.gemini.request import request_facts, turns
+from recorder.wire.dialects.json_values import (
+    SHALLOW,
     UNUSUAL,
     Object,
-    Telling,
     as_json,
-    failed,
     object_,
     objects,
     text,
-    unknown,
+    too_deep,
     whole,
 )
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Whole
 
 RESPONSE = "GenerateContentResponse"
 
@@ -47,7 +48,7 @@ def _name(response: _Response) -> Named:
 
 
 class _Usual(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """What a usual chunk has. One that has anything else is read as plain JSON."""
+    """A part of a usual chunk. A chunk that has anything else is read as plain JSON."""
 
 
 class _Text(_Usual, gc=False, forbid_unknown_fields=True):
@@ -60,13 +61,13 @@ class _Content(_Usual, gc=False, forbid_unknown_fields=True):
     role: str | None = None
 
 
-class _Said(_Usual, gc=False, forbid_unknown_fields=True):
+class _UsualCandidate(_Usual, gc=False, forbid_unknown_fields=True):
     content: _Content
     index: Whole = 0
 
 
 class _Chunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
-    candidates: tuple[_Said]
+    candidates: tuple[_UsualCandidate]
     usage_metadata: dict[str, Any] = {}
     model_version: str | None = None
     response_id: str | None = None
@@ -85,7 +86,7 @@ _ELSEWHERE = {
 """Fields of a chunk without candidates that are known."""
 
 
-class _Telling(Telling):
+class GeminiDecoder(JsonDecoder):
     """Follows one response; a chunk is all there is, so that a document, or an array of chunks, is told alike."""
 
     def __init__(self) -> None:
@@ -93,7 +94,7 @@ class _Telling(Telling):
         self._started = Started()
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means. The usual chunks are read here: whose text it is depends on those before."""
+        """Decode an event. The usual chunks are read here: whose text it is depends on those before."""
         try:
             if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
                 chunk = _decode_chunk(data)
@@ -125,7 +126,7 @@ class _Telling(Telling):
         candidates = objects(chunk.get("candidates"))
         return (
             *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
-            *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).tell(each)),
+            *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).add_chunk(each)),
             *_blocked(object_(chunk.get("promptFeedback"))),
             *_used(object_(chunk.get("usageMetadata"))),
             *(unknown(name) for name in chunk if "candidates" not in chunk and name not in _ELSEWHERE),
@@ -149,7 +150,7 @@ def _blocked(feedback: Object) -> Sequence[Fact]:
 
 
 def _used(snapshot: Object) -> Sequence[Fact]:
-    """Each snapshot stands for itself: a count that it leaves out is not that of the one before. Some have none."""
+    """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
     found = ((name, whole(value)) for name, value in snapshot.items() if name.endswith(_COUNT))
     counts = {name: value for name, value in found if value is not None}
     if not counts:
@@ -173,7 +174,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
-    """Whether the last chunk says why the only answer finished, and what it used, as the first to do so.
+    """Return whether the last chunk has the only answer's reason to finish and its usage, as the first to do so.
 
     Old models say STOP in every chunk, and where a tool of the provider takes a step, another round follows.
     """
@@ -193,12 +194,21 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 DIALECT = Dialect(
     name="gemini",
     routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
-    keys=Reader(_Response, _name).keys,
-    teller=_Telling,
-    asked=asked,
+    keys=KeyExtractor(_Response, _name).keys,
+    decoder=GeminiDecoder,
+    request_facts=request_facts,
     terminal={ERROR: "failed"},
     needs_terminal=False,
     is_last=_is_last,
     has_choices=True,
     reads_bare_json=True,
+    provider=PROVIDER,
+    turns=turns,
+    fields=FIELDS,
+    request_noise=REQUEST_NOISE,
+    profiles=("gemini",),
+    own_rules=frozenset({"HT002", "ST006", "ST009"}),
+    speaks=speaks,
+    target=target,
+    line_end=b"\r\n",
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
 from typing import Any
 
-from recorder.wire.dialects.telling import Object, as_json, text
+from recorder.wire.dialects.json_values import Object, as_json, text
 
 PATH_LIMIT = 64
 """Steps of a path. What nests deeper is passed over: writing JSON is recursive."""
@@ -31,7 +31,7 @@ class Arguments:
         self._string: list[str] | None = None  # the pieces of a string that has not ended
 
     def add(self, said: Object) -> str | None:
-        """One of `partialArgs`: the JSON text that it adds; `None` if it is none, or has no value."""
+        """Add one of `partialArgs`; returns the JSON text that it adds, `None` if it is none or has no value."""
         path, values = _path(text(said.get("jsonPath")) or ""), [said[name] for name in _VALUES if name in said]
         if not path or not values or isinstance(values[0], dict | list):
             return None
@@ -42,7 +42,7 @@ class Arguments:
         return written
 
     def end(self) -> str:
-        """The JSON text that is still missing."""
+        """Return the JSON text that is still missing."""
         return self._end_string() + ("" if self._path else "{") + (_closing(self._path) or "}")
 
     def _write(self, path: Path, value: Any) -> str:
@@ -64,7 +64,7 @@ class Arguments:
         return '"'
 
     def _move(self, path: Path) -> str:
-        """From the value before to that at `path`: what ends, a comma, what begins."""
+        """Write the way from the value before to that at `path`: closing brackets, a comma, opening ones."""
         before, self._path = self._path, path
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before[:-1], path[:-1], strict=False)))
         start = _closing(before[shared + 1 :]) + "," if before else "{"
@@ -86,7 +86,7 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 def _path(said: str) -> Path:
-    """The steps of `$.a.b[0]['c']`; none if it cannot be read, or does not begin with a name."""
+    """Return the steps of `$.a.b[0]['c']`; none if it cannot be read, or does not begin with a name."""
     steps: list[Step] = []
     at = 1 if said.startswith("$") else 0
     while at < len(said):
@@ -119,7 +119,7 @@ def _get(holder: Any, step: Step) -> Any:
 
 
 def _set(holder: Any, step: Step, value: Any) -> None:
-    """A place beyond the end of an array is its next one: a hole would be null, which nobody said."""
+    """Set a value. A place beyond the end of an array is its next one: a hole would be a null that was never sent."""
     if isinstance(step, int) and step >= len(holder):
         holder.append(value)
     else:

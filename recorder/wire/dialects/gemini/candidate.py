@@ -25,9 +25,10 @@ from recorder.model.facts import (
     Stated,
     TextAdded,
 )
+from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.gemini.arguments import Arguments
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text
 from recorder.wire.dialects.media import medium, without_bytes
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, unknown
 
 SIGNATURE = "thoughtSignature"
 
@@ -70,13 +71,13 @@ class Candidate:
         self._arguments: Arguments | None = None  # of the function call that is open
         self._annotations: set[str] = set()
 
-    def tell(self, said: Object) -> list[Fact]:
-        """What a chunk says of this candidate."""
+    def add_chunk(self, given: Object) -> list[Fact]:
+        """Return the facts of a chunk about this candidate."""
         self._facts = []
-        for part in objects(object_(said.get("content")).get("parts")):
+        for part in objects(object_(given.get("content")).get("parts")):
             self._part(part)
-        self._annotate(said)
-        reason = text(said.get("finishReason"))
+        self._annotate(given)
+        reason = text(given.get("finishReason"))
         if reason:
             self._end("completed" if reason in _COMPLETE else "incomplete")
             self._facts.append(Finished(reason))
@@ -91,7 +92,7 @@ class Candidate:
             self._sign()
 
     def add_text(self, said: str, thought: bool) -> list[Fact]:
-        """What a chunk says of this candidate that is one text and nothing else: nearly all chunks are."""
+        """Return the facts of a chunk that is one text and nothing else: nearly all chunks are."""
         self._facts = []
         if said:
             self._go_on(_THOUGHT if thought else _MESSAGE, said)
@@ -112,7 +113,7 @@ class Candidate:
         self._facts.append(TextAdded(item.key, "summary" if stated.kind == "reasoning" else "text", 0, said))
 
     def _function_call(self, said: Any, part: Object) -> None:
-        """Whole; or a name, arguments piece by piece, and an empty one for the end."""
+        """Add a call: whole, or as a name, arguments piece by piece, and an empty one for the end."""
         call = object_(said)
         if not call and self._arguments is None:
             return
@@ -133,7 +134,7 @@ class Candidate:
                 self._add(self._open, "arguments", written)
 
     def _end_arguments(self, call: Object) -> None:
-        """The arguments as they stand: those that came in pieces, else those that came whole."""
+        """Finish the arguments: those that came in pieces, else those that came whole."""
         arguments, self._arguments = self._arguments, None
         if arguments is None or self._open is None:
             return
@@ -171,13 +172,13 @@ class Candidate:
         self._facts.append(function_response(object_(said), "name"))
 
     def _result(self, result: Returned) -> None:
-        """That of the call before, unless their ids contradict it."""
+        """Give a result to the call before, unless their ids contradict it."""
         call, self._call = self._call, None
         if call is None or len({result.call_id, call.stated.call_id} - {None}) > 1:
             self._facts.append(result)
             return
         call.stated = msgspec.structs.replace(call.stated, output=result.output, failed=result.failed)
-        self._tell_end(call, "completed")
+        self._finish(call, "completed")
 
     def _inline_data(self, said: Any, part: Object) -> None:
         found = medium(said)
@@ -190,15 +191,15 @@ class Candidate:
         self._close()
 
     def _sign(self) -> None:
-        """The signature of a thought stands on any item, or on an empty text after it."""
+        """Mark an item as signed. The signature of a thought may be on any item, or on an empty text after it."""
         item = self._last or self._begin(Stated("reasoning", "thought", encrypted=True))
         if not item.stated.encrypted:
             item.stated = msgspec.structs.replace(item.stated, encrypted=True)
             if item.ended:
-                self._tell_end(item, item.ended)
+                self._finish(item, item.ended)
 
     def _annotate(self, said: Object) -> None:
-        """Citations are repeated, and belong to the message before."""
+        """Add citations, each once though it is repeated, to the message before."""
         if self._message is None or said.keys().isdisjoint(_NOTES):
             return
         citations, grounding = object_(said.get("citationMetadata")), object_(said.get("groundingMetadata"))
@@ -230,12 +231,12 @@ class Candidate:
         self._open = None
 
     def _end(self, status: str) -> None:
-        """The open item is complete, for now: a text may go on."""
+        """End the open item, for now: a text may go on."""
         self._end_arguments({})
         if self._open and self._open.ended != status:
-            self._tell_end(self._open, status)
+            self._finish(self._open, status)
 
-    def _tell_end(self, item: _Item, status: str) -> None:
+    def _finish(self, item: _Item, status: str) -> None:
         item.ended = status
         self._facts.append(ItemFinished(item.key, self._index, msgspec.structs.replace(item.stated, status=status)))
 
@@ -261,7 +262,7 @@ def _called(type: str, call: Object, name: str, *, encrypted: bool) -> Stated:
 
 
 def function_response(said: Object, name: str) -> Returned:
-    """A result, of a function of the client's or of a tool of the provider's, which has its name in the field `name`.
+    """Return a result, of the client's function or of the provider's tool, whose name is in the field `name`.
 
     Media stand beside the response, in parts of their own.
     """

@@ -1,4 +1,4 @@
-"""What a request to Gemini asks for: the model and the method stand in the path.
+"""The requests to Gemini, which name the model and the method in the path.
 
 The Gemini CLI, and a count of tokens, put the request into another object. Fields may be in snake case: it is proto3.
 """
@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Asked, Returned
+from recorder.model.facts import RequestFacts, Returned
+from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message
 from recorder.wire.dialects.gemini.candidate import function_response
-from recorder.wire.dialects.telling import Object, at_end, heard, instructions, object_, objects, request_object, text
+from recorder.wire.dialects.json_values import Object, object_, objects, request_object, text
+from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
 _WRAPPERS = ("request", "generateContentRequest")
 
 
-def asked(path: str, body: bytes) -> Asked:
-    """What a request to generate content, or to count its tokens, asks for."""
+def request_facts(path: str, body: bytes) -> RequestFacts:
+    """Return the facts of a request to generate content, or to count its tokens."""
     outer = request_object(body)
     request = next((object_(outer[name]) for name in _WRAPPERS if object_(outer.get(name))), outer)
     found = _MODEL.search(path)
     method = found[2] if found else None
     contents = _contents(request)
-    last = at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
-    words, is_turn = heard([_said(_parts(each)) for each in contents if _is_users(each)], last)
+    last = messages_at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
+    words, is_turn = last_words([_texts(_parts(each)) for each in contents if _is_users(each)], last)
     system = request.get("systemInstruction") or request.get("system_instruction")
-    return Asked(
+    return RequestFacts(
         model=_model(path, found) or (text(outer.get("model")) or "").removeprefix("models/") or None,
         stream=method == "streamGenerateContent" if method else None,
         text=words,
@@ -40,7 +43,7 @@ def asked(path: str, body: bytes) -> Asked:
 
 
 def _model(path: str, found: re.Match[str] | None) -> str | None:
-    """The last step of the path before the method, if it stands in a collection: `v1internal` does not."""
+    """Return the last step of the path before the method, if it is in a collection: `v1internal` is not."""
     return found[1] if found and "/" in path[: found.start()].strip("/") else None
 
 
@@ -71,7 +74,7 @@ def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
 
 
 def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
-    """Without an id, a result is that of the next call of its name, and has the id of that call.
+    """Yield the results. One without an id is that of the next call of its name, and has the id of that call.
 
     Where the calls have no ids either it is not to be told which turn a result is of, but for those that the request
     ends with.
@@ -93,7 +96,37 @@ def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
                 yield result
 
 
-def _said(parts: Sequence[Object]) -> list[str]:
-    """The texts of a message as one: a client divides it where it likes."""
+def _texts(parts: Sequence[Object]) -> list[str]:
+    """Return the texts of a message as one: a client divides it where it likes."""
     texts = [each for part in parts if (each := text(part.get("text"))) and not part.get("thought")]
     return ["\n".join(texts)] if texts else []
+
+
+_NAMED = re.compile(r"([^/]+):\w+$")
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    found = _NAMED.search(path.replace("%3A", ":").replace("%3a", ":"))
+    inner = object_(request.get("request")) or object_(request.get("generateContentRequest")) or request
+    system = inner.get("systemInstruction") or inner.get("system_instruction")
+    contents = inner.get("contents")
+    about = [request.get("model") or (found and found[1]), inner.get("tools"), system]
+    return about, _turns([contents] if isinstance(contents, dict) else objects(contents))
+
+
+def _turns(contents: Iterable[Object]) -> Iterator[ConversationTurn]:
+    for content in contents:
+        parts = objects(content.get("parts"))
+        if content.get("role") != "model":
+            results = (object_(part.get("functionResponse") or part.get("function_response")) for part in parts)
+            yield Message(canonical_message("user", parts), [each.get("id") for each in results])
+            continue
+        answer = ModelAnswer(
+            [each["text"] for each in parts if isinstance(each.get("text"), str) and not each.get("thought")]
+        )
+        for part in parts:
+            call = object_(part.get("functionCall") or part.get("function_call"))
+            if call:
+                answer.call(call.get("name"), call.get("args") or {})
+        yield answer

@@ -15,18 +15,19 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Failed, Finished, Malformed, Restated, Started
+from recorder.model.facts import Fact, Failed, Finished, Malformed, Restated, Started, Usage, UsageReported
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, too_deep, whole
+from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.openai import PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
-from recorder.wire.dialects.openai_chat.message import Said, citations, said_by
-from recorder.wire.dialects.openai_chat.request import asked
-from recorder.wire.dialects.openai_chat.usage import reported
+from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
+from recorder.wire.dialects.openai_chat.message import Delta, citations, delta_of
+from recorder.wire.dialects.openai_chat.request import request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
-from recorder.wire.dialects.payload import DONE, ERROR, Named, Payload, Reader, Text, Whole, too_deep
-from recorder.wire.dialects.telling import Object, Telling, failed, object_, objects, text, text_or_json, unknown, whole
 
-_CHUNK = "chat.completion.chunk"
-_COMPLETIONS = (_CHUNK, "chat.completion", "text_completion")
+_COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
 
 class _Choice(msgspec.Struct):
@@ -43,7 +44,7 @@ def _name(chunk: _Chunk) -> Named:
     return ERROR if chunk.error else chunk.object or chunk.type, None, None, index
 
 
-class _Telling(Telling):
+class ChatDecoder(JsonDecoder):
     """Follows one response: its id and model, its choices by index."""
 
     def __init__(self) -> None:
@@ -52,19 +53,21 @@ class _Telling(Telling):
         self._choices: dict[int, Choice] = {}
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        usual = self._usual(data) if type == _CHUNK else None
+        usual = self._usual(data) if type == CHUNK else None
         return super().event(type, data) if usual is None else (usual,)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
-        facts = self._told(type, payload, self._chunk)
+        facts = self._decoded(type, payload, self._chunk)
         return (unknown(_kind(object_(payload)) or type),) if facts is None else facts
 
     def whole(self, payload: Any) -> Sequence[Fact]:
-        facts = self._told(None, payload, _body)
+        facts = self._decoded(None, payload, _body)
         return tuple(_refused(object_(payload))) if facts is None else facts
 
-    def _told(self, type: str | None, payload: Any, said: Callable[[Object], Iterator[Fact]]) -> Sequence[Fact] | None:
-        """What a payload says, as a completion and of errors; `None` if it is neither."""
+    def _decoded(
+        self, type: str | None, payload: Any, said: Callable[[Object], Iterator[Fact]]
+    ) -> Sequence[Fact] | None:
+        """Decode a payload as a completion and for errors; `None` if it is neither."""
         if not isinstance(payload, dict):
             return (Malformed("the payload is no JSON object"),)
         if not isinstance(payload.get("choices"), list | NoneType):
@@ -89,7 +92,7 @@ class _Telling(Telling):
         for given in objects(chunk.get("choices")):
             index = whole(given.get("index")) or 0
             choice = self._choices.setdefault(index, Choice(index))
-            yield from choice.hear(said_by(given), object_(given.get("logprobs")))
+            yield from choice.add_delta(delta_of(given), object_(given.get("logprobs")))
             if reason := text(given.get("finish_reason")):
                 yield from choice.end(reason, citations(chunk))
                 yield Finished(reason)
@@ -102,7 +105,7 @@ class _Telling(Telling):
 
 
 def _body(body: Object) -> Iterator[Fact]:
-    choices = [(choice, _said_whole(choice, body)) for choice in objects(body.get("choices"))]
+    choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
     yield Restated(tuple(item for choice, said in choices for item in items(said, choice)))
     for choice, said in choices:
         yield from map(unknown, said.unknown)
@@ -110,8 +113,8 @@ def _body(body: Object) -> Iterator[Fact]:
             yield Finished(reason)
 
 
-def _said_whole(choice: Object, body: Object) -> Said:
-    said = said_by(choice)
+def _whole_message(choice: Object, body: Object) -> Delta:
+    said = delta_of(choice)
     if said.texts and not said.annotations:
         said.annotations += citations(body)
     return said
@@ -123,7 +126,7 @@ def _used(said: Object) -> Iterator[Fact]:
 
 
 def _errors(type: str | None, said: Object) -> Iterator[Fact]:
-    """At the top of a chunk or a body, where Groq has it, or in a choice (OpenRouter)."""
+    """Yield the errors at the top of a chunk or a body, where Groq has them, or in a choice (OpenRouter)."""
     if said.get("error") or type == ERROR or (said.get("choices") is None and _kind(said) == ERROR):
         yield failed(said)
         return
@@ -141,7 +144,7 @@ def _kind(said: Object) -> str:
 
 
 def _refused(body: Object) -> Iterator[Fact]:
-    """A body that is neither a completion nor an error as OpenAI has it: of another server, or of another route."""
+    """Yield the fact of a body that is neither a completion nor an error of OpenAI: of another server or route."""
     kind = _kind(body)
     reason = body.get("message") or body.get("detail")
     if reason:
@@ -150,8 +153,59 @@ def _refused(body: Object) -> Iterator[Fact]:
         yield unknown(kind)
 
 
+_INPUT = "prompt_tokens_details"
+_OUTPUT = "completion_tokens_details"
+
+_CACHE_READ = (
+    (_INPUT, "cached_tokens"),
+    ("prompt_cache_hit_tokens",),  # DeepSeek
+    ("cached_tokens",),
+    ("cache_read_input_tokens",),
+)
+_CACHE_WRITE = ((_INPUT, "cache_write_tokens"), ("cache_creation_input_tokens",))
+_REASONING = ((_OUTPUT, "reasoning_tokens"), ("reasoning_tokens",))
+
+
+def reported(chunk: Object) -> UsageReported | None:
+    """Return the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
+    places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
+    for place in places:
+        if usage := object_(place.get("usage")):
+            return UsageReported(normalised(usage), as_json(usage))
+    return None
+
+
+def normalised(usage: Object) -> Usage:
+    """Return the six counts, in the words of every vendor.
+
+    Input includes what was cached. Output includes reasoning, though xAI counts it apart: there, the total says so.
+    """
+    input, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    reasoning = _first(usage, _REASONING)
+    if reasoning and input is not None and output is not None and total == input + output + reasoning:
+        output = whole(output + reasoning)
+    return Usage(
+        input_tokens=input,
+        cache_read_input_tokens=_first(usage, _CACHE_READ),
+        cache_write_input_tokens=_first(usage, _CACHE_WRITE),
+        output_tokens=output,
+        reasoning_output_tokens=reasoning,
+        total_tokens=total,
+    )
+
+
+def _first(usage: Object, paths: Sequence[Sequence[str]]) -> int | None:
+    for *parents, name in paths:
+        place = usage
+        for parent in parents:
+            place = object_(place.get(parent))
+        if (count := whole(place.get(name))) is not None:
+            return count
+    return None
+
+
 def _is_last(chunks: Sequence[Object]) -> bool:
-    """Whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
+    """Return whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
 
     A usage beside that reason says less: after it some go on with another answer.
     """
@@ -165,11 +219,19 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 DIALECT = Dialect(
     name="openai-chat",
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
-    keys=Reader(_Chunk, _name).keys,
-    teller=_Telling,
-    asked=asked,
+    keys=KeyExtractor(_Chunk, _name).keys,
+    decoder=ChatDecoder,
+    request_facts=request_facts,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,
     is_last=_is_last,
     has_choices=True,
+    provider=PROVIDER,
+    turns=turns,
+    fields=FIELDS,
+    profiles=("chat",),
+    has_error_lines=True,
+    speaks=speaks,
+    is_event=is_event,
+    target=lambda is_document, payloads: "/v1/chat/completions",
 )

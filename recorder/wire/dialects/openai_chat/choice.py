@@ -20,8 +20,9 @@ from recorder.model.facts import (
     Stated,
     TextAdded,
 )
-from recorder.wire.dialects.openai_chat.message import Call, Said
-from recorder.wire.dialects.telling import Object, array, as_json, object_, text, unknown, whole
+from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, text, whole
+from recorder.wire.dialects.openai_chat.message import Delta, ToolCall
 
 _SPOKEN: tuple[Field, ...] = ("text", "refusal")
 _THOUGHT: tuple[Field, ...] = ("summary", "reasoning")
@@ -44,8 +45,8 @@ class Choice:
         self._cited = False
         self._unfinished: list[str] = []
 
-    def hear(self, said: Said, logprobs: Object) -> Iterator[Fact]:
-        """What the deltas of one chunk mean."""
+    def add_delta(self, said: Delta, logprobs: Object) -> Iterator[Fact]:
+        """Yield the facts of the deltas of one chunk."""
         for field, added in said.texts:
             yield from self._add_text(said.role, field, added)
         if said.encrypted:
@@ -60,7 +61,7 @@ class Choice:
         yield from map(unknown, said.unknown)
 
     def end(self, reason: str, citations: Sequence[str]) -> Iterator[Fact]:
-        """The items that are complete with this `finish_reason`, or as complete as they will be.
+        """Yield the items that are complete with this `finish_reason`, or as complete as they will be.
 
         `citations` are what the chunk lists beside the choices, for a message that has none of its own.
         """
@@ -96,7 +97,7 @@ class Choice:
         if began:
             yield ItemFinished(self.reasoning, self._index, _ENCRYPTED)
 
-    def _add_call(self, call: Call) -> Iterator[Fact]:
+    def _add_call(self, call: ToolCall) -> Iterator[Fact]:
         item = self.calls.get(call.slot)
         if item is None or _is_another(call, self.open[item]):
             item = self.calls[call.slot] = f"{self._index}.call.{self._made}"
@@ -108,21 +109,23 @@ class Choice:
             yield TextAdded(item, "arguments", 0, call.arguments)
 
     def _add_logprobs(self, logprobs: Object) -> Iterator[Fact]:
-        """Those of tokens that are no text yet (of a tool call, of half a character) have no item, and are left out."""
+        """Add log probabilities. Tokens that are no text yet (of a tool call, of half a character) have no item: they
+        are left out.
+        """
         for item, found in ((self.message, _spoken_logprobs(logprobs)), (self.reasoning, _of_reasoning(logprobs))):
             if found and item in self.open:
                 yield LogprobsAdded(item, found)
 
 
-def items(said: Said, choice: Object) -> Iterator[Stated]:
-    """The items of a choice that came whole."""
+def items(said: Delta, choice: Object) -> Iterator[Stated]:
+    """Yield the items of a choice that came whole."""
     reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
     for stated in _whole(said, object_(choice.get("logprobs"))):
         placed = msgspec.structs.replace(stated, output_index=index)
         yield msgspec.structs.replace(placed, status=_status(reason)) if reason else placed
 
 
-def _whole(said: Said, logprobs: Object) -> Iterator[Stated]:
+def _whole(said: Delta, logprobs: Object) -> Iterator[Stated]:
     thoughts = _joined(said, _THOUGHT)
     if thoughts or said.encrypted:
         yield Stated(
@@ -137,22 +140,22 @@ def _whole(said: Said, logprobs: Object) -> Iterator[Stated]:
     yield from map(_shown, said.pictures)
 
 
-def _arguments(call: Call) -> tuple[tuple[Field, int, str], ...]:
+def _arguments(call: ToolCall) -> tuple[tuple[Field, int, str], ...]:
     return (("arguments", 0, call.arguments),) if call.arguments else ()
 
 
-def _joined(said: Said, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:
+def _joined(said: Delta, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:
     texts = {field: "".join(part for of, part in said.texts if of == field) for field in fields}
     return tuple((field, 0, joined) for field, joined in texts.items() if joined)
 
 
 def _status(reason: str) -> str:
-    """Of the items of a choice that ended so."""
+    """Return the status of the items of a choice with that reason to finish."""
     return "incomplete" if reason in _UNFINISHED else "completed"
 
 
 def _spoken_logprobs(logprobs: Object) -> str | None:
-    """The log probabilities of what is said or refused; a legacy completion has one object for all of its tokens."""
+    """Return the log probabilities of text and refusal; a legacy completion has one object for all of its tokens."""
     if array(logprobs.get("tokens")):
         return as_json([logprobs])
     found = [*array(logprobs.get("content")), *array(logprobs.get("refusal"))]
@@ -172,7 +175,7 @@ def _message(role: str) -> Stated:
     return Stated("message", "message", role=role)
 
 
-def _stated(call: Call) -> Stated:
+def _stated(call: ToolCall) -> Stated:
     return Stated("tool_call", call.type or "function", name=call.name or None, call_id=call.id or None)
 
 
@@ -180,8 +183,8 @@ def _shown(picture: str) -> Stated:
     return Stated("other", "image", output=picture)
 
 
-def _is_another(call: Call, latest: Stated) -> bool:
-    """Whether a call is not the one that last had its slot.
+def _is_another(call: ToolCall, latest: Stated) -> bool:
+    """Return whether a call is not the one that last had its slot.
 
     Those without an index come whole, some of them without an id; those with one may get a new id with each delta, and
     some vendors give every call the index 0.
@@ -191,8 +194,8 @@ def _is_another(call: Call, latest: Stated) -> bool:
     return bool(call.name and call.id and latest.call_id and call.id != latest.call_id)
 
 
-def _completed(stated: Stated, call: Call) -> Stated:
-    """What a later delta adds to what the first one says of a call."""
+def _completed(stated: Stated, call: ToolCall) -> Stated:
+    """Add the fields of a later delta to those of a call's first one."""
     if (call.name and not stated.name) or (call.id and not stated.call_id):
         return msgspec.structs.replace(
             stated, name=stated.name or call.name or None, call_id=stated.call_id or call.id or None

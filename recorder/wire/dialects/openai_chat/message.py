@@ -1,4 +1,4 @@
-"""What a delta, or a whole message, of Chat Completions says, whichever vendor sent it.
+"""The deltas and the whole messages of Chat Completions, whichever vendor sent them.
 
 Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: what they call reasoning, and
 where they say it twice, is settled in this file. Empty texts say nothing.
@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Field
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.media import medium
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, text_or_json, whole
 
 LEGACY = "function_call"
 """The slot of the one call that there was before there were `tool_calls`."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True):
     """A tool call or a piece of one. `slot` is its `index`; not every vendor has one."""
 
     slot: int | str | None
@@ -29,29 +29,29 @@ class Call(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class Said(msgspec.Struct):
-    """The same, in the words of the facts."""
+class Delta(msgspec.Struct):
+    """A delta, or a whole message, in the words of the facts."""
 
     role: str
     texts: list[tuple[Field, str]] = []
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     annotations: list[str] = []
     pictures: list[str] = []  # each a JSON object that describes one
     encrypted: bool = False
     unknown: list[str] = []  # types of parts of content
 
 
-def said_by(choice: Object) -> Said:
-    """What a choice says. Some vendors add a `message` or a `text` that repeats the delta."""
+def delta_of(choice: Object) -> Delta:
+    """Return the delta of a choice. Some vendors add a `message` or a `text` that repeats it."""
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         delta = choice.get("message")
-    return said(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
+    return read_message(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
 
 
-def said(message: Object) -> Said:
-    """What a message, or a delta of one, says."""
-    says = Said(text(message.get("role")) or "assistant")
+def read_message(message: Object) -> Delta:
+    """Read a message, or a delta of one."""
+    says = Delta(text(message.get("role")) or "assistant")
     _reason(says, message)
     _speak(says, message)
     says.calls += map(_call, objects(message.get("tool_calls")))
@@ -63,8 +63,8 @@ def said(message: Object) -> Said:
     return says
 
 
-def _reason(says: Said, message: Object) -> None:
-    """Where `reasoning_details` repeat the plain text, they only say whether it is a summary."""
+def _reason(says: Delta, message: Object) -> None:
+    """Add the reasoning. Where `reasoning_details` repeat the plain text, they only tell whether it is a summary."""
     details = objects(message.get("reasoning_details"))
     plain = text(message.get("reasoning_content")) or text(message.get("reasoning"))
     is_summary = any(detail.get("type") == "reasoning.summary" for detail in details)
@@ -81,7 +81,7 @@ def _details(details: list[Object]) -> Iterator[tuple[Field, str]]:
         yield from ((field, given) for field, name in fields if (given := text(detail.get(name))))
 
 
-def _speak(says: Said, message: Object) -> None:
+def _speak(says: Delta, message: Object) -> None:
     content = message.get("content")
     parts = array(content)
     if isinstance(content, str) and content:
@@ -95,7 +95,7 @@ def _speak(says: Said, message: Object) -> None:
         says.texts.append(("text", transcript))
 
 
-def _add_part(says: Said, part: Object) -> None:
+def _add_part(says: Delta, part: Object) -> None:
     type = text(part.get("type")) or "text"
     add = _PARTS.get(type)
     if add is None:
@@ -104,32 +104,32 @@ def _add_part(says: Said, part: Object) -> None:
         add(says, part)
 
 
-def _add_text(says: Said, part: Object) -> None:
+def _add_text(says: Delta, part: Object) -> None:
     if given := text(part.get("text")):
         says.texts.append(("text", given))
 
 
-def _add_refusal(says: Said, part: Object) -> None:
+def _add_refusal(says: Delta, part: Object) -> None:
     if given := text(part.get("refusal")):
         says.texts.append(("refusal", given))
 
 
-def _add_thinking(says: Said, part: Object) -> None:
+def _add_thinking(says: Delta, part: Object) -> None:
     thinking = part.get("thinking")
     texts = [thinking] if isinstance(thinking, str) else [text(each.get("text")) for each in objects(thinking)]
     says.texts += (("reasoning", each) for each in texts if each)
 
 
-def _add_reference(says: Said, part: Object) -> None:
+def _add_reference(says: Delta, part: Object) -> None:
     says.annotations.append(as_json(part))
 
 
-def _add_picture(says: Said, part: Object) -> None:
+def _add_picture(says: Delta, part: Object) -> None:
     image = part.get("image_url")
     says.pictures.append(picture(text(image) or text(object_(image).get("url")) or ""))
 
 
-_PARTS: Mapping[str, Callable[[Said, Object], None]] = {
+_PARTS: Mapping[str, Callable[[Delta, Object], None]] = {
     "text": _add_text,
     "output_text": _add_text,
     "refusal": _add_refusal,
@@ -140,29 +140,31 @@ _PARTS: Mapping[str, Callable[[Said, Object], None]] = {
 
 
 def citations(chunk: Object) -> list[str]:
-    """What Perplexity repeats beside the choices of every chunk: its search results, or only their addresses."""
+    """Return what Perplexity repeats beside the choices of every chunk: its search results, or only their addresses."""
     if results := objects(chunk.get("search_results")):
         return [as_json({"type": "search_result", **result}) for result in results]
     return [as_json({"type": "citation", "url": url}) for url in array(chunk.get("citations")) if isinstance(url, str)]
 
 
 def picture(url: str) -> str:
-    """JSON that describes an image: its address, or the size and digest of what a `data:` URL holds."""
+    """Return JSON that describes an image: its address, or the size and digest of a `data:` URL."""
     head, _, body = url.partition(",")
     if not head.startswith("data:"):
         return as_json({"url": url})
     return as_json(medium({"data": body, "mime_type": head.removeprefix("data:").partition(";")[0]}))
 
 
-def _call(call: Object) -> Call:
+def _call(call: Object) -> ToolCall:
     function = object_(call.get("function")) or object_(call.get("custom"))
     arguments = function.get("arguments", function.get("input"))
     type = text(call.get("type")) or ("custom" if call.get("custom") else None)
-    return Call(whole(call.get("index")), type, text(call.get("id")), text(function.get("name")), _arguments(arguments))
+    return ToolCall(
+        whole(call.get("index")), type, text(call.get("id")), text(function.get("name")), _arguments(arguments)
+    )
 
 
-def _legacy_call(call: Object) -> Call:
-    return Call(LEGACY, LEGACY, None, text(call.get("name")), _arguments(call.get("arguments")))
+def _legacy_call(call: Object) -> ToolCall:
+    return ToolCall(LEGACY, LEGACY, None, text(call.get("name")), _arguments(call.get("arguments")))
 
 
 def _arguments(value: Any) -> str:

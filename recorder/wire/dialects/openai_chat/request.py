@@ -1,40 +1,30 @@
-"""What a request to Chat Completions, or to legacy completions, asks for."""
+"""The requests to Chat Completions, and to legacy completions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from recorder.model.facts import Asked, Returned
-from recorder.wire.dialects.telling import (
-    OF_SYSTEM,
-    Object,
-    array,
-    at_end,
-    heard,
-    instructions,
-    object_,
-    objects,
-    request_object,
-    text,
-    text_or_json,
-)
+from recorder.model.facts import RequestFacts, Returned
+from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
+from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, text_or_json
+from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
 _OF_TOOLS = ("tool", "function")
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in the path alone
 
 
-def asked(path: str, body: bytes) -> Asked:
-    """`Dialect.asked`."""
+def request_facts(path: str, body: bytes) -> RequestFacts:
+    """Return the facts of a request: `Dialect.request_facts`."""
     request = request_object(body)
     messages = objects(request.get("messages"))
     prompts = [prompt for prompt in _listed(request.get("prompt")) if isinstance(prompt, str)]
     users = [_texts(message.get("content")) for message in messages if _is_users(message)]
-    words, is_turn = heard(users, at_end(messages, _is_users))
+    words, is_turn = last_words(users, messages_at_end(messages, _is_users))
     deployment = _DEPLOYMENT.search(path)
     stream = request.get("stream")
-    return Asked(
+    return RequestFacts(
         model=text(request.get("model")) or (deployment[1] if deployment else None),
         stream=stream if isinstance(stream, bool) else None,
         text=words if messages else next(reversed(prompts), None),
@@ -51,7 +41,7 @@ def _is_users(message: Object) -> bool:
 
 
 def _results(messages: list[Object]) -> Iterator[Returned]:
-    """Without an id it is not to be told which turn a result is of, but for those that the request ends with."""
+    """Yield the results. Of one without an id the turn is unknown, but for those that the request ends with."""
     roles = [message.get("role") for message in messages]
     last_turn = next((at for at in reversed(range(len(roles))) if roles[at] not in _OF_TOOLS), -1)
     for at, message in enumerate(messages):
@@ -72,3 +62,21 @@ def _texts(content: Any) -> list[str]:
 
 def _listed(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(array(value))
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    return [request.get("model"), request.get("tools")], _turns(objects(request.get("messages")))
+
+
+def _turns(messages: Iterable[Object]) -> Iterator[ConversationTurn]:
+    for each in messages:
+        if each.get("role") != "assistant":
+            call_id = each.get("tool_call_id")
+            yield Message(canonical_message(each.get("role"), each.get("content"), call_id), [call_id])
+            continue
+        answer = ModelAnswer(texts_of(each.get("content")) or texts_of(each.get("refusal")))
+        for call in objects(each.get("tool_calls")):
+            function, custom = object_(call.get("function")), object_(call.get("custom"))
+            answer.call(function.get("name") or custom.get("name"), function.get("arguments") or custom.get("input"))
+        yield answer

@@ -67,7 +67,7 @@ decode = msgspec.json.Decoder(_Chunk).decode
 
 
 def added(delta: _Delta, choice: Choice) -> TextAdded | None:
-    """What a usual delta adds, if it is only one text and its item has begun."""
+    """Return the fact of a usual delta, if it is only one text and its item has begun."""
     spoken, thought, calls = delta.content, delta.reasoning_content or delta.reasoning, delta.tool_calls
     if spoken and not (thought or calls or delta.reasoning_details or delta.channel):
         return TextAdded(choice.message, "text", 0, spoken) if choice.message in choice.open else None

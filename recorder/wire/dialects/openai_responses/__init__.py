@@ -10,9 +10,11 @@ import re
 import msgspec
 
 from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.openai_responses.request import asked
-from recorder.wire.dialects.openai_responses.teller import ResponsesTelling
-from recorder.wire.dialects.payload import ERROR, Named, Payload, Reader, Text, Whole
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.openai import PROVIDER
+from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
+from recorder.wire.dialects.openai_responses.fields import FIELDS, is_event, speaks
+from recorder.wire.dialects.openai_responses.request import request_facts, turns
 
 
 class _Item(msgspec.Struct):
@@ -38,9 +40,9 @@ def _name(event: _Event) -> Named:
 DIALECT = Dialect(
     name="openai-responses",
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
-    keys=Reader(_Event, _name).keys,
-    teller=ResponsesTelling,
-    asked=asked,
+    keys=KeyExtractor(_Event, _name).keys,
+    decoder=ResponsesDecoder,
+    request_facts=request_facts,
     terminal={
         "response.completed": "completed",
         "response.incomplete": "incomplete",
@@ -48,4 +50,12 @@ DIALECT = Dialect(
         ERROR: "failed",
     },
     needs_terminal=True,
+    provider=PROVIDER,
+    turns=turns,
+    fields=FIELDS,
+    profiles=("openai", "codex", "sdk"),
+    speaks=speaks,
+    is_event=is_event,
+    target=lambda is_document, payloads: "/v1/responses",
+    has_event_lines=True,
 )

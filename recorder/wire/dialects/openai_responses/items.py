@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Field, ItemKind, Stated
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import digested, without_bytes
 from recorder.wire.dialects.openai_responses.results import output_of
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, text_or_json
 
 Texts = tuple[tuple[Field, int, str], ...]
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """What to make of a type of item: its kind, its texts, its output if it has one, and what the tool is called."""
+    """The meaning of a type of item: its kind, its texts, its output if it has one, and what the tool is called."""
 
     kind: ItemKind
     texts: Callable[[Object], Texts] = lambda item: ()
@@ -43,7 +43,7 @@ PART_TEXTS: Mapping[str, tuple[Field, str]] = {
 
 
 def stated(item: Object) -> Stated:
-    """An item as it states itself. One of unknown type is kept as `other`."""
+    """Return an item as it states itself. One of unknown type is kept as `other`."""
     type = type_of(item)
     known = ITEM_TYPES.get(type, _STRANGE)
     output, failed = _outcome(item, known)
@@ -67,24 +67,23 @@ def stated(item: Object) -> Stated:
 
 
 def begun(item: Object) -> Stated:
-    """An item as it states itself at its beginning: its texts are mostly empty then, or not yet what they will be."""
+    """Return an item as it states itself at its beginning: its texts are mostly empty then, or not yet final."""
     said = stated(item)
     texts = tuple(text for text in said.texts if text[2])
     return msgspec.structs.replace(said, texts=texts, annotations=(), logprobs=None, output=None)
 
 
 def type_of(item: Object) -> str:
-    """The type of an item."""
     return text(item.get("type")) or "(no type)"
 
 
 def strange_parts(item: Object) -> Iterable[str]:
-    """The types of content parts that nobody here knows: what they say is not among the texts."""
+    """Yield the unknown types of content parts: their texts are not among those of the item."""
     return (text(part.get("type")) or "(no type)" for part in objects(item.get("content")) if part_text(part) is None)
 
 
 def written(response: Object) -> list[Object]:
-    """The items of a response; of one without any, what it says in `output_text` and `output_reasoning` instead."""
+    """Return the items of a response; of one without any, items made of its `output_text` and `output_reasoning`."""
     items = objects(response.get("output"))
     if items:
         return items
@@ -98,18 +97,18 @@ def written(response: Object) -> list[Object]:
 
 
 def part_text(part: Object) -> tuple[Field, str] | None:
-    """Which text a content part is, and what it says; `None` if its type is unknown."""
+    """Return the field and the text of a content part; `None` if its type is unknown."""
     field, name = PART_TEXTS.get(text(part.get("type")) or "", (None, ""))
     return None if field is None else (field, text(part.get(name)) or "")
 
 
 def patch(operation: Object, diff: str) -> str:
-    """The arguments of `apply_patch_call`: its operation, with the diff last, as it is streamed."""
+    """Return the arguments of `apply_patch_call`: its operation, with the diff last, as it is streamed."""
     return as_json({**_without(operation, "diff"), "diff": diff})
 
 
 def _outcome(item: Object, known: _Type) -> tuple[str | None, bool | None]:
-    """What a tool of the provider gave back, and whether that is an error."""
+    """Return the output of a tool of the provider, and whether that is an error."""
     error = item.get("error")
     if error:
         return text_or_json(error), True
@@ -131,7 +130,7 @@ def _without(item: Object, *names: str) -> Object:
 
 
 def _content(item: Object) -> Texts:
-    """The content parts, numbered as they stand; gateways send a plain string too."""
+    """Return the content parts, numbered by their place; gateways send a plain string too."""
     content = item.get("content")
     if isinstance(content, str):
         return (("text", 0, content),)
@@ -153,12 +152,12 @@ def _arguments(read: Callable[[Object], str | None]) -> Callable[[Object], Texts
 
 
 def _field(name: str) -> Callable[[Object], str | None]:
-    """A field of the item: a text as it is, else as JSON."""
+    """Make a reader of a field of the item: a text as it is, else as JSON."""
     return lambda item: None if item.get(name) is None else text_or_json(item[name])
 
 
 def _fields(*names: str) -> Callable[[Object], str | None]:
-    """An object of those of these fields that the item has."""
+    """Make a reader of an object of those of these fields that the item has."""
 
     def read(item: Object) -> str | None:
         given = {name: item[name] for name in names if item.get(name) is not None}
@@ -168,7 +167,7 @@ def _fields(*names: str) -> Callable[[Object], str | None]:
 
 
 def _search(item: Object) -> str | None:
-    """`web_search_call`: its action, but not what it found."""
+    """Return the action of a `web_search_call`, without its results."""
     given = _without(object_(item.get("action")), "sources")
     return as_json(given) if given else None
 
@@ -182,7 +181,7 @@ def _operation(item: Object) -> str | None:
 
 
 def _shell(item: Object) -> str | None:
-    """`shell_call`: its action, with the commands first, as they are streamed."""
+    """Return the action of a `shell_call`, with the commands first, as they are streamed."""
     action = object_(item.get("action"))
     return as_json({"commands": action.get("commands"), **_without(action, "commands")}) if action else None
 
@@ -196,7 +195,7 @@ def _computer(item: Object) -> str | None:
 
 
 def _result(read: Callable[[Object], Any]) -> Callable[[Object], str | None]:
-    """What is there, as text or JSON; an empty array is what an item has before its end."""
+    """Make a reader of an output, as text or JSON; an empty array is what an item has before its end."""
 
     def output(item: Object) -> str | None:
         value = read(item)
@@ -210,8 +209,10 @@ def _image(item: Object) -> str | None:
     return as_json({"images": [digested(result)]}) if result else None
 
 
-def _said(item: Object) -> str | None:
-    """All that an item says of no kind, but for what only the provider reads, and what stands in columns of its own."""
+def _untyped_output(item: Object) -> str | None:
+    """Return all fields of an item of no kind, but for those that only the provider reads or that have columns of their
+    own.
+    """
     said = _without(item, *_COLUMNS)
     return as_json(without_bytes(said)) if said else None
 
@@ -220,12 +221,12 @@ _COLUMNS = ("id", "type", "status", "encrypted_content", "arguments", "name", "c
 
 
 def _given_back(field: str) -> _Type:
-    """The result of a call that is another item: told as `Returned`, and kept as the item that it is."""
+    """Return the type of a result that is an item of its own: it becomes a `Returned` and stays the item that it is."""
     return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
 
 
 _TEXTUAL = _arguments(_field("arguments"))
-_STRANGE = _Type("other", output=_said)
+_STRANGE = _Type("other", output=_untyped_output)
 
 ITEM_TYPES: Mapping[str, _Type] = {
     "message": _Type("message", _content),
@@ -251,11 +252,11 @@ ITEM_TYPES: Mapping[str, _Type] = {
     "shell_call": _Type("tool_call", _arguments(_shell)),
     "apply_patch_call": _Type("tool_call", _arguments(_operation)),
     "computer_call": _Type("tool_call", _arguments(_computer)),
-    "compaction": _Type("other", output=_said),
-    "additional_tools": _Type("other", output=_said),
-    "mcp_list_tools": _Type("other", output=_said),
-    "mcp_approval_request": _Type("other", _TEXTUAL, _said),
-    "mcp_approval_response": _Type("other", output=_said),
+    "compaction": _Type("other", output=_untyped_output),
+    "additional_tools": _Type("other", output=_untyped_output),
+    "mcp_list_tools": _Type("other", output=_untyped_output),
+    "mcp_approval_request": _Type("other", _TEXTUAL, _untyped_output),
+    "mcp_approval_response": _Type("other", output=_untyped_output),
     "function_call_output": _given_back("output"),
     "custom_tool_call_output": _given_back("output"),
     "local_shell_call_output": _given_back("output"),

@@ -1,40 +1,40 @@
-"""What a Responses request asks for: its input is a text, or a list of items that repeats the turns before."""
+"""The requests of the Responses format: their input is a text, or a list of items that repeats the turns before."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from recorder.model.facts import Asked
-from recorder.wire.dialects.openai_responses.results import returned
-from recorder.wire.dialects.telling import (
-    OF_SYSTEM,
-    Object,
-    array,
-    at_end,
-    heard,
-    instructions,
-    object_,
-    objects,
-    request_object,
-    text,
+from recorder.model.facts import RequestFacts
+from recorder.wire.dialects.conversation import (
+    ConversationTurn,
+    Message,
+    ModelAnswer,
+    canonical,
+    canonical_message,
+    texts_of,
 )
+from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
+from recorder.wire.dialects.openai_responses.results import returned
+from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
 _TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
 """How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
 
 
-def asked(path: str, body: bytes) -> Asked:
-    """`Dialect.asked`. Only a request that creates a response has a body."""
+def request_facts(path: str, body: bytes) -> RequestFacts:
+    """Return the facts of a request. Only one that creates a response has a body."""
     request = request_object(body)
     given = request.get("input")
     stream = request.get("stream")
     items = objects(given)
-    words, is_turn = heard(
-        [list(_texts(item)) for item in items if _is_users(item)], at_end([*map(object_, array(given))], _is_users)
+    words, is_turn = last_words(
+        [list(_texts(item)) for item in items if _is_users(item)],
+        messages_at_end([*map(object_, array(given))], _is_users),
     )
     system = (part for item in items if item.get("role") in OF_SYSTEM for part in _texts(item))
-    return Asked(
+    return RequestFacts(
         model=text(request.get("model")),
         stream=stream if isinstance(stream, bool) else None,
         text=text(given) or words,
@@ -45,7 +45,7 @@ def asked(path: str, body: bytes) -> Asked:
 
 
 def _is_users(item: Object) -> bool:
-    """A message of a person, or the task of a sub-agent, which is its first one."""
+    """Return whether an item is a message of a person, or the task of a sub-agent, which is its first one."""
     if item.get("type") == "agent_message":
         return any(_TASK.match(part["text"]) for part in objects(item.get("content")) if text(part.get("text")))
     return item.get("role") == "user" and item.get("type", "message") in ("message", None)
@@ -64,9 +64,41 @@ def _texts(item: Object) -> Iterator[str]:
 
 
 def _task(parts: list[Object]) -> str:
-    """The task in an agent's message; its name where only the provider can read it: that has no spaces."""
+    """Return the task in an agent's message; its name where only the provider can read it: that has no spaces."""
     said = "".join(each for part in parts if (each := text(part.get("text"))))
     sealed = "".join(each for part in parts if (each := text(part.get("encrypted_content"))) and " " in each)
     found = _TASK.match(said)
     task = f"{said[found.end() :] if found else said}{sealed}".strip()
     return task or (found[1] if found else None) or said
+
+
+_REASONING = "rs_"  # how ids of reasoning begin
+
+
+def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
+    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    about = [request.get("model"), request.get("tools"), request.get("instructions")]
+    given = request.get("input")
+    if isinstance(given, str):
+        return about, iter([Message(canonical_message("user", given))])
+    return about, _turns(objects(given))
+
+
+def _turns(items: Iterable[Object]) -> Iterator[ConversationTurn]:
+    for item in items:
+        type = text(item.get("type")) or "message"
+        if type == "message" and item.get("role") != "assistant":
+            yield Message(canonical_message(item.get("role"), item.get("content")))
+        elif type == "message":
+            yield ModelAnswer(texts_of(item.get("content")))
+        elif type.endswith("_output"):
+            call_id = item.get("call_id")
+            yield Message(canonical([type, call_id, item.get("output")]), [call_id])
+        elif type == "item_reference":
+            id = text(item.get("id")) or ""
+            yield ModelAnswer(references=[] if id.startswith(_REASONING) else [id])
+        else:
+            answer = ModelAnswer()
+            if type in ("function_call", "custom_tool_call"):
+                answer.call(item.get("name"), item.get("arguments", item.get("input")))
+            yield answer  # reasoning, and what tools of the provider did

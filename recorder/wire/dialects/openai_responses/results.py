@@ -1,4 +1,4 @@
-"""What tools gave back, in the Responses format: the `*_output` items, of a request's input or of a response's output.
+"""The results of tools in the Responses format: the `*_output` items, of a request's input or of a response's output.
 
 Images are not repeated: in their place stand their size and digest.
 """
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recorder.model.facts import Returned
+from recorder.wire.dialects.json_values import Object, decoded, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.media import without_bytes
-from recorder.wire.dialects.telling import Object, decoded, object_, objects, text, text_or_json, whole
 
 _RESULTS: Mapping[str, tuple[str, str | None]] = {
     "function_call_output": ("output", None),
@@ -31,7 +31,7 @@ _NOT_WELL = frozenset({"failed", "incomplete"})
 
 
 def returned(item: Object) -> Returned | None:
-    """The result that an item carries, if it is one that does."""
+    """Return the result that an item carries, if it does."""
     type = text(item.get("type")) or ""
     if type not in _RESULTS:
         return None
@@ -44,7 +44,7 @@ def returned(item: Object) -> Returned | None:
 
 
 def output_of(value: Any) -> str:
-    """A result as text if it is only text, else as JSON."""
+    """Return a result as text if it is only text, else as JSON."""
     if value is None:
         return ""
     parts = objects(value)
@@ -54,7 +54,7 @@ def output_of(value: Any) -> str:
 
 
 def _failed(item: Object, value: Any) -> bool | None:
-    """Whether a call went wrong, as far as its result says so in a field: prose is not read."""
+    """Return whether a call went wrong, as far as a field of its result says so: prose is not read."""
     status = text(item.get("status"))
     if status in _NOT_WELL:
         return True
@@ -65,13 +65,13 @@ def _failed(item: Object, value: Any) -> bool | None:
 
 
 def _outcomes(value: Any) -> list[bool]:
-    """For each command that a shell ran, whether it failed."""
+    """Return for each command that a shell ran whether it failed."""
     outcomes = [object_(each.get("outcome")) for each in objects(value)]
     return [whole(outcome.get("exit_code")) != 0 for outcome in outcomes if outcome]
 
 
 def _exit_codes(value: Any) -> list[bool]:
-    """Of a result that is a JSON object with an exit code (Codex: in its metadata), whether it is not 0."""
+    """Return whether the exit codes of a result are not 0, if it is JSON that has some (Codex: in its metadata)."""
     said = _object_in(value)
     codes = [whole(each.get("exit_code")) for each in (said, object_(said.get("metadata")))]
     return [code != 0 for code in codes if code is not None]

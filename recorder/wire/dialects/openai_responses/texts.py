@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from recorder.model.facts import AnnotationAdded, Fact, Field, ItemKey, LogprobsAdded, Malformed, TextAdded, TextSettled
+from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, whole
 from recorder.wire.dialects.openai_responses.items import part_text
-from recorder.wire.dialects.telling import Object, array, as_json, object_, objects, text, unknown, whole
 
 _NO_NAME = "-"  # that no field has
 _ONE_PART = ""  # nor this, for texts that come in one part: their index is 0
@@ -48,7 +49,7 @@ Quick = Callable[[bytes], TextAdded]
 
 
 def _quick(field: Field, index: str) -> Quick:
-    """Reads the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
+    """Read the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
     nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
     shape = msgspec.defstruct(
         "Delta",
@@ -88,7 +89,7 @@ def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    """A part mostly begins empty. What it says already, deltas add to, as they do in openai-python."""
+    """Begin a part, mostly empty. Deltas add to a text that it has already, as they do in openai-python."""
     part = object_(payload.get("part"))
     said = part_text(part)
     if said is None:
@@ -113,7 +114,7 @@ def _annotation(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
 
 
 def _printed(payload: Object) -> tuple[tuple[int, str], ...]:
-    """What a command prints and what it complains of are two parts of its output: they come in any order."""
+    """Return the parts of a command's output and of its errors, which come in any order."""
     command = whole(payload.get("command_index")) or 0
     return (2 * command, "stdout"), (2 * command + 1, "stderr")
 

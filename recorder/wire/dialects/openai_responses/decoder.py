@@ -24,14 +24,22 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
+from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
+from recorder.wire.dialects.json_values import SHALLOW, UNUSUAL, Object, as_json, object_, text, too_deep
+from recorder.wire.dialects.json_values import whole as number
+from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.media import digested
-from recorder.wire.dialects.openai_responses.drafts import Draft, draft_of
-from recorder.wire.dialects.openai_responses.items import ITEM_TYPES, begun, stated, strange_parts, type_of, written
+from recorder.wire.dialects.openai_responses.items import (
+    ITEM_TYPES,
+    begun,
+    patch,
+    stated,
+    strange_parts,
+    type_of,
+    written,
+)
 from recorder.wire.dialects.openai_responses.results import returned
 from recorder.wire.dialects.openai_responses.texts import QUICK, TEXT_EVENTS
-from recorder.wire.dialects.payload import ERROR, SHALLOW, too_deep
-from recorder.wire.dialects.telling import UNUSUAL, Object, Telling, as_json, failed, object_, text, unknown
-from recorder.wire.dialects.telling import whole as number
 
 _PHASES: Mapping[str, str] = {
     "web_search_call": "in_progress searching completed",
@@ -65,7 +73,45 @@ _RESPONSES = {"response", "response.compaction"}
 _OTHER_DOCUMENTS = {"list", "response.deleted", "response.input_tokens"}
 
 
-class ResponsesTelling(Telling):
+class Draft:
+    """The arguments of one call so far: JSON in the finished item, but streamed as a diff, or command after command.
+
+    The JSON is written as they come, so that what is half written and what the item states in the end are the same
+    text, the one the beginning of the other.
+    """
+
+    def __init__(self, opening: str) -> None:
+        self._opening = opening
+        self._pieces: list[str] = []
+        self._part = 0
+
+    def add(self, part: int, text: str) -> str:
+        """Add a delta of a part; returns the JSON that it adds. A new part is a new element of an array."""
+        between = '","' if part > self._part else ""
+        lead = between if self._pieces else self._opening
+        self._part = max(part, self._part)
+        self._pieces.append(lead + as_json(text)[1:-1])
+        return self._pieces[-1]
+
+    def close(self, arguments: str) -> str:
+        """Return what the item states beyond the JSON so far; nothing if it begins otherwise."""
+        written = "".join(self._pieces)
+        return arguments[len(written) :] if written and arguments.startswith(written) else ""
+
+
+def draft_of(item: Object) -> Draft | None:
+    """Return the draft for a call that begins, if its type is streamed so."""
+    opening = _OPENINGS.get(type_of(item))
+    return None if opening is None else Draft(opening(item))
+
+
+_OPENINGS: Mapping[str, Callable[[Object], str]] = {
+    "apply_patch_call": lambda item: patch(object_(item.get("operation")), "").removesuffix('"}'),
+    "shell_call": lambda item: '{"commands":["',
+}
+
+
+class ResponsesDecoder(JsonDecoder):
     """Follows one response."""
 
     def __init__(self) -> None:
@@ -77,7 +123,7 @@ class ResponsesTelling(Telling):
         self._strange: set[str] = set()
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """What an event means, the usual deltas first."""
+        """Decode an event, the usual deltas first."""
         quick = QUICK.get(type or "")
         if quick is not None and (len(data) <= SHALLOW or not too_deep(data)):
             try:
@@ -87,7 +133,7 @@ class ResponsesTelling(Telling):
         return super().event(type, data)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
-        """What an event means."""
+        """Decode the payload of an event."""
         if not isinstance(payload, dict):
             return (Malformed("the payload is no object"),)
         type = type or text(payload.get("type")) or ""
@@ -102,7 +148,7 @@ class ResponsesTelling(Telling):
         return (unknown(type), *((failed(payload),) if payload.get("error") else ()))
 
     def whole(self, payload: Any) -> Sequence[Fact]:
-        """What a document means: a response, a list of its items, that it was deleted, or an error."""
+        """Decode a document: a response, a list of its items, that it was deleted, or an error."""
         if not isinstance(payload, dict):
             return (Malformed("the document is no object"),)
         kind = text(payload.get("object"))
@@ -125,7 +171,7 @@ class ResponsesTelling(Telling):
         return self._response(response, text(response.get("status")) or step, has_all=True)
 
     def _response(self, response: Object, end: str | None, *, has_all: bool) -> Sequence[Fact]:
-        """What a response says of itself. `end` is its status if that is final; `has_all`: its items are complete."""
+        """Decode a response object. `end` is its status if that is final; `has_all`: its items are complete."""
         facts: list[Fact] = [*self._started(response)]
         usage = object_(response.get("usage"))
         if usage:
@@ -195,7 +241,7 @@ class ResponsesTelling(Telling):
         )
 
     def _stranger(self, item: Object) -> Iterable[Fact]:
-        """An item or a content part of a type that is not known, told once."""
+        """Yield the unknown types of an item and of its content parts, each once."""
         own = () if type_of(item) in ITEM_TYPES else (type_of(item),)
         for type in (*own, *strange_parts(item)):
             if type not in self._strange:
@@ -203,7 +249,7 @@ class ResponsesTelling(Telling):
                 yield unknown(type)
 
     def _result(self, item: Object) -> Iterable[Fact]:
-        """What an item gives back to a call; the end of the response repeats it."""
+        """Yield the result that an item gives back to a call, once: the end of the response repeats it."""
         result = returned(item)
         if result is not None and result not in self._returned:
             self._returned.add(result)
@@ -238,18 +284,18 @@ def _usage(usage: Object) -> Usage:
     )
 
 
-_EVENTS: Mapping[str, Callable[[ResponsesTelling, str, Object], Sequence[Fact]]] = {
+_EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]] = {
     **{
-        f"response.{step}": ResponsesTelling._on_lifecycle
+        f"response.{step}": ResponsesDecoder._on_lifecycle
         for step in ("created", "queued", "in_progress", "completed", "incomplete", "failed")
     },
-    "response.output_item.added": ResponsesTelling._on_item_added,
-    "response.output_item.done": ResponsesTelling._on_item_done,
-    "response.shell_call_command.delta": ResponsesTelling._on_draft,
-    "response.apply_patch_call_operation_diff.delta": ResponsesTelling._on_draft,
-    ERROR: ResponsesTelling._on_error,
+    "response.output_item.added": ResponsesDecoder._on_item_added,
+    "response.output_item.done": ResponsesDecoder._on_item_done,
+    "response.shell_call_command.delta": ResponsesDecoder._on_draft,
+    "response.apply_patch_call_operation_diff.delta": ResponsesDecoder._on_draft,
+    ERROR: ResponsesDecoder._on_error,
     **{
-        f"response.{of}.{phase}": ResponsesTelling._on_phase
+        f"response.{of}.{phase}": ResponsesDecoder._on_phase
         for of, phases in _PHASES.items()
         for phase in phases.split()
     },

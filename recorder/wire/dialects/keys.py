@@ -10,21 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import accumulate
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from recorder.wire.dialects.dialect import Keys
+from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.sse import USUAL, parse
 
 TEXT_LIMIT = 512
 """Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
-
-NESTING_LIMIT = 256
-"""How deep JSON is read. Real payloads have under 30 levels; without a limit, decoders give up by what is left of the
-stack, somewhere under 1,000 levels and elsewhere in the program at another one."""
 
 Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -36,8 +31,23 @@ DONE = "[DONE]"
 ERROR = "error"
 
 
+class Keys(msgspec.Struct, frozen=True, gc=False):
+    """The keys of a frame, each `None` where the frame has none: columns of the log, never keys, never trusted.
+
+    Every text fits PostgreSQL's text (no NUL, no lone surrogate) and has at most 512 characters; every number fits a
+    bigint. `raw[data_start:][:data_length]` is valid JSON in UTF-8.
+    """
+
+    type: str | None = None
+    sequence_number: int | None = None
+    item_id: str | None = None
+    output_index: int | None = None
+    data_start: int | None = None
+    data_length: int | None = None
+
+
 class Payload(msgspec.Struct):
-    """What every provider's payload may have. A truthy `error` is an error whatever its shape, as it is to the SDKs."""
+    """The fields that any payload may have. A truthy `error` is an error whatever its shape, as it is to the SDKs."""
 
     type: Text | None = None
     error: Any = None
@@ -46,7 +56,7 @@ class Payload(msgspec.Struct):
 Shape = TypeVar("Shape", bound=Payload)
 
 
-class Reader(Generic[Shape]):
+class KeyExtractor(Generic[Shape]):
     """Frames → keys, from the fields that a dialect wants and what they mean.
 
     The type is what the payload says, else the `event:` line; the other way round with `event_line_first`.
@@ -59,7 +69,7 @@ class Reader(Generic[Shape]):
         self._event_line_first = event_line_first
 
     def keys(self, raw: bytes) -> Keys:
-        """What a block says of itself, with or without its terminator."""
+        """Return the keys of a block, with or without its terminator."""
         usual = USUAL.fullmatch(raw)
         if usual is not None:
             event, data = usual.groups()
@@ -79,13 +89,15 @@ class Reader(Generic[Shape]):
         return Keys(type, sequence_number, item_id, output_index, start, length)
 
     def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
-        """No event to the standard, yet errors come so: as bare JSON (Gemini), or as a field `error:` (llama.cpp)."""
+        """Return the keys of what is no event to the standard: an error as bare JSON (Gemini), or as a field `error:`
+        (llama.cpp).
+        """
         named = self._named(raw)
         is_error = raw.startswith(b"error:") or (named is not None and named[0] == ERROR)
         return Keys(ERROR if is_error else _text(event))
 
     def _named(self, data: bytes) -> Named | None:
-        """What `data` says; `None` if it is no JSON, or too deep."""
+        """Return the values of `data`; `None` if it is no JSON, or too deep."""
         if too_deep(data):
             return None
         try:
@@ -97,29 +109,12 @@ class Reader(Generic[Shape]):
         return self._tolerant(data)
 
     def _tolerant(self, data: bytes) -> Named | None:
-        """The same, less the fields that do not fit."""
+        """Return the values of `data` without the fields that do not fit."""
         try:
             value = json.loads(data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return None
         return self._name(_fitting(value, self._shape)) if isinstance(value, dict) else (None, None, None, None)
-
-
-_STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
-_FILLING = bytes(set(range(256)) - set(b'[]{}"'))
-
-
-SHALLOW = 2 * NESTING_LIMIT
-"""Bytes that cannot nest too deep: every level has two brackets. For who asks so often that a call counts."""
-
-
-def too_deep(data: bytes) -> bool:
-    """Whether JSON nests deeper than `NESTING_LIMIT`. Of what is no JSON it may say either."""
-    if len(data) <= SHALLOW or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
-        return False
-    quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = b"".join(quotes_end_strings.translate(None, _FILLING).split(b'"')[::2])
-    return any(map(NESTING_LIMIT.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
 
 
 def _fitting(value: dict[str, Any], shape: type[Shape]) -> Shape:
@@ -153,6 +148,6 @@ def _fits(text: str) -> bool:
 
 
 def _text(event: bytes | None) -> str | None:
-    """The value of an `event:` line, decoded as the standard decodes it, if the log can hold it."""
+    """Return the value of an `event:` line, decoded as the standard decodes it, if the log can hold it."""
     text = event.decode("utf-8", "replace") if event else ""
     return text if 0 < len(text) <= TEXT_LIMIT and "\0" not in text else None

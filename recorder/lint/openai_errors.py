@@ -1,0 +1,48 @@
+"""HT007: error documents as OpenAI's API has them, for both of its formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from recorder.lint.rule import Hit, Rule
+from recorder.lint.stream import StreamView
+from recorder.wire.dialects import DIALECTS
+from recorder.wire.dialects.openai import PROVIDER
+
+
+def _error_document(stream: StreamView) -> Iterable[Hit]:
+    if stream.response and stream.response.status >= 400 and not stream.frames and not stream.has_gap:
+        wrong = _wrong_error(stream)
+        if wrong:
+            yield Hit(None, f"status {stream.response.status}, {wrong}")
+
+
+def _wrong_error(stream: StreamView) -> str | None:
+    if not stream.body:
+        return None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
+    return wrong_error(stream.document)
+
+
+def wrong_error(document: Any) -> str | None:
+    """What is wrong with an error as OpenAI's API puts it; `None` if nothing is."""
+    if not isinstance(document, dict):
+        return "the body is no JSON object"
+    error = document.get("error")
+    if not isinstance(error, dict):
+        return "no object `error`"
+    return None if isinstance(error.get("message"), str) and error["message"] else "no text `error.message`"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "HT007",
+        "warning",
+        'An error is not told as OpenAI tells it: `{"error": {"message": …}}`.',
+        "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the body as it is, "
+        "and retries what it need not.",
+        "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
+        frozenset(profile for each in DIALECTS if each.provider is PROVIDER for profile in each.profiles),
+        _error_document,
+    ),
+)

@@ -1,0 +1,88 @@
+"""Anthropic: its addresses, errors and keys, and where in its payloads what stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from recorder.wire.dialects.dialect import KeyShape, NoiseField, Provider, ResponseFields
+
+_ERRORS: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
+    """Return an error in the shape of Anthropic's, which has no code."""
+    kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+PROVIDER = Provider(
+    name="anthropic",
+    base_url="https://api.anthropic.com",
+    error_body=error_body,
+    paths=re.compile(r"(?:/v1)?/messages(?:/|$)"),
+    headers=(b"anthropic-version", b"x-api-key"),
+    endpoints=("messages",),
+    environment={"ANTHROPIC_BASE_URL": "{url}/anthropic"},
+    base_variables={"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_BASE": ""},
+    key_variable="ANTHROPIC_API_KEY",
+    harmless_headers=r"anthropic-(?:beta|version|ratelimit-[a-z_-]+)",
+    count_headers=r"anthropic-ratelimit-[a-z-]*tokens[a-z_-]*",
+    key_shapes=(
+        KeyShape("anthropic-key", rb"sk-ant-[A-Za-z0-9_-]{20,}", prefix=rb"sk-", cut=rb"(?<![_-])sk-[A-Za-z0-9_-]*"),
+    ),
+)
+
+_MESSAGES = ("", "message.")
+_BLOCKS = ("content_block", "content.*")
+
+FIELDS = ResponseFields(
+    texts=(
+        *("delta.text", "delta.thinking", "delta.partial_json", "delta.content", "delta.stop_details.explanation"),
+        *(f"{block}.{name}" for block in _BLOCKS for name in ("text", "thinking", "name", "input", "content")),
+    ),
+    usage=("message.usage", "usage"),
+    noise=(
+        NoiseField("id", tuple(f"{message}id" for message in _MESSAGES), "made anew for each message"),
+        NoiseField("id", ("request_id",), "made anew for each request"),
+        NoiseField("id", tuple(f"{block}.id" for block in _BLOCKS), "made anew for each call"),
+        NoiseField("id", tuple(f"{block}.tool_use_id" for block in _BLOCKS), "names a call of this message"),
+        NoiseField(
+            "id",
+            tuple(f"{place}container.id" for place in (*_MESSAGES, "delta.")),
+            "of the sandbox that a tool ran in",
+        ),
+        NoiseField(
+            "time",
+            tuple(f"{place}container.expires_at" for place in (*_MESSAGES, "delta.")),
+            "when it will be forgotten",
+        ),
+    ),
+    ciphertexts={"signature": "of a thought"},
+    ciphertext_block="redacted_thinking",
+)
+
+_EVENTS = frozenset(
+    {"message_start", "message_delta", "message_stop"}
+    | {"content_block_start", "content_block_delta", "content_block_stop"}
+)
+
+
+def is_event(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is an event of a message."""
+    return str(payload.get("type")) in _EVENTS
+
+
+def speaks(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is a message or an event of one; an Assistants message has an `object`."""
+    return (is_event(payload) or payload.get("type") == "message") and "object" not in payload

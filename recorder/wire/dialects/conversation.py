@@ -1,0 +1,77 @@
+"""The turns of a conversation as a request repeats them, in the form that digests are made of.
+
+A dialect reads its requests as `Message`s, which the model was sent, and `ModelAnswer`s, which it gave. Left out is all
+that clients change between turns: marks of what is cached, ids of items, reasoning, which of the two ways to write a
+text is chosen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from recorder.model.text import storable
+from recorder.wire.dialects.json_values import objects, text
+
+
+class ModelAnswer(msgspec.Struct):
+    """An answer of a model, as far as clients repeat it."""
+
+    texts: list[str] = msgspec.field(default_factory=list)
+    calls: list[tuple[str, str]] = msgspec.field(default_factory=list)  # name and arguments
+    references: list[str] = msgspec.field(default_factory=list)  # ids of items that the provider keeps
+
+    def __bool__(self) -> bool:
+        return bool(self.texts or self.calls or self.references)
+
+    def add(self, other: ModelAnswer) -> None:
+        self.texts += other.texts
+        self.calls += other.calls
+        self.references += other.references
+
+    def call(self, name: Any, arguments: Any) -> None:
+        """Add a call of a tool. Its arguments are JSON, as text or decoded, in whatever order its fields are."""
+        if isinstance(arguments, str):
+            try:
+                arguments = msgspec.json.decode(arguments or "{}")
+            except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+                pass
+        self.calls.append((str(name), storable(canonical(arguments).decode())))
+
+
+class Message(NamedTuple):
+    """A message to a model: canonical JSON, and the ids of the calls whose results are in it."""
+
+    canonical: bytes
+    answers: Sequence[Any] = ()
+
+
+ConversationTurn = Message | ModelAnswer
+
+
+def canonical(value: Any) -> bytes:
+    """Encode JSON that is the same whatever the order of its fields."""
+    try:
+        return msgspec.json.encode(value, order="deterministic")
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        return json.dumps(value, sort_keys=True).encode()
+
+
+def canonical_message(role: Any, content: Any, rest: Any = None) -> bytes:
+    """Encode a message. One text may be written as it is, or as the only part of a list."""
+    if isinstance(content, list):
+        parts = [{k: v for k, v in each.items() if k != "cache_control"} for each in objects(content)]
+        texts = [text(each.get("text")) for each in parts]
+        content = texts[0] if len(parts) == len(content) == 1 and parts[0].keys() <= {"type", "text"} else parts
+    return canonical([role, content, rest])
+
+
+def texts_of(content: Any) -> list[str]:
+    """Return the texts of an answer's content; of a part without one, its refusal."""
+    if isinstance(content, str):
+        return [content]
+    found = (each.get("text") if each.get("text") is not None else each.get("refusal") for each in objects(content))
+    return [each for each in found if isinstance(each, str)]

@@ -1,0 +1,105 @@
+"""JSON of any provider, decoded without trust: every accessor takes any value and never raises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+Object = Mapping[str, Any]
+
+BIGINT = 2**63
+
+NESTING_LIMIT = 256
+"""How deep JSON is read. Real payloads have under 30 levels; without a limit, decoders give up by what is left of the
+stack, somewhere under 1,000 levels and elsewhere in the program at another one."""
+
+SHALLOW = 2 * NESTING_LIMIT
+"""Bytes that cannot nest too deep: every level has two brackets. For who asks so often that a call counts."""
+
+_STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
+_FILLING = bytes(set(range(256)) - set(b'[]{}"'))
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+UNUSUAL = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""The exceptions of a strict decoder on a payload that only the tolerant one may read."""
+
+
+def too_deep(data: bytes) -> bool:
+    """Return whether JSON nests deeper than `NESTING_LIMIT`; of what is no JSON it may return either."""
+    if len(data) <= SHALLOW or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
+        return False
+    quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = b"".join(quotes_end_strings.translate(None, _FILLING).split(b'"')[::2])
+    return any(map(NESTING_LIMIT.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
+
+
+def decoded(data: bytes) -> Any:
+    """Decode any JSON. Raises `ValueError` for all that cannot be read."""
+    if too_deep(data):
+        raise ValueError("the JSON nests too deep")
+    try:
+        return _decode(data)
+    except UNUSUAL:
+        return _tolerant(data)
+
+
+def _tolerant(data: bytes) -> Any:
+    """Decode JSON that only the standard library reads: half an emoji as an escape, NaN, a byte order mark."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"no JSON: {error}") from error
+
+
+def object_(value: Any) -> Object:
+    """Return `value` if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def array(value: Any) -> Sequence[Any]:
+    """Return `value` if it is a JSON array, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def objects(value: Any) -> list[Object]:
+    """Return the objects in `value`, if it is an array."""
+    return [each for each in array(value) if isinstance(each, dict)]
+
+
+def text(value: Any) -> str | None:
+    """Return `value` if it is a string."""
+    return value if isinstance(value, str) else None
+
+
+def whole(value: Any) -> int | None:
+    """Return `value` if it is a number without a fraction that fits a bigint; `true` is no number."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and -BIGINT <= value < BIGINT else None
+
+
+def as_json(value: Any) -> str:
+    """Encode `value`, as it was decoded, as JSON text."""
+    try:
+        return _encode(value).decode()
+    except (ValueError, TypeError, msgspec.MsgspecError, RecursionError):
+        return json.dumps(value)
+
+
+def text_or_json(value: Any) -> str:
+    """Return a string as it is, anything else as JSON."""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def request_object(body: bytes) -> Object:
+    """Return the JSON object that a request body is, else an empty one."""
+    try:
+        return object_(decoded(body)) if body else {}
+    except ValueError:
+        return {}

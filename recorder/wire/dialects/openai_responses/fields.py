@@ -1,0 +1,61 @@
+"""The places in payloads of the Responses format: texts and calls, usage, what differs between two answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recorder.wire.dialects.dialect import NoiseField, ResponseFields
+
+_RESPONSES = ("", "response.")  # a document, and events that hold one
+_ITEMS = ("item.", "output.*.", "response.output.*.")
+_OF_ITEMS = (
+    *("content.*.text", "content.*.refusal", "summary.*.text", "arguments", "input", "code", "name"),
+    *("action", "operation", "actions"),  # what tools of the provider are called with: objects
+)
+
+
+def _below(places: tuple[str, ...], *names: str) -> tuple[str, ...]:
+    return tuple(f"{place}{name}" for place in places for name in names)
+
+
+FIELDS = ResponseFields(
+    texts=(
+        *("delta", "text", "refusal", "arguments", "input", "code", "name", "part.text", "part.refusal"),
+        *_below(("item.", "response.output.*.", "output.*."), *_OF_ITEMS),
+    ),
+    arguments=_below(("item.", "response.output.*.", "output.*."), "queries", "prompt", "revised_prompt"),
+    usage=("response.usage", "usage"),
+    noise=(
+        NoiseField("id", _below(_RESPONSES, "id", "previous_response_id"), "made anew for each response"),
+        NoiseField("id", _below(_RESPONSES, "conversation.id"), "made anew for each conversation"),
+        NoiseField("id", ("response_id",), "made anew for each response"),
+        NoiseField("id", _below(_ITEMS, "id"), "made anew for each item"),
+        NoiseField("id", ("item_id", *_below(_ITEMS, "approval_request_id")), "names an item of this response"),
+        NoiseField("id", _below(_ITEMS, "call_id"), "names a call of this response"),
+        NoiseField(
+            "id",
+            (
+                *_below(_ITEMS, "container_id", "environment.container_id", "content.*.annotations.*.container_id"),
+                *("annotation.container_id", "part.annotations.*.container_id"),
+                *_below(_RESPONSES, "tools.*.environment.container_id"),
+            ),
+            "of the sandbox that a tool ran in",
+        ),
+        NoiseField("time", _below(_RESPONSES, "created_at"), "when a response was made"),
+        NoiseField("time", _below(_RESPONSES, "completed_at"), "when it was complete"),
+        NoiseField("made", _below(_RESPONSES, "metadata.system_fingerprint"), "names the machines that answered"),
+        NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
+    ),
+    ciphertexts={"encrypted_content": "only the provider can read it, and it never comes out twice the same"},
+)
+
+
+def is_event(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is an event of a response."""
+    return str(payload.get("type")).startswith("response.")
+
+
+def speaks(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is a response or an event of one."""
+    return is_event(payload) or payload.get("object") == "response"

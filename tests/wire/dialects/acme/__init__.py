@@ -1,0 +1,83 @@
+"""A provider that nobody else knows: its folder, as a stranger would write it.
+
+Its API is `POST /v1/chatter`, answered with `start`, `text` and `end`, each a line of JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from recorder.model.facts import (
+    Fact,
+    Finished,
+    ItemFinished,
+    ItemStarted,
+    Started,
+    Stated,
+    TextAdded,
+    Usage,
+    UsageReported,
+)
+from recorder.wire.dialects.decoder import JsonDecoder, no_request
+from recorder.wire.dialects.dialect import Dialect, KeyShape, NoiseField, Provider, RequestNoise, ResponseFields
+from recorder.wire.dialects.json_values import as_json, object_, text, whole
+from recorder.wire.dialects.keys import KeyExtractor, Named, Payload
+
+_MESSAGE = Stated("message", "chatter", role="assistant")
+
+
+class _Decoder(JsonDecoder):
+    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+        event = object_(payload)
+        if type == "start":
+            return Started(text(event.get("id")), text(event.get("model"))), ItemStarted(0, None, _MESSAGE)
+        if type == "text":
+            return (TextAdded(0, "text", 0, text(event.get("text")) or ""),)
+        usage = object_(event.get("usage"))
+        counts = Usage(input_tokens=whole(usage.get("in")), output_tokens=whole(usage.get("out")))
+        ended = ItemFinished(0, None, _MESSAGE), Finished(text(event.get("reason")))
+        return (*ended, UsageReported(counts, as_json(usage))) if type == "end" else ()
+
+    def whole(self, payload: Any) -> Sequence[Fact]:
+        return ()
+
+
+def _name(event: Payload) -> Named:
+    return event.type, None, None, None
+
+
+def _error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
+    return {"acme_error": message}
+
+
+DIALECT = Dialect(
+    name="acme-chatter",
+    routes=re.compile(r"^POST /v1/chatter$"),
+    keys=KeyExtractor(Payload, _name).keys,
+    decoder=_Decoder,
+    request_facts=no_request,
+    terminal={"end": "completed"},
+    needs_terminal=True,
+    provider=Provider(
+        name="acme",
+        base_url="https://api.acme.example",
+        error_body=_error_body,
+        paths=re.compile(r"/v1/chatter$"),
+        environment={"ACME_BASE_URL": "{url}/v1"},
+        base_variables={"ACME_BASE_URL": "/v1"},
+        key_variable="ACME_KEY",
+        harmless_headers="acme-region",
+        key_shapes=(KeyShape("acme-key", rb"acme_[A-Za-z0-9]{30,}", rb"acme_", rb"acme_[A-Za-z0-9]*"),),
+    ),
+    fields=ResponseFields(
+        texts=("text",),
+        usage=("usage",),
+        noise=(NoiseField("id", ("id",), "made anew for each answer"),),
+    ),
+    request_noise=(RequestNoise("fields", "acme-ticket", "ticket", "made anew for each request"),),
+    profiles=("acme",),
+    speaks=lambda payload: "chatter" in payload,
+    target=lambda is_document, payloads: "/v1/chatter",
+)
