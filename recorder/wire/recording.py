@@ -79,7 +79,7 @@ class _Builder:
         elif event.kind == "reads":
             self._reads += self._decoded(event, Reads) or []
         elif event.kind == "gap":
-            gap = self._decoded(event, GapRecord)
+            gap = _decoded(event.raw, GapRecord)  # one that cannot be read is a gap all the same, and no damage
             times = (gap.of, gap.from_ns, gap.to_ns) if gap else ("response", event.t_ns, event.t_ns)
             self._gaps.append(Gap(event.pos, *times))
         elif event.kind == "end":
@@ -101,12 +101,19 @@ class _Builder:
         )
 
     def _decoded(self, event: Event, type: Any) -> Any:
-        try:
-            return msgspec.json.decode(event.raw, type=type)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        found = _decoded(event.raw, type)
+        if found is None:
             exchange_id = self._exchange.exchange_id
-            self._damage = self._damage or f"event {event.pos} of exchange {exchange_id} cannot be read ({error})"
-            return None
+            self._damage = self._damage or f"event {event.pos} of exchange {exchange_id} cannot be read"
+        return found
+
+
+def _decoded(raw: bytes, type: Any) -> Any:
+    """Return our own JSON, or None if another version wrote it otherwise."""
+    try:
+        return msgspec.json.decode(raw, type=type)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 class BodyBlock(NamedTuple):
