@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 from recorder.errors import StoreError
-from recorder.store.location import is_file
+from recorder.store.engine import engine_of
 from recorder.store.writer import Store
 
 EVERY_S = 30.0  # to a server, a small transaction: a recorder that idles takes two a minute
@@ -22,7 +22,7 @@ class Heartbeat:
 
     def __init__(self, store: Store, recorder_id: str) -> None:
         self._store, self._recorder_id = store, recorder_id
-        self._due_s = float("inf") if is_file(store.url) else 0.0
+        self._due_s = float("inf") if engine_of(store.url).is_local else 0.0
 
     def committed(self) -> None:
         """A place was committed."""

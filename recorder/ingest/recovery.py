@@ -25,7 +25,7 @@ from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
 from recorder.ingest.late_records import Late
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
-from recorder.store.location import is_file
+from recorder.store.engine import engine_of
 from recorder.store.resumed_response import constant
 from recorder.store.schema import events
 from recorder.store.sql import SERVER_NS, Statement
@@ -99,7 +99,7 @@ def end_forsaken(store: Store, root: Path) -> None:
 
     If the database is locked, whoever recovers next does it. Of a database on a server, other machines have journals.
     """
-    if not is_file(store.url):
+    if not engine_of(store.url).is_local:
         return
     with suppress(StoreBusyError), store.transaction():
         for recorder_id in [name for (name,) in store.ask(_RECORDERS, {}) if not (root / name).exists()]:

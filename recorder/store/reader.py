@@ -19,10 +19,10 @@ from sqlalchemy.sql import Executable
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import LATEST, PROBE, Event, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.store import engine as engines
-from recorder.store import migrate
 from recorder.store.bodies.rows import SOURCES, Whole, damaged, is_shared
-from recorder.store.location import database_name, database_path, database_url, is_file
+from recorder.store.engine import engine_of
+from recorder.store.location import database_name, database_url
+from recorder.store.migrate import require_head
 from recorder.store.progress import PROGRESS, Progress
 from recorder.store.purge.tombstone import Tombstone
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
@@ -68,17 +68,18 @@ class Log:
 
     def __init__(self, url: URL) -> None:
         self.url, self.name = url, database_name(url)
-        self._engine = engines.reader_engine(url)
-        self._sources = text(SOURCES[self._engine.dialect.name])
+        self.engine = engine_of(url)
+        self._pool = self.engine.reader(url)
+        self._sources = text(SOURCES[self.engine.name])
 
     @classmethod
     async def open(cls, url: str | Path | URL) -> Self:
         """Raises `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
         given = database_url(url)
-        engines.require(given)
+        engine_of(given).require(given)
         log = cls(given)
         try:
-            migrate.require_head(log.name, await log._revision())
+            require_head(log.name, await log.engine.revision(given, lambda sql: log._all(text(sql))))
         except BaseException:
             await log.close()
             raise
@@ -93,13 +94,13 @@ class Log:
         await self.close()
 
     async def close(self) -> None:
-        await self._engine.dispose()
+        await self._pool.dispose()
 
     async def sessions(self, limit: int | None = None, wanted: Wanted | None = None) -> list[SessionRow]:
         """Those of the newest exchanges, newest first, each with the sums of its exchanges."""
-        listing = Listing(wanted or Wanted(), limit, self._engine.dialect.name)
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
+        listing = Listing(wanted or Wanted(), limit, self.engine.name)
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
                 rows = (await connection.execute(listing.newest)).all()
                 if not rows:
                     return []  # of no session a view would sum up all
@@ -227,17 +228,6 @@ class Log:
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """The rows of one statement, in a transaction of its own."""
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
                 return (await connection.execute(statement, values)).all()
-
-    async def _revision(self) -> str | None:
-        if is_file(self.url):
-            if migrate.is_empty(database_path(self.url)):
-                return None
-        elif migrate.VERSION_TABLE not in {row[0] for row in await self._all(text(migrate.TABLES_ON_SERVER))}:
-            raise engines.nothing_in(self.url)
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
-                revision: str | None = (await connection.exec_driver_sql(migrate.READ_REVISION)).scalar()
-                return revision

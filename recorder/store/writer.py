@@ -26,14 +26,13 @@ from sqlalchemy.sql import Executable
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store import migrate
 from recorder.store.bodies.rows import Appender, events_as_they_are
-from recorder.store.location import database_path, database_url, default_url, is_file
+from recorder.store.engine import BUSY_TIMEOUT_S, engine_of
+from recorder.store.location import database_path, database_url, default_url
 from recorder.store.projector import Projector
 from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
 from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement
-from recorder.store.sqlite.connection import BUSY_TIMEOUT_S
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
 
@@ -72,16 +71,6 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def _writer(url: URL, busy_timeout_s: float) -> Writer:
-    if is_file(url):
-        from recorder.store.sqlite.writer import SqliteWriter
-
-        return SqliteWriter(url, busy_timeout_s)
-    from recorder.store.postgres.writer import PostgresWriter
-
-    return PostgresWriter(url, busy_timeout_s)
-
-
 _SESSION_NAMED = (
     select(sessions.c.session_id)
     .where(sessions.c.name == bindparam("name"), sessions.c.source == bindparam("source"))
@@ -115,8 +104,9 @@ class Store:
     def __init__(self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
         self.url = database_url(url)
-        migrate.upgrade(self.url, busy_timeout_s)
-        self._writer = _writer(self.url, busy_timeout_s)
+        engine = engine_of(self.url)
+        engine.upgrade(self.url, busy_timeout_s)
+        self._writer = engine.writer(self.url, busy_timeout_s)
         self._appender = Appender(self._writer)
         self.projector = Projector(self)  # inside a transaction, as everything else
         self._failure: StoreError | None = None  # of a statement of this transaction

@@ -35,9 +35,9 @@ from recorder.model.events import BODY_KINDS
 from recorder.model.payloads import RequestRecord
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.recording import RecordingTransport, new_id
-from recorder.store import migrate
 from recorder.store.bodies.rows import Appender
 from recorder.store.sqlite import connection as sqlite
+from recorder.store.sqlite import migrate
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.writer import SqliteWriter
 from recorder.store.writer import Store

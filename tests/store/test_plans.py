@@ -120,7 +120,7 @@ async def _asked(database: Path | URL, question: Callable[[Log], Awaitable[Any]]
     found: Asked = []
     async with await Log.open(database) as log:
 
-        @event.listens_for(log._engine.sync_engine, "before_cursor_execute")
+        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
             found.append((statement, values))
 

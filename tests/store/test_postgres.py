@@ -134,7 +134,7 @@ def test_a_session_is_in_the_partition_of_its_month_or_in_the_default_one(store:
 
 def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) -> None:
     """All recorders start again at once when their server is back."""
-    with migrate.opened(postgres_database):
+    with migrate.migration(postgres_database):
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 

@@ -26,7 +26,7 @@ from recorder.commands.serving.health_snapshot import LAG_S
 from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, kept
 from recorder.proxy.http.descriptors import room
-from recorder.store.location import lock_path
+from recorder.store.sqlite.connection import lock_path
 
 State = Literal["ok", "warn", "bad"]
 

@@ -16,9 +16,7 @@ from sqlalchemy import BigInteger, bindparam, func, literal, or_, select, text, 
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store import engine as engines
 from recorder.store.bodies.rows import is_shared
-from recorder.store.location import is_file
 from recorder.store.purge.tombstone import Tombstone
 from recorder.store.reader import AnyRow, AnySelect, Log
 from recorder.store.resumed_response import constant
@@ -86,7 +84,6 @@ _COUNT = select(func.count()).select_from(exchanges)
 _NEWEST = select(exchanges.c.exchange_id).order_by(exchanges.c.exchange_id.desc()).limit(1)
 _PURGED = select(tombstones).order_by(tombstones.c.session_id)
 _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment", "offset")))
-_SERVER = text("SELECT CAST(pg_postmaster_start_time() AS text), current_database()")
 
 
 class Side(Log):
@@ -143,8 +140,8 @@ class Side(Log):
 
     async def _read_into(self, found: list[Event], asked: Mapping[str, Any]) -> None:
         size_bytes = 0
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
                 async with connection.stream(_EVENTS, asked) as rows:
                     async for some in rows.partitions(ROWS_AT_ONCE):
                         for row in some:
@@ -155,8 +152,9 @@ class Side(Log):
                                 return
 
     async def server(self) -> tuple[str, ...]:
-        """What no other database on a server has, however its URL is written; nothing for a file."""
-        return () if is_file(self.url) else tuple((await self._all(_SERVER))[0])
+        """Return a row that no other database on a server has, however its URL is written; nothing for a file."""
+        sql = self.engine.identity_sql
+        return tuple((await self._all(text(sql)))[0]) if sql else ()
 
 
 def _extent(row: AnyRow) -> Extent:

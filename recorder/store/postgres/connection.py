@@ -123,19 +123,21 @@ def reader_engine(url: URL) -> AsyncEngine:
 
 
 @contextmanager
-def reader(url: URL, settings: Mapping[str, str]) -> Iterator[psycopg.Connection]:
-    """A connection that only reads, for one thread; it begins its transactions itself."""
+def open_reader(url: URL, settings: Mapping[str, str], **options: Any) -> Iterator[psycopg.Connection]:
+    """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
+
+    `settings` are of the session, in SQL; `options` those of a connection that differ from the usual.
+    """
     with translated(url):
-        connection = reading(url, settings)
+        connection = connect_reader(url, settings, **options)
     with connection:
         yield connection
 
 
-def reading(url: URL, settings: Mapping[str, str], connect_s: int = CONNECT_S) -> psycopg.Connection:
-    """The same, for whoever keeps it and translates what it raises."""
+def connect_reader(url: URL, settings: Mapping[str, str], **options: Any) -> psycopg.Connection:
+    """Return such a connection to a caller that keeps it, closes it and translates what it raises."""
     conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    options: dict[str, Any] = {**_CONNECTION, "connect_timeout": connect_s}
-    connection = psycopg.connect(conninfo, autocommit=True, **options)
+    connection = psycopg.connect(conninfo, autocommit=True, **{**_CONNECTION, **options})
     with _closed_on_error(connection):
         adapt(connection)
         for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():

@@ -75,6 +75,8 @@ CREATE TABLE {SEARCH} (
 WORDS = "to_tsvector('simple', left(concat_ws(' ', text, refusal, summary_text, arguments), 200000))"
 SEARCH_INDEX = f"CREATE INDEX {SEARCH}_words ON {SEARCH} USING gin (words)"
 
+READ_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'"
+
 STATEMENTS = (
     *DEFAULT_PARTITIONS,
     FIRST_ID,

@@ -22,21 +22,19 @@ from psycopg import errors
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.store.postgres.connection import adapt, translated
+from recorder.store.postgres.connection import translated
 from recorder.store.postgres.ddl import READER, SCHEMA
-from recorder.store.postgres.verify import require_log
+from recorder.store.postgres.migrate import open_log
+from recorder.store.query import TIMEOUT_S, Answer, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
-from recorder.store.sqlite.query import TIMEOUT_S, Answer, Row, Value, distinct, first_word
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
 STOP_S = 5.0  # for the server to hear of a cancel
 AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
 
 _SETTINGS = {
-    "search_path": SCHEMA,
-    "default_transaction_read_only": "on",
-    "timezone": "UTC",
-    "idle_in_transaction_session_timeout": "10min",  # a reader who went away must not keep old rows alive
+    "idle_in_transaction_session_timeout": "'10min'",  # a reader who went away must not keep old rows alive
+    "jit": "DEFAULT",  # a question of a user may be long enough to be worth compiling
 }
 _OF_THE_STATEMENT = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
 _IS_READER = f"""SELECT pg_has_role(oid, 'MEMBER') AND has_schema_privilege(oid, '{SCHEMA}', 'USAGE')
@@ -44,7 +42,7 @@ FROM pg_roles WHERE rolname = '{READER}'"""
 
 
 class PostgresQuery:
-    """A database, open for questions, with the methods of `recorder.store.sqlite.query.Query`."""
+    """A `recorder.store.query.Query` of a database on a server; `with PostgresQuery.open(url) as query:`."""
 
     def __init__(self, url: URL, connection: psycopg.Connection) -> None:
         self._url, self._connection = url, connection
@@ -54,16 +52,11 @@ class PostgresQuery:
     @classmethod
     @contextmanager
     def open(cls, url: URL) -> Iterator[PostgresQuery]:
-        """Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
-        conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
-        with translated(url), psycopg.connect(conninfo, application_name="recorder query") as connection:
-            adapt(connection)
-            for name, value in _SETTINGS.items():
-                connection.execute(f"SET {name} = '{value}'".encode())
-            require_log(connection, url)
+        """Raise `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
+        with translated(url), open_log(url, _SETTINGS, application_name="recorder query") as connection:
             if (member := connection.execute(_IS_READER.encode()).fetchone()) and member[0]:
                 connection.execute(f"SET ROLE {READER}".encode())
-            connection.commit()
+            connection.autocommit = False  # what a statement sets is rolled back after it
             query = cls(url, connection)
             try:
                 yield query
@@ -71,13 +64,11 @@ class PostgresQuery:
                 query._let_go()
 
     def is_stale(self) -> bool:
-        """Whether projections are still to be computed."""
         with translated(self._url):
             row = self._connection.execute(REBUILD_IS_DUE.encode()).fetchone()
             return bool(row and row[0])
 
     def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
-        """Run one statement, as `recorder.store.sqlite.query.Query.ask` does."""
         sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
         word = first_word(sql)
         if not word:

@@ -30,9 +30,9 @@ from sqlalchemy.exc import DBAPIError
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, rows, run, translated, writer_engine
+from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD
-from recorder.store.schema import LOG, events
+from recorder.store.schema import LOG, SEARCH, dead_letters, events, exchanges, sessions, tables_of
 from recorder.store.sql import Statement, dialect
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 FEW = 8  # rows for which COPY is not worth its own round trips
 WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
 MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
+POLL_S = 0.05  # between two looks at whether readers are done
 
 _TYPES = {"UUID": "uuid", "TEXT": "text", "BIGINT": "int8", "BYTEA": "bytea"}
 
@@ -72,6 +73,13 @@ FROM unnest(CAST(%s AS uuid[]), CAST(%s AS uuid[])) AS a (session_id, exchange_i
 """
 _STANDING = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
 _PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
+
+# Of other users one sees none without `pg_read_all_stats`.
+_READING = """SELECT pid, xact_start FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"""
+_SWEPT = (*tables_of.values(), dead_letters, events, exchanges, sessions)
+_VACUUM = f"VACUUM {', '.join((SEARCH, *(table.name for table in _SWEPT)))}"
 
 _AMONG_OTHERS, _ALONE = (f"SELECT pg_advisory_xact_lock{kind}({WRITING})" for kind in ("_shared", ""))
 
@@ -232,3 +240,21 @@ def _refused(reason: str) -> StoreConflictError:
 def _origin(error: BaseException) -> BaseException | None:
     cause = error.__cause__
     return getattr(cause, "orig", cause)
+
+
+def sweep(url: URL, busy_timeout_s: float) -> bool:
+    """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`.
+
+    Return whether all had.
+    """
+    with open_reader(url, {"default_transaction_read_only": "off"}) as connection:
+
+        def reading() -> set[Any]:
+            return set(connection.execute(_READING.encode()).fetchall())
+
+        until_s = time.monotonic() + busy_timeout_s
+        before = reading()
+        while (left := before & reading()) and time.monotonic() < until_s:
+            time.sleep(POLL_S)
+        connection.execute(_VACUUM.encode())
+    return not left

@@ -26,10 +26,9 @@ from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
-from recorder.store.location import lock_path
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.store.engine import BUSY_TIMEOUT_S
 
-BUSY_TIMEOUT_S = 5.0
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
 READERS = 4  # connections of one reader, each with a thread of its own: pages are short, few are wanted at once
 
@@ -69,8 +68,32 @@ def reader_engine(path: Path) -> AsyncEngine:
     return engine
 
 
+@contextmanager
+def open_reader(
+    path: Path, timeout_s: float = BUSY_TIMEOUT_S, options: str = "mode=ro"
+) -> Iterator[sqlite3.Connection]:
+    """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
+
+    What is wrong with the text of a damaged file is read as it is, in place of an error. `timeout_s` is how long it
+    waits for a lock. With `immutable=1` among the `options`, SQLite makes no side files and sees no WAL.
+    """
+    with translated(path):
+        uri = f"{file_uri(path)}?{options}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s)
+    with closing(connection):
+        connection.text_factory = _text
+        with translated(path):
+            apply(connection, READER)
+        yield connection
+
+
 def file_uri(path: Path) -> str:
     return f"file:{quote(str(path))}"
+
+
+def lock_path(path: Path) -> Path:
+    """Return the file whose lock is held by whoever writes to the database."""
+    return Path(f"{path}.lock")
 
 
 def _prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
@@ -197,17 +220,6 @@ def translated(path: Path) -> Iterator[None]:
             raise
         sentence = _MEANING[sqlite3.SQLITE_CORRUPT][1]
         raise StoreError(sentence.format(path=path, error=error.object.decode("utf-8", "replace"))) from error
-
-
-def is_final(error: StoreError) -> bool:
-    """Whether to try again is of no use: it is the content, the statement or the file, not the disk or a lock."""
-    if isinstance(error, StoreConflictError | StoreLostError):
-        return True
-    cause = getattr(error.__cause__, "orig", error.__cause__)
-    if not isinstance(cause, sqlite3.Error):
-        return False
-    code = getattr(cause, "sqlite_errorcode", None)  # of what the driver says itself, there is none
-    return code is None or code & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
 
 
 def meaning(error: BaseException | None, path: Path) -> StoreError:

@@ -10,20 +10,20 @@ Rules of this file:
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Table
+from sqlalchemy import Connection, Table
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreError, StoreLostError
-from recorder.store.location import database_path
-from recorder.store.schema import LOG
+from recorder.store.schema import LOG, SEARCH, tables_of
 from recorder.store.sql import Statement, dialect
-from recorder.store.sqlite.connection import WRITER, translated, write_lock, writer_engine
+from recorder.store.sqlite.connection import WRITER, apply, translated, write_lock, writer_engine
 
 ENGINE = "sqlite"
 WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
@@ -36,6 +36,7 @@ def _insert(table: Table) -> str:
 
 
 _INSERTS = {table.name: _insert(table) for table in LOG}
+_ITEMS = tables_of["items"].name
 
 
 class SqliteWriter:
@@ -43,8 +44,8 @@ class SqliteWriter:
 
     engine = ENGINE
 
-    def __init__(self, url: URL, busy_timeout_s: float) -> None:
-        self.path = database_path(url)
+    def __init__(self, path: Path, busy_timeout_s: float) -> None:
+        self.path = path
         self._busy_timeout_s = busy_timeout_s
         self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
         with self.translated():
@@ -138,3 +139,27 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
+    """Take what was deleted out of the full-text index, the file (with `vacuum`) and its WAL, under the write lock.
+
+    Return whether no reader was in the way of emptying the WAL.
+    """
+    with write_lock(path, busy_timeout_s), translated(path):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            apply(connection, {**WRITER, "busy_timeout": round(busy_timeout_s * 1000)})
+            connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('optimize')")
+            if vacuum:
+                _write_anew(connection)
+            [(is_busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return not is_busy
+
+
+def _write_anew(connection: sqlite3.Connection) -> None:
+    """The full-text index goes by the rowids of the items. SQLite keeps them, and does not promise to."""
+    rowids = f"SELECT count(*), max(rowid) FROM {_ITEMS}"
+    before = connection.execute(rowids).fetchone()
+    connection.execute("VACUUM")
+    if connection.execute(rowids).fetchone() != before:
+        connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")
