@@ -20,7 +20,7 @@ from recorder.commands.ui.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.wire.recording import recorded
 
 
@@ -58,7 +58,7 @@ def command(
 
 
 async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         events = 0
         write_bytes(opening_line(found))
@@ -71,7 +71,7 @@ async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> No
 
 
 async def _write_cassette(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
         for number, (_, each) in enumerate(chosen, 1):
@@ -81,7 +81,7 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
 
 
 async def _write_har(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         recordings = []
         for _, each in chosen:
@@ -95,7 +95,7 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         opening = vcr_log.OPENING
         for number, each in chosen:
@@ -115,7 +115,7 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_payloads(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         written = 0
         for _, each in chosen:

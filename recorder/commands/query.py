@@ -23,7 +23,7 @@ from recorder.projections.views import VIEWS, View, written
 from recorder.projections.views.columns import meaning
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url
-from recorder.store.query import TIMEOUT_S, Answer, Row, Value, open_query
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, open_query
 from recorder.store.schema import STALE
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
@@ -31,7 +31,7 @@ HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much,
 BATCH_ROWS = 500
 WIDTH = 100  # characters of a line of prose
 
-Write = Callable[[Answer], None]
+Write = Callable[[QueryResult], None]
 
 
 @click.command()
@@ -111,7 +111,7 @@ def _value(text: str) -> Value:
 # -- results
 
 
-def _table(answer: Answer) -> None:
+def _table(answer: QueryResult) -> None:
     rows, is_all = _held(answer.rows, TABLE_ROWS)
     cells = [[_text(value) for value in row] for row in rows]
     needed = [
@@ -139,19 +139,19 @@ def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Colum
     ]
 
 
-def _json(answer: Answer) -> None:
+def _json(answer: QueryResult) -> None:
     rows, is_all = _held(answer.rows, None)
     if not is_all:
         raise RecorderError(f"That is over {HELD_BYTES >> 20} MiB, too much for one JSON array: use --jsonl.")
     write_json(dict(zip(answer.columns, row, strict=True)) for row in rows)
 
 
-def _json_lines(answer: Answer) -> None:
+def _json_lines(answer: QueryResult) -> None:
     for batch in _batches(answer.rows):
         write_json((dict(zip(answer.columns, row, strict=True)) for row in batch), lines=True)
 
 
-def _csv(answer: Answer) -> None:
+def _csv(answer: QueryResult) -> None:
     for batch in chain([[tuple(answer.columns)]], _batches(answer.rows)):
         write_csv(batch)
 

@@ -19,7 +19,7 @@ from recorder.commands.ui.table import Column, short_ids, write_table
 from recorder.commands.ui.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.session_list import OPEN, UNKNOWN, SessionRow, Wanted
 
 _COLUMNS = (
@@ -162,7 +162,7 @@ def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
 
 
 async def _rows(db: str | None, limit: int, wanted: Wanted) -> list[SessionRow]:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         await say_if_stale(log)
         return await log.sessions(limit, wanted)
 

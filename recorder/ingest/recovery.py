@@ -26,9 +26,8 @@ from recorder.ingest.late_records import Late
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.engine import engine_of
-from recorder.store.resumed_response import constant
 from recorder.store.schema import events
-from recorder.store.sql import SERVER_NS, Statement
+from recorder.store.sql import SERVER_NS, Statement, constant
 from recorder.store.writer import Store
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,8 @@ from recorder.model.events import PROBE
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestHead, RequestRecord
 from recorder.store.bodies.rows import whole_events
-from recorder.store.resumed_response import constant
 from recorder.store.schema import events
-from recorder.store.sql import Statement
+from recorder.store.sql import Statement, constant
 from recorder.store.writer import Store
 from recorder.wire.grouping.session import Grouping
 from recorder.wire.request_body import ToldRequest

@@ -19,7 +19,7 @@ Row = tuple[Any, ...]
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """The columns of a result, each name once, and its rows as they are read."""
 
     columns: list[str]
@@ -32,7 +32,7 @@ class Query(Protocol):
     def is_stale(self) -> bool:
         """Return whether projections are still to be computed: views then show less than the log holds."""
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
         """Run one statement. Raise `RecorderError` with the engine's objection, here or while rows are read.
 
         It may compute for `timeout_s` before the first row and between two; what is done with a row takes its time.

@@ -10,18 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnClause, ColumnElement, LargeBinary, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, LargeBinary, and_, bindparam, func, or_, select
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.sql import Contains
+from recorder.store.sql import Contains, constant
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
-
-
-def constant(value: str | int) -> ColumnClause[Any]:
-    """A word or number of this program as a part of the statement: who runs it need not give it."""
-    return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
 
 
 def begins(table: Any) -> ColumnElement[bool]:

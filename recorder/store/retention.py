@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Select, func, select
 
-from recorder.store.resumed_response import constant
 from recorder.store.schema import events, exchanges, sessions
+from recorder.store.sql import constant
 
 AnySelect = Select[*tuple[Any, ...]]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from recorder.errors import RecorderError
 from recorder.model.events import Exchange
 from recorder.projections.fold import Folding, Rows
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 
-async def folded(log: Log, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None) -> Rows:
+async def folded(log: LogReader, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None) -> Rows:
     """The events of an exchange, up to a position or a time since it began if one is given.
 
     Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events` still shows the log.

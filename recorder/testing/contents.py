@@ -113,9 +113,9 @@ def in_database(session: str) -> Contents:
 
 async def _read(name: str) -> Contents:
     from recorder.store.location import chosen_url
-    from recorder.store.reader import Log
+    from recorder.store.reader import LogReader
 
-    async with await Log.open(chosen_url(os.environ.get("RECORDER_DB"))) as log:
+    async with await LogReader.open(chosen_url(os.environ.get("RECORDER_DB"))) as log:
         session = await log.session(name)
         exchanges = await log.exchanges(session.session_id)
         episodes = [

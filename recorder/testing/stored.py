@@ -37,9 +37,9 @@ def apart(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _read(database: str | Path, session: str) -> list[Recorded]:
-    from recorder.store.reader import Log
+    from recorder.store.reader import LogReader
 
-    async with await Log.open(database) as log:
+    async with await LogReader.open(database) as log:
         found = await log.session(session)
         exchanges = await log.exchanges(found.session_id)
         return [

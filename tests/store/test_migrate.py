@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from recorder.errors import StoreError
 from recorder.store import migrate
 from recorder.store.location import database_url
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.sqlite.migrate import current
 from recorder.store.writer import Store
 
@@ -101,7 +101,7 @@ async def test_a_database_of_another_program_is_refused_and_untouched(tmp_path: 
     with pytest.raises(StoreError, match="belongs to another program, not to recorder; give another path"):
         Store(path)
     with pytest.raises(StoreError, match="belongs to another program"):
-        await Log.open(path)
+        await LogReader.open(path)
     assert snapshot(tmp_path) == before
 
 
@@ -112,7 +112,7 @@ async def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Pat
         Store(tmp_path / "file.db")
     assert str(refusal.value).endswith("; give another path.")
     with pytest.raises(StoreError, match=r"is not a database file|belongs to another program"):
-        await Log.open(tmp_path / "file.db")
+        await LogReader.open(tmp_path / "file.db")
     assert snapshot(tmp_path) == {"file.db": content}
 
 
@@ -127,7 +127,7 @@ async def test_a_newer_schema_is_refused_and_untouched(tmp_path: Path) -> None:
             "upgrade recorder, or give another path."
         )
         with pytest.raises(StoreError, match="was made by a newer recorder"):
-            await Log.open(path)
+            await LogReader.open(path)
     assert path.read_bytes() == before
 
 
@@ -135,7 +135,7 @@ async def test_a_reader_refuses_an_older_schema_and_says_what_to_do(tmp_path: Pa
     path = tmp_path / "log.db"
     path.touch()
     with pytest.raises(StoreError, match=r"has an older schema: run `recorder db upgrade`\."):
-        await Log.open(path)
+        await LogReader.open(path)
     assert path.read_bytes() == b""
 
 
@@ -288,7 +288,7 @@ async def test_a_log_without_recipes_is_read_as_it_was_and_may_go_back(tmp_path:
     )
     old = dumped(run_sql(path, OF_AN_OLD_LOG + body))
     migrate.upgrade(database_url(path))
-    async with await Log.open(path) as log:
+    async with await LogReader.open(path) as log:
         assert [(event.type, event.raw) async for event in log.events("s", "x")] == [(None, b"d"), ("body", b"{}")]
     assert alembic(path, "downgrade", "0005") == ""
     assert but_for_rebuilds(dumped(path)) == but_for_rebuilds(old)

@@ -24,7 +24,7 @@ from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests.corpus import ROOT
@@ -386,7 +386,7 @@ def test_a_demo_is_recorded_there_and_found_again(
 async def test_where_nothing_was_recorded_is_said(postgres_server: Server) -> None:
     url = database_url(postgres_server.create())
     with pytest.raises(NotFoundError, match="nothing has been recorded there"):
-        await Log.open(url)
+        await LogReader.open(url)
     with pytest.raises(NotFoundError, match="nothing has been recorded there"), PostgresQuery.open(url):
         pass
     await asyncio.to_thread(postgres_server.drop, url)

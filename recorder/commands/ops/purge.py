@@ -34,7 +34,7 @@ from recorder.store.location import chosen_url, database_name, journal_root
 from recorder.store.purge.delete import being_recorded, purge
 from recorder.store.purge.tombstone import Counts, Tombstone
 from recorder.store.purge.vacuum import sweep
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.retention import Holding, Limits, chosen
 from recorder.store.writer import Store
 
@@ -146,7 +146,7 @@ def _by(sessions: Sequence[str], limits: Limits) -> str:
 
 
 async def _chosen(url: URL, sessions: Sequence[str], limits: Limits) -> Chosen:
-    async with await Log.open(url) as log:
+    async with await LogReader.open(url) as log:
         writer = writer_at(url)
         recording = {
             session_id
@@ -164,7 +164,7 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: Limits) -> Chosen:
         return Chosen(chosen(held, limits, recording), [])
 
 
-async def _named(log: Log, refs: Sequence[str], recording: Collection[str]) -> Chosen:
+async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]) -> Chosen:
     """Sessions by name; of one that is gone, its tombstone."""
     ids, purged = [], []
     for ref in refs:

@@ -13,7 +13,7 @@ from recorder.commands.ui.selection import select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import LATEST, Event, Exchange
 from recorder.model.text import safe_text
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.wire.recording import Recorded, recorded
 
 HELD_LIMIT = 512 * 2**20
@@ -37,7 +37,7 @@ async def recordings(
     """
     held = _Held(allow_gaps, limit_bytes)
     if sessions or not cassettes:
-        async with await Log.open(current_url(db)) as log:
+        async with await LogReader.open(current_url(db)) as log:
             for session in sessions or [LATEST]:
                 await held.add_session(log, session)
     for cassette in dict.fromkeys(cassettes):
@@ -56,7 +56,7 @@ class _Held:
         self._sessions: set[str] = set()
         self._size_bytes = 0
 
-    async def add_session(self, log: Log, session: str) -> None:
+    async def add_session(self, log: LogReader, session: str) -> None:
         """Add the exchanges of a session, if they are not there yet."""
         found, chosen = await select(log, session, None)
         if found.session_id in self._sessions:
@@ -73,7 +73,7 @@ class _Held:
             self._count(len(each.request_body) + sum(len(piece.raw) + EVENT_BYTES for piece in each.pieces))
             self.recordings.append(each)
 
-    async def _add_exchange(self, log: Log, exchange: Exchange, name: str) -> None:
+    async def _add_exchange(self, log: LogReader, exchange: Exchange, name: str) -> None:
         events: list[Event] = []
         async for event in log.events(exchange.session_id, exchange.exchange_id):
             if event.kind == "gap":

@@ -8,7 +8,7 @@ from recorder.commands.ui.output import echo
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST, Exchange, Session
 from recorder.model.text import safe_text
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.schema import STALE
 from recorder.wire.grouping.rules import cleaned
 
@@ -32,7 +32,7 @@ def new_name(said: str) -> str:
     return name
 
 
-async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:
+async def select(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:
     """A session and its exchanges with their numbers, in order of their start; or the one that `exchange` names."""
     found = await log.session(session)
     await _say_if_namesakes(log, session, found)
@@ -49,13 +49,13 @@ async def select(log: Log, session: str, exchange: str | None) -> tuple[Session,
     return found, matches
 
 
-async def say_if_stale(log: Log) -> None:
+async def say_if_stale(log: LogReader) -> None:
     """A word on stderr if what the projections say is not all that the log has."""
     if await log.rebuild_is_due():
         echo(STALE)
 
 
-async def _say_if_namesakes(log: Log, session: str, found: Session) -> None:
+async def _say_if_namesakes(log: LogReader, session: str, found: Session) -> None:
     """A word on stderr if it was found by a name that others have too."""
     if session != found.name or session in (found.session_id, LATEST):
         return

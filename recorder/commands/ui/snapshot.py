@@ -23,7 +23,7 @@ from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.session_state import folded
 
 Numbered = Sequence[tuple[int, Exchange]]
@@ -89,7 +89,7 @@ class Until(NamedTuple):
         return None if self.wall_ns is None else self.wall_ns - exchange.started_ns
 
 
-async def moment(log: Log, everything: Numbered, chosen: Numbered, at: At | None, at_event: int | None) -> Until:
+async def moment(log: LogReader, everything: Numbered, chosen: Numbered, at: At | None, at_event: int | None) -> Until:
     """What `--at` and `--at-event` mean for the chosen exchanges of everything that there is in the session."""
     if at_event is not None:
         if len(chosen) != 1:
@@ -109,13 +109,13 @@ def _last_ns(exchanges: Numbered, spans: Mapping[str, int]) -> int:
     return max(each.started_ns + spans.get(each.exchange_id, 0) for _, each in exchanges)
 
 
-async def _at_event(log: Log, exchange: Exchange, pos: int) -> Until:
+async def _at_event(log: LogReader, exchange: Exchange, pos: int) -> Until:
     async for event in log.events(exchange.session_id, exchange.exchange_id, after=pos - 1):
         return Until(exchange.started_ns + event.t_ns, pos)
     return Until(past_end=f"There is no event {pos}: this is the end.")
 
 
-async def take(log: Log, session: Session, everything: Numbered, chosen: Numbered, until: Until) -> Snapshot:
+async def take(log: LogReader, session: Session, everything: Numbered, chosen: Numbered, until: Until) -> Snapshot:
     """A snapshot of the chosen exchanges, of everything that there is in the session."""
     begun = [(number, each) for number, each in everything if until.has_begun(each)]
     shown = [(number, each) for number, each in chosen if until.has_begun(each)]
@@ -177,7 +177,7 @@ class Told(NamedTuple):
 class Folds:
     """What exchanges come to at the moment: as a whole, or of those that are not shown what their requests say."""
 
-    def __init__(self, log: Log, until: Until) -> None:
+    def __init__(self, log: LogReader, until: Until) -> None:
         self._log, self._until = log, until
         self.rows: dict[str, Rows] = {}
         self.failed: dict[str, str] = {}

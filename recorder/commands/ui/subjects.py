@@ -18,7 +18,7 @@ from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.text import safe_text
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 HELD_LIMIT = 512 * 2**20
 """Bytes of one subject: a hundred long sessions of an agent, and what any machine can spare."""
@@ -57,7 +57,7 @@ async def subject(db: str | None, said: str) -> Subject:
         if is_file(name):
             return _only(_in_file(Path(name)), part)
     try:
-        async with await Log.open(current_url(db)) as log:
+        async with await LogReader.open(current_url(db)) as log:
             return await _in_log(log, said)
     except (NotFoundError, StoreError) as error:
         if _looks_like_file(said):
@@ -84,7 +84,7 @@ def _looks_like_file(name: str) -> bool:
     return "/" in name or "." in name
 
 
-async def _in_log(log: Log, said: str) -> Subject:
+async def _in_log(log: LogReader, said: str) -> Subject:
     missing: NotFoundError | None = None
     for name, part in _readings(said):
         try:

@@ -18,9 +18,9 @@ from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import is_shared
 from recorder.store.purge.tombstone import Tombstone
-from recorder.store.reader import AnyRow, AnySelect, Log
-from recorder.store.resumed_response import constant
+from recorder.store.reader import AnyRow, AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
+from recorder.store.sql import HAS_ENDED, of_same_exchange
 
 EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
@@ -48,16 +48,20 @@ class Extent(NamedTuple):
         return self.session.session_id, self.exchange.exchange_id if self.exchange else _NONE
 
 
-_of_exchange = (events.c.session_id == exchanges.c.session_id) & (events.c.exchange_id == exchanges.c.exchange_id)
-_last = select(events).where(_of_exchange).order_by(events.c.pos.desc()).limit(1).correlate(exchanges)
-_is_over = select(events.c.pos).where(_of_exchange, events.c.kind == constant("end")).correlate(exchanges).exists()
+_last = (
+    select(events)
+    .where(of_same_exchange(events, exchanges))
+    .order_by(events.c.pos.desc())
+    .limit(1)
+    .correlate(exchanges)
+)
 
 
 def _extents(*, of_all_sessions: bool) -> AnySelect:
     return select(
         *(*sessions.c, *exchanges.c),
         func.coalesce(_last.with_only_columns(events.c.pos).scalar_subquery(), -1),
-        *(_last.with_only_columns(events.c.hash).scalar_subquery(), _is_over),
+        *(_last.with_only_columns(events.c.hash).scalar_subquery(), HAS_ENDED),
     ).join_from(sessions, exchanges, sessions.c.session_id == exchanges.c.session_id, isouter=of_all_sessions)
 
 
@@ -86,7 +90,7 @@ _PURGED = select(tombstones).order_by(tombstones.c.session_id)
 _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment", "offset")))
 
 
-class Side(Log):
+class Side(LogReader):
     """A log that is copied, or copied to, open for reading."""
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
     from recorder.store.postgres.query import PostgresQuery
-    from recorder.store.postgres.verify import PostgresReader
+    from recorder.store.postgres.verify import PostgresVerifyConnection
     from recorder.store.postgres.writer import PostgresWriter
     from recorder.store.sqlite.backup import Progress
 
@@ -100,12 +100,12 @@ class PostgresEngine(Engine):
         require_tables(url, await fetch(READ_TABLES))
         return next((row[0] for row in await fetch(READ_REVISION)), None)
 
-    def verify_connection(self, url: URL) -> AbstractContextManager[PostgresReader]:
+    def verify_connection(self, url: URL) -> AbstractContextManager[PostgresVerifyConnection]:
         from recorder.store.postgres.verify import verify_connection
 
         return verify_connection(url)
 
-    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[PostgresReader]:
+    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[PostgresVerifyConnection]:
         from recorder.store.postgres.verify import scratch_connection
 
         return scratch_connection(url, tables)

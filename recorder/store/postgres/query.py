@@ -25,7 +25,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.store.postgres.connection import translated
 from recorder.store.postgres.ddl import READER, SCHEMA
 from recorder.store.postgres.migrate import open_log
-from recorder.store.query import TIMEOUT_S, Answer, Row, Value, distinct, first_word
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
@@ -68,7 +68,7 @@ class PostgresQuery:
             row = self._connection.execute(REBUILD_IS_DUE.encode()).fetchone()
             return bool(row and row[0])
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
         sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
         word = first_word(sql)
         if not word:
@@ -77,15 +77,15 @@ class PostgresQuery:
             raise RecorderError(f"`recorder query` only reads: {word} is refused.")
         self._let_go()
         rows = self._rows_asked = self._rows(sql, dict(values or {}), timeout_s)
-        return Answer([str(name) for name in next(rows)], rows)
+        return QueryResult([str(name) for name in next(rows)], rows)
 
     def _let_go(self) -> None:
-        """Of an answer that was not read to its end: it has the connection, and whoever ends that would wait for it."""
+        """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
         if self._rows_asked is not None:
             self._rows_asked.close()
 
     def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
-        """The names of the columns, then the rows."""
+        """Yield the names of the columns, then the rows."""
         text = _TOKEN.sub(_for_driver, sql)
         with self._explained(timeout_s), self._connection.cursor() as cursor:
             described = False
@@ -102,7 +102,7 @@ class PostgresQuery:
 
     @contextmanager
     def _watched(self, timeout_s: float) -> Iterator[Callable[[], None]]:
-        """Cancels at the server what gives no row for so long; calling what it gives says that there was one."""
+        """Cancel at the server a statement that gives no row for so long. Yields the function that reports a row."""
         stopped = threading.Event()
         self._until_s = time.monotonic() + timeout_s
 
@@ -144,7 +144,7 @@ class PostgresQuery:
                 self._connection.rollback()
 
 
-# What is not a value by name although it looks like one: texts, names, comments, casts.
+# A value by name, or something that may contain what looks like one: texts, names, comments, casts.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|::|:(?P<name>[A-Za-z_]\w*)|%""",
     re.DOTALL,

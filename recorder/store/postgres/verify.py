@@ -30,14 +30,14 @@ _NO_SEARCH = (
 
 
 @contextmanager
-def verify_connection(url: URL) -> Iterator[PostgresReader]:
+def verify_connection(url: URL) -> Iterator[PostgresVerifyConnection]:
     """Open a log to prove it. Raise `NotFoundError` if nothing was recorded there, `StoreError` if it is unreadable."""
     with open_log(url, {}) as connection:
-        yield PostgresReader(url, connection)
+        yield PostgresVerifyConnection(url, connection)
 
 
 @contextmanager
-def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresReader]:
+def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVerifyConnection]:
     """Open a log, which is the schema `recorder`, with scratch tables in the schema `pg_temp`.
 
     What is written to the full-text index is dropped.
@@ -56,10 +56,10 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresRe
                 "What was computed is compared in temporary tables, which this user may not make in "
                 f"{database_name(url)}: GRANT TEMPORARY ON DATABASE {url.database} to it."
             ) from error
-        yield PostgresReader(url, connection)
+        yield PostgresVerifyConnection(url, connection)
 
 
-class PostgresReader:
+class PostgresVerifyConnection:
     """A `recorder.store.verify.connection.Reader`."""
 
     engine = ENGINE

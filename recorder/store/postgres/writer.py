@@ -2,13 +2,13 @@
 
 Rules of this file:
 
-* What triggers do in a file is done here, before rows are sent: those that stand already are left out, those that
+* What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
   contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
 * New rows go by COPY, a few by INSERT.
 * Any number write at once, but nobody beside a purge: whoever looked before it would write after it. All hold one lock
   for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
-* A connection that broke is made anew by the next transaction. Whether the last one was committed nobody knows: whoever
-  repeats it finds its rows there.
+* A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
+  was, its repetition finds its rows there.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class PostgresWriter:
         yield from rows(self._driver, statement, values)
 
     def checkpoint(self) -> None:
-        """The server's own affair."""
+        """Do nothing: checkpoints are the server's own affair."""
 
     tidy = checkpoint
 
@@ -171,7 +171,7 @@ class PostgresWriter:
         self.connection = self._engine.connect()
 
     def _look_at_months(self) -> None:
-        """The month that comes gets its partitions before it begins; who may not make them uses the default ones."""
+        """Make the partitions of the next months before they begin; a user without the right uses the default ones."""
         if time.monotonic() - self._looked_s < MONTHS_S:
             return
         self._looked_s = time.monotonic()
@@ -181,18 +181,18 @@ class PostgresWriter:
         except DBAPIError as error:  # what is written goes to the default partitions
             log.debug("no partitions were made: %s", error)
 
-    # -- what stands already
+    # -- rows that are there already
 
     def _new_events(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows that are not there. Raises `StoreConflictError` as the triggers of a file do."""
-        told = {key: list(group) for key, group in groupby(rows, _exchange)}
+        """Return the rows that are not there. Raise `StoreConflictError` as the triggers of a file do."""
+        groups = {key: list(group) for key, group in groupby(rows, _exchange)}
         new: list[Row] = []
-        for *key, last, is_over, is_known, is_purged in self._rows(_STATE, list(zip(*told, strict=True))):
+        for *key, last, is_over, is_known, is_purged in self._rows(_STATE, list(zip(*groups, strict=True))):
             if is_purged:
                 raise _refused("the session was purged: nothing of it is taken any more")
             if not is_known:
                 raise _refused("its exchange is not there")
-            new += self._after(told[tuple(key)], -1 if last is None else last, is_over)
+            new += self._after(groups[tuple(key)], -1 if last is None else last, is_over)
         return new
 
     def _after(self, group: list[Row], last: int, is_over: bool) -> list[Row]:
@@ -211,7 +211,7 @@ class PostgresWriter:
         return new
 
     def _new_rows(self, table: Table, rows: Sequence[Row]) -> list[Row]:
-        """Few at a time: sessions, exchanges, tombstones."""
+        """Return the new ones of a few rows: sessions, exchanges, tombstones."""
         if table.name != "tombstones" and self._rows(_PURGED, ([row[0] for row in rows],)):
             raise _refused("the session was purged: nothing of it is taken any more")
         width = len(table.primary_key)

@@ -22,7 +22,6 @@ from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLost
 from recorder.store.location import database_name
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.purge.tombstone import Counts, Tombstone
-from recorder.store.resumed_response import constant
 from recorder.store.schema import (
     SEARCH,
     dead_letters,
@@ -33,7 +32,7 @@ from recorder.store.schema import (
     tables_of,
     tombstones,
 )
-from recorder.store.sql import Contains, Statement
+from recorder.store.sql import Contains, Statement, constant
 from recorder.store.writer import Store
 
 _SEARCHED = "text, refusal, summary_text, arguments"

@@ -1,4 +1,4 @@
-"""How a database file is opened, locked and understood: the connection recipes, the write lock, SQLite's errors.
+"""Connections to a database file: how they are opened and locked, and the meaning of SQLite's errors.
 
 Rules of this file:
 
@@ -54,14 +54,14 @@ READER: Recipe = {"query_only": 1, "trusted_schema": 0, "cell_size_check": 1, "m
 
 
 def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
-    """Connections that write. Every transaction takes the write lock of SQLite at its beginning."""
+    """Return an engine that writes. Every transaction takes the write lock of SQLite at its beginning."""
     engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
     _prepare(engine, {**recipe, "busy_timeout": round(busy_timeout_s * 1000)}, "BEGIN IMMEDIATE")
     return engine
 
 
 def reader_engine(path: Path) -> AsyncEngine:
-    """Connections that only read, for an event loop."""
+    """Return a pool of connections that only read, for an event loop."""
     url = URL.create("sqlite+aiosqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
     engine = create_async_engine(url, pool_size=READERS, max_overflow=0)
     _prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
@@ -131,7 +131,7 @@ _text = partial(str, encoding="utf-8", errors="replace")
 
 
 def create_file(path: Path) -> None:
-    """Make sure that there is a file: 0600, its directories 0700. SQLite gives its side files the same mode."""
+    """Create a file if there is none: 0600, its directories 0700. SQLite gives its side files the same mode."""
     try:
         for directory in reversed(path.parents):
             if not directory.exists():
@@ -146,7 +146,10 @@ def create_file(path: Path) -> None:
 
 @contextmanager
 def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
-    """Be the only one who writes to the database at `path`, among all processes of recorder."""
+    """Hold the lock of writers to the database at `path`, among all processes of recorder.
+
+    Raise `StoreBusyError` if it is not free within `timeout_s`.
+    """
     try:
         fd = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -171,7 +174,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def application_id(path: Path) -> int:
-    """Whose file it is, as its header says. Touches nothing: no lock, no side files.
+    """Return the application id in the header of a file. Touches nothing: no lock, no side files.
 
     Without its WAL a file may be half of a checkpoint, and smaller than its header says: only the header counts here.
     """
@@ -223,7 +226,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def meaning(error: BaseException | None, path: Path) -> StoreError:
-    """What an error of the driver means for the database at `path`."""
+    """Return the error of recorder for an error of the driver about the database at `path`."""
     code = getattr(error, "sqlite_errorcode", None)
     kind, sentence = _MEANING.get((code or 0) & 0xFF, (StoreError, "The database {path} failed: {error}."))
     return kind(sentence.format(path=path, error=error))

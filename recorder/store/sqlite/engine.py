@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from recorder.store.sqlite.backup import Backup, Progress
     from recorder.store.sqlite.query import SqliteQuery
-    from recorder.store.sqlite.verify import SqliteReader
+    from recorder.store.sqlite.verify import SqliteVerifyConnection
     from recorder.store.sqlite.writer import SqliteWriter
 
 _OF_STATEMENT = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
@@ -99,13 +99,13 @@ class SqliteEngine(Engine):
 
         return None if is_empty(self.path(url)) else next((row[0] for row in await fetch(READ_REVISION)), None)
 
-    def verify_connection(self, url: URL) -> AbstractContextManager[SqliteReader]:
+    def verify_connection(self, url: URL) -> AbstractContextManager[SqliteVerifyConnection]:
         from recorder.store.sqlite.verify import verify_connection
 
         self.require(url)
         return verify_connection(self.path(url))
 
-    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[SqliteReader]:
+    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[SqliteVerifyConnection]:
         from recorder.store.sqlite.verify import scratch_connection
 
         return scratch_connection(self.path(url), tables)

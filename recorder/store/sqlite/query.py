@@ -5,7 +5,7 @@ Rules of this file:
 * What a statement may do is a list of four things; whatever is not on it is refused before it runs. A connection that
   is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make files, `PRAGMA` undoes pragmas.
 * One call, one statement. Its rows are read as they are wanted, however many there are.
-* Whoever interrupts a statement stops it; nobody has to, if it computes on and on without giving a row.
+* An interrupt stops a statement, and so does its time limit if it gives no row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import engine_of
-from recorder.store.query import TIMEOUT_S, Answer, Row, Value, distinct, first_word
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.migrate import open_log
@@ -65,14 +65,14 @@ class SqliteQuery:
         with translated(self.path):
             return bool(self._connection.execute(REBUILD_IS_DUE).fetchone()[0])
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
         self._timeout_s = timeout_s
         sql = sql.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         with self._explained(sql):
             cursor = self._connection.execute(sql, dict(values or {}))
         if cursor.description is None:
             raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
-        return Answer(distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
+        return QueryResult(distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
 
     def _rows(self, sql: str, cursor: sqlite3.Cursor) -> Iterator[Row]:
         while True:  # `yield from` would close the cursor, after its connection

@@ -32,14 +32,14 @@ _NO_SEARCH = (
 
 
 @contextmanager
-def verify_connection(path: Path) -> Iterator[SqliteReader]:
+def verify_connection(path: Path) -> Iterator[SqliteVerifyConnection]:
     """Open a log to prove it. Raise `StoreError` if it cannot be read here."""
     with open_log(path) as connection:
-        yield SqliteReader(path, connection)
+        yield SqliteVerifyConnection(path, connection)
 
 
 @contextmanager
-def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteReader]:
+def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVerifyConnection]:
     """Open a scratch database, whose tables are in the schema `main`, with the log attached as the schema `log`.
 
     What is written to the full-text index is dropped.
@@ -55,10 +55,10 @@ def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteRe
             for statement in _NO_SEARCH:
                 connection.execute(statement)
             connection.execute("ATTACH ? AS log", (f"{file_uri(path)}?mode=ro",))
-        yield SqliteReader(path, connection)
+        yield SqliteVerifyConnection(path, connection)
 
 
-class SqliteReader:
+class SqliteVerifyConnection:
     """A `recorder.store.verify.connection.Reader`."""
 
     engine = "sqlite"

@@ -4,7 +4,7 @@ Rules of this file:
 
 * The write lock is held for a transaction, and for the checkpoint that may follow it, and never otherwise.
 * What is committed is in the file that the path names: SQLite would go on writing into one that was deleted.
-* Triggers judge each row: one that stands already is skipped, one that contradicts the log is refused.
+* Triggers judge each row: one that is there already is skipped, one that contradicts the log is refused.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class SqliteWriter:
             self._checkpoint()
 
     def tidy(self) -> None:
-        """The checkpoint that a reader was in the way of, if it is time."""
+        """Do the checkpoint that a reader was in the way of, if it is time."""
         is_due = time.monotonic() - self._checkpointed_s >= CHECKPOINT_AGAIN_S
         if is_due and self._wal_bytes() > WAL_BYTES:
             with suppress(StoreError):
                 self.checkpoint()
 
     def close(self) -> None:
-        """Its WAL is empty then if nothing is in the way."""
+        """Close the connection, with a checkpoint that empties the WAL if nothing is in the way."""
         if self.connection.closed:
             return
         try:
@@ -119,8 +119,10 @@ class SqliteWriter:
             return 0
 
     def _checkpoint(self) -> None:
-        """Without waiting for readers: with one in the way this is a PASSIVE checkpoint, without one it also empties
-        the file, so that its size says what there is to do. After a vain attempt the next is `WAL_BYTES` later.
+        """Move the WAL without waiting for readers.
+
+        With one in the way this is a PASSIVE checkpoint, without one it also empties the file, so that its size says
+        how much there is to do. After a vain attempt the next is `WAL_BYTES` later.
         """
         driver = self._driver
         try:
@@ -133,7 +135,7 @@ class SqliteWriter:
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file a path names."""
+    """Return device and inode of the file that a path names, or None."""
     try:
         status = os.stat(path)
     except OSError:
