@@ -4,8 +4,9 @@ Rules of this file:
 
 * Nobody else asks which engine a URL is of: `engine_of(url)` is asked to do what is to be done.
 * A third engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
-  one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have; texts of SQL that
-  differ by engine stand in mappings by `Engine.name`, whose missing key names the text that it still lacks.
+  one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. Texts of SQL that
+  differ by engine, the checks of `recorder doctor` and the window of `commands/serving/log_probe` stand in mappings
+  by `Engine.name`: a test names those in which a new engine is missing.
 * The module of an entry loads no driver. What an operation needs is imported by its method: a user of SQLite has no
   psycopg, and a list of sessions loads no writer.
 """
@@ -18,7 +19,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import URL, Connection, Table
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
     from recorder.store.query import Query
-    from recorder.store.sqlite.backup import Backup, Progress
     from recorder.store.verify.connection import Reader
     from recorder.store.writer import Writer
 
@@ -41,6 +41,17 @@ _MODULES = {
 
 Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
 """Return the rows of one statement."""
+
+
+Progress = Callable[[int, int], None]
+"""Takes the number of pages that are copied, and of all."""
+
+
+class Backup(NamedTuple):
+    """The number of exchanges in a copy that have ended, and how far each journal was in the log."""
+
+    exchanges: int
+    offsets: dict[str, tuple[int, int]]
 
 
 class Engine(ABC):

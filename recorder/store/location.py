@@ -1,4 +1,4 @@
-"""Where a database is: what `--db` takes as a URL, the name to print, and the paths that belong to it."""
+"""The place of a database: the URL for the value of `--db`, the name to print, the paths that belong to it."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,15 @@ def test_nobody_else_asks_which_engine_a_database_is_of() -> None:
     }
     # The event of SQLAlchemy that makes the tables of a schema has a connection, and no URL.
     assert asking == {"recorder/store/schema.py: dialect.name =="}
+
+
+def test_every_mapping_by_engine_has_an_entry_for_each() -> None:
+    names = set(table._MODULES)
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Dict):
+                keys = {key.value if isinstance(key, ast.Constant) else None for key in node.keys}
+                assert not keys <= names or keys in (set(), names), f"{path}:{node.lineno} has {keys} only"
 
 
 def test_a_driver_is_imported_by_its_engine_alone() -> None:

@@ -12,7 +12,7 @@ from platformdirs import user_data_path
 from sqlalchemy import URL, Connection, Table
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Engine, Fetch
+from recorder.store.engine import BUSY_TIMEOUT_S, Engine, Fetch, Progress
 from recorder.store.postgres.ddl import GRANTS, READ_TABLES
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from recorder.store.postgres.query import PostgresQuery
     from recorder.store.postgres.verify import PostgresVerifyConnection
     from recorder.store.postgres.writer import PostgresWriter
-    from recorder.store.sqlite.backup import Progress
 
 _PASSING = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "42501")
 """SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,

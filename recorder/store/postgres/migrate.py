@@ -1,4 +1,4 @@
-"""Whose the schema `recorder` of a database is, which revision it has, and how it gets the newest."""
+"""The ownership and the revision of the schema `recorder` on a server, and the upgrade to the newest."""
 
 from __future__ import annotations
 

@@ -11,28 +11,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from recorder.errors import NotFoundError, RecorderError, StoreError
+from recorder.store.engine import Backup, Progress
 from recorder.store.schema import LOG
 from recorder.store.sqlite.connection import open_reader, translated
 from recorder.store.sqlite.migrate import is_empty
 
 PAGES = 2_000  # between two words on the progress: 8 MB
-
-Progress = Callable[[int, int], None]
-"""Takes the number of pages that are copied, and of all."""
-
-
-class Backup(NamedTuple):
-    """The number of exchanges in a copy that have ended, and how far each journal was in the log."""
-
-    exchanges: int
-    offsets: dict[str, tuple[int, int]]
 
 
 class Contents(NamedTuple):

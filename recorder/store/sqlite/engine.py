@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection, Table
 
 from recorder.errors import StoreError, UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Engine, Fetch
+from recorder.store.engine import BUSY_TIMEOUT_S, Backup, Engine, Fetch, Progress
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from recorder.store.sqlite.backup import Backup, Progress
     from recorder.store.sqlite.query import SqliteQuery
     from recorder.store.sqlite.verify import SqliteVerifyConnection
     from recorder.store.sqlite.writer import SqliteWriter

@@ -1,4 +1,4 @@
-"""Whose a database file is, which schema it has, and how it gets the newest.
+"""The ownership and the schema of a database file: whose it is, its revision, and the upgrade to the newest.
 
 Rules of this file:
 

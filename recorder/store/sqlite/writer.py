@@ -159,7 +159,7 @@ def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
 
 
 def _write_anew(connection: sqlite3.Connection) -> None:
-    """The full-text index goes by the rowids of the items. SQLite keeps them, and does not promise to."""
+    """Write the file anew. SQLite keeps the rowids that the full-text index goes by, but does not promise to."""
     rowids = f"SELECT count(*), max(rowid) FROM {_ITEMS}"
     before = connection.execute(rowids).fetchone()
     connection.execute("VACUUM")
