@@ -33,7 +33,8 @@ from recorder.ingest.ingester import Ingester
 from recorder.model.chain import row_root
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.ids import uuid7
-from recorder.store.location import database_path, database_url, is_file
+from recorder.store.engine import engine_of
+from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
@@ -110,7 +111,7 @@ def load(store: Store, numbers: range, began_ns: int) -> int:
 
 def on_disk(url: URL) -> int:
     """How many bytes a log takes, once nothing of it waits to be tidied up."""
-    if is_file(url):
+    if engine_of(url).is_local:
         return database_path(url).stat().st_size
     with closing(_connected(url)) as connection:
         connection.execute("VACUUM ANALYZE")
@@ -119,7 +120,7 @@ def on_disk(url: URL) -> int:
 
 def of_events(url: URL) -> str:
     """What of it are events and their indexes, where that can be asked."""
-    if is_file(url):
+    if engine_of(url).is_local:
         return "–"
     sizes = "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = CAST(%s AS regclass)"
     with closing(_connected(url)) as connection:

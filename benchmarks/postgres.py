@@ -19,7 +19,7 @@ from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
 from recorder.model.events import Event, Exchange
 from recorder.store.postgres.ddl import SCHEMA
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 from tests.postgres import Server, conninfo
 
@@ -114,7 +114,7 @@ def _connected(url: URL) -> Iterator[Any]:
 
 
 def read_rounds(settings: Settings) -> list[Round]:
-    """Every exchange of a log by `Log.events`, as commands read it, and its rows by the drivers."""
+    """Every exchange of a log by `LogReader.events`, as commands read it, and its rows by the drivers."""
     with servers.server() as server, tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         rows = log.interleaved(Path(folder), settings)
         path = Path(folder) / "read.db"
@@ -148,7 +148,7 @@ def _reading(rows: log.Rows, read: Callable[[], int]) -> log.Measure:
 
 async def _read(url: Path | URL, exchanges: Sequence[Exchange]) -> int:
     count = 0
-    async with await Log.open(url) as opened:
+    async with await LogReader.open(url) as opened:
         for exchange in exchanges:
             async for _ in opened.events(exchange.session_id, exchange.exchange_id):
                 count += 1

@@ -24,7 +24,7 @@ from recorder.journal.writer import Journal
 from recorder.model.events import Event, Exchange
 from recorder.model.payloads import RequestEnd, RequestHead
 from recorder.projections.fold import Folding
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.rebuild import rebuild
 from recorder.store.usage import By
 from recorder.store.writer import Store
@@ -163,7 +163,7 @@ def _asked(path: Path) -> Round:
 
 
 async def _tally(path: Path, by: By) -> float:
-    async with await Log.open(path) as log:
+    async with await LogReader.open(path) as log:
         began_s = time.perf_counter()
         await log.usage((by,))
         return (time.perf_counter() - began_s) * 1e3

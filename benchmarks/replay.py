@@ -15,7 +15,7 @@ from benchmarks.traffic import TICK_NS
 from recorder.ingest.ingester import Ingester
 from recorder.model.events import BODY_KINDS
 from recorder.replay.pace import LOOP, paced
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 
 EVENTS_S = 100  # of the stream that is played, on average; its pauses are of 0 to 20 ms
@@ -52,7 +52,7 @@ def record(folder: Path, seconds: float, events_s: int) -> Path:
 async def _play(path: Path) -> Row:
     """As `recorder replay` does it. An error is against the first event: late is positive."""
     played: list[tuple[int, int]] = []
-    async with await Log.open(path) as log:
+    async with await LogReader.open(path) as log:
         session = await log.session("latest")
         (exchange,) = await log.exchanges(session.session_id)
         events = log.events(session.session_id, exchange.exchange_id, kinds=BODY_KINDS)

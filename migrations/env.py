@@ -34,5 +34,5 @@ if given is not None:
     run(given)
 else:
     database = context.get_x_argument(as_dictionary=True).get("db") or os.environ.get("RECORDER_DB")
-    with migrate.opened(database_url(database) if database else default_url()) as connection:
+    with migrate.migration(database_url(database) if database else default_url()) as connection:
         run(connection)

@@ -10,21 +10,22 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.store.location import database_path, database_url, is_file
+from recorder.store.engine import engine_of
+from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.schema import SEARCH
 from tests.postgres import conninfo
 
 
 def engine(database: Path | URL) -> str:
-    return "sqlite" if is_file(database_url(database)) else "postgresql"
+    return engine_of(database_url(database)).name
 
 
 @contextmanager
 def connected(database: Path | URL) -> Iterator[Any]:
     """A connection of the driver; what it changes is committed at the end."""
     url = database_url(database)
-    if is_file(url):
+    if engine_of(url).is_local:
         with closing(sqlite3.connect(database_path(url))) as connection, connection:
             yield connection
         return

@@ -218,7 +218,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "B11: a backup is not compared with what was copied",
-        "recorder/store/backup.py",
+        "recorder/store/sqlite/backup.py",
         'if found != [("ok",)] or contents_of(connection) != contents:',
         'if found != [("ok",)]:',
         "tests/store/test_backup.py::test_a_copy_that_is_not_what_was_copied_is_found_out",
@@ -301,7 +301,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "C8: a file is not written anew after a purge",
-        "recorder/store/purge/vacuum.py",
+        "recorder/store/sqlite/writer.py",
         'connection.execute("VACUUM")',
         'connection.execute("SELECT 1")',
         "tests/store/test_purge.py::test_only_a_new_file_has_no_copies_of_what_was_moved_in_it",
@@ -325,7 +325,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "C11: a database of another program is taken",
-        "recorder/store/migrate.py",
+        "recorder/store/sqlite/migrate.py",
         "if application_id(path) != APPLICATION_ID:",
         "if application_id(path) is None:",
         "tests/store/test_migrate.py::test_a_database_of_another_program_is_refused_and_untouched",
@@ -557,7 +557,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E4: a query may compute for two hours",
-        "recorder/store/sqlite/query.py",
+        "recorder/store/query.py",
         "TIMEOUT_S = 60.0",
         "TIMEOUT_S = 6000.0",
         "tests/security/test_sql.py::test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said",

@@ -14,7 +14,8 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.store.location import database_path, is_file
+from recorder.store.engine import engine_of
+from recorder.store.location import database_path
 from tests.postgres import conninfo
 
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -23,7 +24,7 @@ Ask = Callable[..., list[tuple[Any, ...]]]
 @contextmanager
 def asking(db: Path | URL) -> Iterator[Ask]:
     """Questions to one state of it. Values stand for `?`."""
-    if isinstance(db, URL) and not is_file(db):
+    if isinstance(db, URL) and not engine_of(db).is_local:
         with _on_a_server(db) as ask:
             yield ask
         return

@@ -8,12 +8,11 @@ import psycopg
 import pytest
 from sqlalchemy import URL
 
-from recorder.commands.query import opened
 from recorder.model.events import Kind
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import MEANINGS
+from recorder.store.query import Query, Row, open_query
 from recorder.store.schema import SEARCH, dead_letters, rebuilds
-from recorder.store.sqlite.query import Asking, Row
 from recorder.store.writer import Store
 from tests.behind import connected, engine
 from tests.log_rows import add, begin, make_end, make_events
@@ -31,7 +30,7 @@ def conversation(shared_database: URL) -> URL:
     return shared_database
 
 
-def asked(asking: Asking, sql: str) -> list[Row]:
+def asked(asking: Query, sql: str) -> list[Row]:
     return list(asking.ask(sql, {"session": "run-1"} if ":session" in sql else {}).rows)
 
 
@@ -50,7 +49,7 @@ def test_every_view_has_an_example_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_example_finds_something(conversation: URL, name: str) -> None:
-    with opened(conversation) as asking:
+    with open_query(conversation) as asking:
         assert asked(asking, examples(engine(conversation))[name])
 
 
@@ -95,7 +94,7 @@ def recorded(url: URL, exchanges: int, events: int) -> None:
 )
 def test_every_view_and_example_is_read_in_parallel(parallel: URL, exchanges: int, events: int) -> None:
     recorded(parallel, exchanges, events)
-    with opened(parallel) as asking:
+    with open_query(parallel) as asking:
         for view in VIEWS:
             assert asked(asking, f"SELECT * FROM {view.name}"), view.name
         for name, sql in examples("postgresql").items():

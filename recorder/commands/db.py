@@ -13,9 +13,9 @@ from recorder.commands.ops.recover import recover_command
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo, write_line
 from recorder.errors import UsageError
-from recorder.store import engine as engines
-from recorder.store.location import chosen_url, database_name, is_file
-from recorder.store.postgres.ddl import GRANTS, READER, WRITER
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url, database_name
+from recorder.store.postgres.ddl import READER, WRITER
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 
@@ -57,7 +57,8 @@ def upgrade(roles: bool, db: str | None) -> None:
     recorder db upgrade --db postgresql://owner@db.example/recordings --roles
     """
     url = chosen_url(db)
-    if roles and is_file(url):
+    engine = engine_of(url)
+    if roles and not engine.grants:
         raise UsageError("Roles are for PostgreSQL: a file has the rights that its mode gives.")
     with Store(url) as store:
         with store.transaction():
@@ -65,7 +66,7 @@ def upgrade(roles: bool, db: str | None) -> None:
         if is_due:
             _rebuild(store)
         if roles:
-            store.grant(GRANTS)
+            store.grant(engine.grants)
         echo(f"{database_name(url)} is up to date.")
 
 
@@ -81,7 +82,7 @@ def rebuild_command(db: str | None) -> None:
     recorder db rebuild
     """
     url = chosen_url(db)
-    engines.require(url)
+    engine_of(url).require(url)
     with Store(url) as store:
         _rebuild(store)
 

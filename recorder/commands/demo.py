@@ -27,7 +27,7 @@ from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
 from recorder.store.location import chosen_url, database_name
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 PORT = 8900  # of the upstream that stays up
 ASKED = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
@@ -155,7 +155,7 @@ def _tool_results(stream: bytes) -> list[dict[str, Any]]:
 
 
 async def _recorded(url: URL, name: str) -> list[bytes]:
-    async with await Log.open(url) as log:
+    async with await LogReader.open(url) as log:
         session = await log.session(name)
         return [
             b"".join([event.raw async for event in log.events(session.session_id, each.exchange_id, kinds=BODY_KINDS)])

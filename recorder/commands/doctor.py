@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from recorder.commands.ui.settings import FILE_NAME, defaults, match_rules
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
-from recorder.store.location import chosen_url, database_path, database_url, is_file, journal_root
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url, database_path, database_url, journal_root
 
 BAD = 4  # the exit code, as of a finding
 
@@ -55,9 +56,9 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
 def diagnosis(database: Path | URL) -> Iterator[Line]:
     """What each check says. One that fails says so, and the others go on."""
     url = database_url(database)
-    libraries, checks = ([health.sqlite], _of_file(url)) if is_file(url) else ([], _of_server(url))
-    checks = [health.python, *libraries, health.clock, health.descriptors, health.port, settings, *checks]
-    for check in checks:
+    libraries, of_database = _BY_ENGINE[engine_of(url).name]
+    general = [health.python, *libraries, health.clock, health.descriptors, health.port, settings]
+    for check in (*general, *of_database(url)):
         try:
             yield from check()
         except (OSError, ValueError) as error:
@@ -84,6 +85,12 @@ def _of_server(url: URL) -> list[Check]:
         *(partial(server, url), partial(health.modes, (), root)),
         *(partial(health.space, root, "the journals"), partial(health.journal, root)),
     ]
+
+
+_BY_ENGINE: Mapping[str, tuple[Sequence[Check], Callable[[URL], list[Check]]]] = {
+    "sqlite": ([health.sqlite], _of_file),
+    "postgresql": ([], _of_server),
+}
 
 
 def settings() -> Iterator[Line]:

@@ -18,7 +18,7 @@ from recorder.commands.ui.selection import EXCHANGE_HELP, select
 from recorder.commands.ui.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
 HIDDEN = "--json has every column, --raw the bytes"
@@ -74,7 +74,7 @@ def command(
 
 
 async def _show(show: Any, db: str | None, session: str, exchange: str | None, limit: int | None, follow: bool) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         events = _events(log, session, exchange, follow)
         await show(events if limit is None else _first(limit, events))
 
@@ -87,7 +87,7 @@ async def _first(limit: int, events: AsyncIterator[Numbered]) -> AsyncIterator[N
             return
 
 
-async def _events(log: Log, session: str, exchange: str | None, follow: bool) -> AsyncIterator[Numbered]:
+async def _events(log: LogReader, session: str, exchange: str | None, follow: bool) -> AsyncIterator[Numbered]:
     """Yield the events with their exchange; with `follow`, those that come later too."""
     seen: dict[str, int] = {}
     ended: set[str] = set()

@@ -24,7 +24,7 @@ from recorder.model.jsonl import closing_line, event_line, exchange_line, openin
 from recorder.model.recording import MemoryBudget, Recording
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import Numbered
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.wire.recording import require_answerable
 
 _BY_ROWS = "--format jsonl writes it row by row"
@@ -64,7 +64,7 @@ def command(
 
 
 async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         events = 0
         write_bytes(opening_line(found))
@@ -77,7 +77,7 @@ async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> No
 
 
 async def _write_cassette(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
         number = 0
@@ -88,7 +88,7 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
 
 
 async def _write_har(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         budget = MemoryBudget("As HAR this takes", f"name one exchange with --exchange, or {_BY_ROWS}")
         loaded = await load_exchanges(log, found, chosen, budget, keeps_events=False)
@@ -97,7 +97,7 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         opening = vcr.OPENING
         async for each in _one_by_one(log, found, chosen):
@@ -112,7 +112,7 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_payloads(db: str | None, session: str, exchange: str | None) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         written = 0
         async for each in _one_by_one(log, found, chosen):
@@ -125,7 +125,7 @@ async def _write_payloads(db: str | None, session: str, exchange: str | None) ->
             )
 
 
-async def _one_by_one(log: Log, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
+async def _one_by_one(log: LogReader, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
     """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
     for number, exchange in chosen:
         budget = MemoryBudget(f"Exchange {number} takes", _BY_ROWS)

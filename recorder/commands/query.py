@@ -7,13 +7,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from itertools import chain, islice
 from typing import Any
 
 import click
 from rich.cells import cell_len
-from sqlalchemy import URL
 
 from recorder.commands.ui.catch_up import current_url, wait_option
 from recorder.commands.ui.database import database_option
@@ -23,16 +21,17 @@ from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.projections.views import VIEWS, View, written
 from recorder.projections.views.columns import meaning
-from recorder.store.location import chosen_url, is_file
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, open_query
 from recorder.store.schema import STALE
-from recorder.store.sqlite.query import TIMEOUT_S, Answer, Asking, Query, Row, Value
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
 HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much, and no machine minds
 BATCH_ROWS = 500
 WIDTH = 100  # characters of a line of prose
 
-Write = Callable[[Answer], None]
+Write = Callable[[QueryResult], None]
 
 
 @click.command()
@@ -77,23 +76,14 @@ def command(
     echo "select * from tool_stats" | recorder query --csv
     """
     if list:
-        _list_views(sql, json, jsonl, csv, "sqlite" if is_file(chosen_url(db)) else "postgresql")
+        _list_views(sql, json, jsonl, csv, engine_of(chosen_url(db)).name)
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): _value(text) for name, text in param}
-    with opened(current_url(db)) as query:
+    with open_query(current_url(db)) as query:
         if query.is_stale():
             echo(STALE)
         write(query.ask(given, values, timeout))
-
-
-def opened(url: URL) -> AbstractContextManager[Asking]:
-    """A database of either engine, open for questions."""
-    if is_file(url):
-        return Query.open(url)
-    from recorder.store.postgres.query import PostgresQuery
-
-    return PostgresQuery.open(url)
 
 
 def _given(sql: str | None) -> str:
@@ -121,7 +111,7 @@ def _value(text: str) -> Value:
 # -- results
 
 
-def _table(answer: Answer) -> None:
+def _table(answer: QueryResult) -> None:
     rows, is_all = _held(answer.rows, TABLE_ROWS)
     cells = [[_text(value) for value in row] for row in rows]
     needed = [
@@ -149,19 +139,19 @@ def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Colum
     ]
 
 
-def _json(answer: Answer) -> None:
+def _json(answer: QueryResult) -> None:
     rows, is_all = _held(answer.rows, None)
     if not is_all:
         raise RecorderError(f"That is over {HELD_BYTES >> 20} MiB, too much for one JSON array: use --jsonl.")
     write_json(dict(zip(answer.columns, row, strict=True)) for row in rows)
 
 
-def _json_lines(answer: Answer) -> None:
+def _json_lines(answer: QueryResult) -> None:
     for batch in _batches(answer.rows):
         write_json((dict(zip(answer.columns, row, strict=True)) for row in batch), lines=True)
 
 
-def _csv(answer: Answer) -> None:
+def _csv(answer: QueryResult) -> None:
     for batch in chain([[tuple(answer.columns)]], _batches(answer.rows)):
         write_csv(batch)
 

@@ -19,7 +19,7 @@ from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, Te
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
 from recorder.replay.pace import paced
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
 
@@ -87,7 +87,7 @@ def command(
 async def _replay(
     db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         if not allow_gaps:
             await _refuse_gaps(log, chosen)
@@ -105,7 +105,7 @@ async def _replay(
             raise NotFoundError(f"There is no response body in session {found.name}: `recorder events` shows what is.")
 
 
-async def _ending(log: Log, exchange: Exchange) -> str | None:
+async def _ending(log: LogReader, exchange: Exchange) -> str | None:
     """What there is to say about a stream that did not end as streams do."""
     async for event in log.events(exchange.session_id, exchange.exchange_id, kinds=("end",)):
         status: str = msgspec.json.decode(event.raw, type=_End).status
@@ -114,13 +114,13 @@ async def _ending(log: Log, exchange: Exchange) -> str | None:
     return "it is unfinished, this is what there is of it so far"
 
 
-async def _is_whole(log: Log, exchange: Exchange) -> bool:
+async def _is_whole(log: LogReader, exchange: Exchange) -> bool:
     """Whether its client left when all was said: a recorder of before did not know."""
     end = concluded(exchange, [event async for event in log.events(exchange.session_id, exchange.exchange_id)])
     return end is not None and end.outcome in WHOLE
 
 
-async def _refuse_gaps(log: Log, chosen: list[tuple[int, Exchange]]) -> None:
+async def _refuse_gaps(log: LogReader, chosen: list[tuple[int, Exchange]]) -> None:
     for number, each in chosen:
         async for _ in log.events(each.session_id, each.exchange_id, kinds=("gap",)):
             raise RecorderError(f"Exchange {number} has a gap, bytes that were not kept: --allow-gaps plays the rest.")

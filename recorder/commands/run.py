@@ -43,7 +43,7 @@ from recorder.recordings.files import is_file
 from recorder.recordings.loader import load_exchanges
 from recorder.replay.egress_guard import Refused, RefusingProxy
 from recorder.store.location import chosen_url
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.usage import Tally
 from recorder.wire.grouping.rules import cleaned
 from recorder.wire.upstreams import UPSTREAMS
@@ -219,7 +219,7 @@ async def _record(
         what = "no other request" if proxy.refused else "no request"
         _say(f"Nothing was recorded: the command sent {what} here. `recorder env CLIENT` says how to point one.")
         return code
-    async with await Log.open(url) as log:
+    async with await LogReader.open(url) as log:
         run = await _recorded(log, name, began_ns)
         if run is None:
             _say(f"Requests: {proxy.forwarded}. None is in the database, see above; `recorder db recover` looks again.")
@@ -244,7 +244,7 @@ class _Run(NamedTuple):
     used: Tally | None
 
 
-async def _recorded(log: Log, name: str, began_ns: int) -> _Run | None:
+async def _recorded(log: LogReader, name: str, began_ns: int) -> _Run | None:
     try:
         session = await log.session(name)
     except NotFoundError:
@@ -272,7 +272,7 @@ def _part(count: int | None, what: str) -> str:
     return f" ({count:,} {what})" if count else ""
 
 
-async def _save(log: Log, run: _Run, path: Path, code: int) -> bool:
+async def _save(log: LogReader, run: _Run, path: Path, code: int) -> bool:
     """Write the cassette; returns whether that was done. One that is there is replaced by a whole recording only."""
     export = f"`recorder export {run.session.session_id} --format cassette`"
     again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")

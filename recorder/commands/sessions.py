@@ -19,7 +19,7 @@ from recorder.commands.ui.table import Column, short_ids, write_table
 from recorder.commands.ui.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow
 
 _COLUMNS = (
@@ -164,7 +164,7 @@ def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
 
 
 async def _rows(db: str | None, limit: int, wanted: SessionFilter) -> list[SessionRow]:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         await say_if_stale(log)
         return await log.sessions(limit, wanted)
 

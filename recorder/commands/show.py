@@ -17,7 +17,7 @@ from recorder.commands.ui.output import echo, seconds, write_document, write_lin
 from recorder.commands.ui.selection import select
 from recorder.commands.ui.times import At, Moment
 from recorder.errors import RecorderError, UsageError
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.session_state import Snapshot, cutoff, take_snapshot
 
 
@@ -65,7 +65,7 @@ def command(
 async def _snapshot(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None
 ) -> Snapshot:
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)

@@ -18,8 +18,7 @@ from recorder.commands.ui.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import uuid7
 from recorder.store.location import chosen_url
-from recorder.store.progress import Progress
-from recorder.store.reader import Log
+from recorder.store.reader import ExchangeProgress, LogReader
 
 POLL_S = 0.1  # how often the log is looked at: a person does not see less
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
@@ -69,7 +68,7 @@ def command(db: str | None, session: str | None, limit: int | None, jsonl: bool)
 
 
 async def _tail(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await LogReader.open(chosen_url(db)) as log:
         only = None if session is None else (await log.session(session)).session_id
         following = Following(log, only, time.time_ns)
         await following.begin()
@@ -97,7 +96,7 @@ class Following:
     is known of it stays known for as long.
     """
 
-    def __init__(self, log: Log, session_id: str | None, now_ns: Callable[[], int]) -> None:
+    def __init__(self, log: LogReader, session_id: str | None, now_ns: Callable[[], int]) -> None:
         self._log, self._session_id, self._now_ns = log, session_id, now_ns
         self._seen: dict[str, int] = {}  # the last position that was told, by exchange
         self._going_on: set[str] = set()
@@ -120,7 +119,7 @@ class Following:
         self._seen = {id: pos for id, pos in self._seen.items() if id >= since or id in self._going_on}
         self._numbers = {id: number for id, number in self._numbers.items() if id in self._seen}
 
-    async def _news_of(self, exchange: Progress) -> AsyncIterator[Told]:
+    async def _news_of(self, exchange: ExchangeProgress) -> AsyncIterator[Told]:
         id, after = exchange.exchange_id, self._seen.get(exchange.exchange_id, -1)
         if exchange.last_pos is None or exchange.last_pos <= after:
             return
@@ -137,7 +136,7 @@ class Following:
             if count == BURST:
                 return
 
-    async def _number(self, exchange: Progress) -> tuple[int, str]:
+    async def _number(self, exchange: ExchangeProgress) -> tuple[int, str]:
         if exchange.exchange_id not in self._numbers:
             for number, each in enumerate(await self._log.exchanges(exchange.session_id), 1):
                 if each.exchange_id == exchange.exchange_id:

@@ -15,7 +15,7 @@ from recorder.commands.ui.output import echo, with_json, write_csv, write_json
 from recorder.commands.ui.table import Column, short_ids, write_table
 from recorder.commands.ui.times import between, check_order
 from recorder.errors import NotFoundError
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.schema import STALE
 from recorder.store.usage import By, Tally, keys, numbers, together
 
@@ -85,7 +85,7 @@ def command(
 
 async def _tallies(db: str | None, by: Sequence[By], since: int | None, until: int | None) -> tuple[list[Tally], bool]:
     """The sums, and whether they are not of all that the log has."""
-    async with await Log.open(current_url(db)) as log:
+    async with await LogReader.open(current_url(db)) as log:
         return await log.usage(by, since, until), await log.rebuild_is_due()
 
 

@@ -25,7 +25,7 @@ from recorder.commands.ui.output import can_redraw, echo, with_json, write_json,
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import safe_text
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.verify.log import LogFinding, LogVerifier, SessionReport
 from recorder.store.verify.manifest import FIRST_LINE, Mark, difference, line, read
 
@@ -137,7 +137,7 @@ class _Run:
 
 
 async def _session_id(url: Any, ref: str) -> str:
-    async with await Log.open(url) as log:
+    async with await LogReader.open(url) as log:
         return (await log.session(ref)).session_id
 
 

@@ -53,7 +53,7 @@ from recorder.journal.scrub import RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
 from recorder.store.purge.delete import is_purged, late_exchanges
-from recorder.store.retry import Patience, Pause, Stopped, Uncommitted
+from recorder.store.retry import Pause, Retry, Stopped, Uncommitted
 from recorder.store.writer import Store
 from recorder.wire.grouping.session import HISTORY, Grouping
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
@@ -75,7 +75,7 @@ class Ingester:
 
     def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
         self._store, self._directory, self._pause = store, directory, pause
-        self._patience = Patience(store, pause)
+        self._retry = Retry(store, pause)
         self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
         late, offset = self._in_transaction(
@@ -284,7 +284,7 @@ class Ingester:
                 self._store.projector.project(event.session_id, event.exchange_id)
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
-        return self._patience(work)
+        return self._retry(work)
 
     # -- the journal behind the place
 

@@ -26,7 +26,7 @@ from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
 from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
-from recorder.store.location import is_file
+from recorder.store.engine import engine_of
 from recorder.store.schema import events
 from recorder.store.sql import SERVER_NS, Statement, constant, has_ended
 from recorder.store.writer import Store
@@ -100,7 +100,7 @@ def end_forsaken(store: Store, root: Path) -> None:
 
     If the database is locked, whoever recovers next does it. Of a database on a server, other machines have journals.
     """
-    if not is_file(store.url):
+    if not engine_of(store.url).is_local:
         return
     with suppress(StoreBusyError), store.transaction():
         for recorder_id in [name for (name,) in store.ask(_RECORDERS, {}) if not (root / name).exists()]:
@@ -162,7 +162,7 @@ class Heartbeat:
 
     def __init__(self, store: Store, recorder_id: str) -> None:
         self._store, self._recorder_id = store, recorder_id
-        self._due_s = float("inf") if is_file(store.url) else 0.0
+        self._due_s = float("inf") if engine_of(store.url).is_local else 0.0
 
     def committed(self) -> None:
         """Put off the next sign: a place was committed, which is one too."""

@@ -17,10 +17,10 @@ from recorder.model.text import safe_text
 from recorder.recordings.files import is_file, load_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.wire.recording import recording_of
 
-OpenLog = Callable[[], Awaitable[Log]]
+OpenLog = Callable[[], Awaitable[LogReader]]
 
 
 class Loader:
@@ -85,7 +85,7 @@ class Loader:
             raise NotFoundError("There is nothing to answer with: no exchange was recorded there.")
         return found if allow_gaps else require_whole(found, "--allow-gaps takes the rest")
 
-    async def _find_session(self, log: Log, ref: str) -> RecordedSession:
+    async def _find_session(self, log: LogReader, ref: str) -> RecordedSession:
         missing: NotFoundError | None = None
         for name, part in _readings(ref):
             try:
@@ -97,14 +97,14 @@ class Loader:
         raise missing or NotFoundError(f"There is no session {ref!r}.")
 
 
-async def load_session(log: Log, ref: str, *, keeps_events: bool = True) -> RecordedSession:
+async def load_session(log: LogReader, ref: str, *, keeps_events: bool = True) -> RecordedSession:
     """Return a session of a log: by its id, the beginning of one, its name, or `latest`. Raises like `Loader.find`."""
     session, chosen = await select_exchanges(log, ref, None)
     return RecordedSession(session, await load_exchanges(log, session, chosen, keeps_events=keeps_events))
 
 
 async def load_exchanges(
-    log: Log,
+    log: LogReader,
     session: Session,
     exchanges: Iterable[Numbered],
     budget: MemoryBudget | None = None,

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Exchange, Session
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 ID_LEAST = 4  # characters of the beginning of an id: fewer are the number of an exchange
 
 Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the first
-Select = Callable[[Log, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
+Select = Callable[[LogReader, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
 
 
-async def select_exchanges(log: Log, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
+async def select_exchanges(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
     """Return a session and its exchanges, in order of their start; or the one whose number or id is `exchange`.
 
     Raises `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids.

@@ -1,45 +1,201 @@
-"""The database behind a URL, whichever it is: to be read, and what its errors mean."""
+"""The engines: one entry for each kind of database that a log can be in, with everything in which they differ.
+
+Rules of this file:
+
+* Nobody else asks which engine a URL is of: `engine_of(url)` is asked to do what is to be done.
+* A third engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
+  one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. Texts of SQL that
+  differ by engine, the checks of `recorder doctor` and the window of `commands/serving/log_probe` stand in mappings
+  by `Engine.name`: a test names those in which a new engine is missing.
+* The module of an entry loads no driver. What an operation needs is imported by its method: a user of SQLite has no
+  psycopg, and a list of sessions loads no writer.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import URL
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import URL, Connection, Table
 
-from recorder.errors import NotFoundError, StoreError
-from recorder.store.location import database_name, database_path, is_file
-from recorder.store.sqlite import connection as sqlite
+from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
-def reader_engine(url: URL) -> AsyncEngine:
-    """Connections that only read, for an event loop."""
-    if is_file(url):
-        return sqlite.reader_engine(database_path(url))
-    from recorder.store.postgres import connection as postgres
+    from recorder.store.query import Query
+    from recorder.store.verify.connection import VerifyConnection
+    from recorder.store.writer import Writer
 
-    return postgres.reader_engine(url)
+BUSY_TIMEOUT_S = 5.0  # for another writer, or a lock
 
+_MODULES = {
+    "sqlite": "recorder.store.sqlite.engine",
+    "postgresql": "recorder.store.postgres.engine",
+}
 
-def translated(url: URL) -> AbstractContextManager[None]:
-    """What a driver raises inside leaves as an error of recorder."""
-    if is_file(url):
-        return sqlite.translated(database_path(url))
-    from recorder.store.postgres import connection as postgres
-
-    return postgres.translated(url)
+Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
+"""Return the rows of one statement."""
 
 
-def require(url: URL) -> None:
-    """Raises `NotFoundError` if there is no such file, `StoreError` if it is none. A server is asked later."""
-    if not is_file(url):
-        return
-    path = database_path(url)
-    if path.is_dir():
-        raise StoreError(f"{path} is a directory: the database needs the path of a file.")
-    if not path.exists():
-        raise nothing_in(url)
+Progress = Callable[[int, int], None]
+"""Takes the number of pages that are copied, and of all."""
+
+
+class Backup(NamedTuple):
+    """The number of exchanges in a copy that have ended, and how far each journal was in the log."""
+
+    exchanges: int
+    offsets: dict[str, tuple[int, int]]
+
+
+class Engine(ABC):
+    """One kind of database. Its methods raise the errors of recorder."""
+
+    name: str
+    """The name of its dialect in SQLAlchemy, and its key in every mapping of texts by engine."""
+
+    is_local: bool
+    """All who record into one database have their journals on this machine: the locks of journals say who lives."""
+
+    identity_sql: str | None = None
+    """Selects a row that no other database has, however its URL is written. `None`: `is_same` knows without it."""
+
+    grants: Sequence[str] = ()
+    """The statements that make the roles of writers and readers; none where a file's mode is all there is."""
+
+    purged_from: str
+    """The name of the place where purged bytes may remain while a reader is in a transaction."""
+
+    purge_notice: str | None = None
+    """The sentence that a user reads after a purge, if bytes remain where recorder cannot reach."""
+
+    # -- where a database is
+
+    @abstractmethod
+    def normalize(self, url: URL) -> URL:
+        """Return the one form of a URL of this engine. Raise `UsageError` if it names no database."""
+
+    @abstractmethod
+    def display_name(self, url: URL) -> str:
+        """Return a database's path, or its place on a server. Never a password."""
+
+    @abstractmethod
+    def path(self, url: URL) -> Path:
+        """Return the path of the database file. Raise `UsageError` if the database is no file."""
+
+    @abstractmethod
+    def journal_root(self, url: URL) -> Path:
+        """Return the folder of the journals on this machine whose events go into a database."""
+
+    @abstractmethod
+    def verified_path(self, url: URL) -> Path:
+        """Return the file on this machine that says when a database was last verified."""
+
+    def is_missing(self, url: URL) -> bool:
+        """Return whether it is certain, without connecting, that there is no database yet."""
+        return False
+
+    def require(self, url: URL) -> None:
+        """Raise `NotFoundError` if the database `is_missing`, `StoreError` if its path is of something else."""
+        if self.is_missing(url):
+            raise nothing_in(url)
+
+    def is_same(self, url: URL, other: URL) -> bool:
+        """Return whether two URLs of this engine are known, without connecting, to be of one database."""
+        return url == other
+
+    # -- errors
+
+    @abstractmethod
+    def translated(self, url: URL) -> AbstractContextManager[None]:
+        """Turn what the driver and SQLAlchemy raise inside into the errors of recorder."""
+
+    def is_final(self, error: StoreError) -> bool:
+        """Return whether it is of no use to repeat the transaction that raised this.
+
+        Final are a conflict, a database that is gone, and whatever is wrong with the statement or its values. A lock,
+        a full disk, missing rights, a server that is away: somebody mends those, and the journal waits.
+        """
+        if isinstance(error, StoreConflictError | StoreLostError):
+            return True
+        cause = getattr(error.__cause__, "orig", error.__cause__)
+        return cause is not None and not isinstance(error, StoreBusyError) and self._is_of_statement(cause)
+
+    @abstractmethod
+    def _is_of_statement(self, error: BaseException) -> bool:
+        """Return whether an error of the driver is about what was asked, not about the database's condition."""
+
+    # -- opening a database, one way for each purpose
+
+    @abstractmethod
+    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        """Bring a database to the newest schema; create what is missing, but never a database on a server."""
+
+    @abstractmethod
+    def migration(self, url: URL) -> AbstractContextManager[Connection]:
+        """Open a transaction in which nobody else changes the schema, for Alembic's command line."""
+
+    @abstractmethod
+    def writer(self, url: URL, busy_timeout_s: float) -> Writer:
+        """Open the connection that adds to the log."""
+
+    @abstractmethod
+    def reader(self, url: URL) -> AsyncEngine:
+        """Return a pool of connections that only read, for an event loop."""
+
+    @abstractmethod
+    async def revision(self, url: URL, fetch: Fetch) -> str | None:
+        """Return the revision of the schema, `None` if there is none yet. Raise if the database is not recorder's."""
+
+    @abstractmethod
+    def verify_connection(self, url: URL) -> AbstractContextManager[VerifyConnection]:
+        """Open a connection that proves a log. Raise `NotFoundError` or `StoreError` if there is none to read."""
+
+    @abstractmethod
+    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
+        """Open one that can also write to empty tables of these names, which are gone at the end.
+
+        Raise `RecorderError` if they cannot be made.
+        """
+
+    @abstractmethod
+    def query(self, url: URL) -> AbstractContextManager[Query]:
+        """Open a connection for the user's own SQL, which can do nothing but read."""
+
+    # -- upkeep
+
+    @abstractmethod
+    def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
+        """Take out of the files what was deleted. Return whether no reader was in the way."""
+
+    @abstractmethod
+    def back_up(self, url: URL, target: Path, progress: Progress, *, force: bool) -> Backup:
+        """Copy a database to a file. Raise `UsageError` where that is the task of another program."""
+
+
+@cache
+def _entry(name: str) -> Engine:
+    if name not in _MODULES:
+        raise UsageError(
+            f"recorder cannot record into {name}: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."
+        )
+    engine: Engine = import_module(_MODULES[name]).ENGINE
+    return engine
+
+
+def engine_of(url: URL) -> Engine:
+    """Return the entry for a URL. Raise `UsageError` if recorder has no such engine."""
+    return _entry(url.get_backend_name())
 
 
 def nothing_in(url: URL) -> NotFoundError:
-    return NotFoundError(f"There is no database {database_name(url)} yet: nothing has been recorded there.")
+    """Return the error that says that nothing was recorded there yet."""
+    return NotFoundError(
+        f"There is no database {engine_of(url).display_name(url)} yet: nothing has been recorded there."
+    )

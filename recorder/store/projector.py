@@ -1,9 +1,9 @@
-"""The events of ended exchanges → rows of the projections, in the transaction of whoever calls.
+"""The projector: events of ended exchanges → rows of the projections, in the transaction of its caller.
 
 Rules of this file:
 
 * It reads the log and writes projections, bookkeeping of projections included, and nothing else.
-* What it writes for an exchange replaces what stood there: told twice is told once, and a rebuild is the same call.
+* What it writes for an exchange replaces what was there: twice is the same as once, and a rebuild is the same call.
 * A fold that fails is a fault of this program, not of the log: the exchange is put aside with the reason, the others
   go on.
 """
@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import Table, and_, bindparam, delete, func, select, text, tuple_
+from sqlalchemy import Table, bindparam, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
@@ -28,7 +28,7 @@ from recorder.store.bodies.rows import whole_events
 from recorder.store.postgres.ddl import WORDS
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, sessions, tables_of
-from recorder.store.sql import Statement, constant, has_ended
+from recorder.store.sql import HAS_ENDED, IS_END, Statement, of_exchange
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
@@ -39,16 +39,16 @@ class Database(Protocol):
 
     @property
     def engine(self) -> str:
-        """What SQLAlchemy calls its dialect."""
+        """Return the name of its dialect (`Engine.name`)."""
 
     def run(self, statement: Statement, values: Any) -> None:
         """Run a statement with values by name, or for each of a list of them."""
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """The rows of a statement, as they are read. To be closed if they are not read to the end."""
+        """Yield the rows of a statement as they are read. To be closed if they are not read to the end."""
 
     def attempt(self) -> AbstractContextManager[None]:
-        """What fails inside is undone alone."""
+        """Begin a part of the transaction that is undone alone if it fails."""
 
 
 ITEMS, RESULTS = tables_of["items"], tables_of["results"]
@@ -57,15 +57,11 @@ START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
 
 
-def _of_exchange(table: Table) -> Any:
-    return and_(table.c.session_id == bindparam("session_id"), table.c.exchange_id == bindparam("exchange_id"))
-
-
 def _insert(table: Table) -> Statement:
-    """Of a result that several requests carry, the earliest stands, in whatever order they are told.
+    """Return the insert of a projection. Of a result that several requests carry, it keeps the earliest.
 
-    Where it stands already its row is not touched: on a server whoever tells it, too, would wait for the end of this
-    transaction.
+    A row that is there already is not touched: on a server, whoever else writes the same result would wait for the end
+    of this transaction.
     """
     if table is not RESULTS:
         return Statement(insert(table))
@@ -77,47 +73,46 @@ def _insert(table: Table) -> Statement:
     statement = insert(table).from_select(list(given), select(*given.values()).where(~stands.exists()))
     new = statement.excluded
     is_earlier = tuple_(new.started_ns, new.exchange_id) < tuple_(table.c.started_ns, table.c.exchange_id)
-    told = {name: new[name] for name in ("exchange_id", "started_ns", "output", "failed")}
+    values = {name: new[name] for name in ("exchange_id", "started_ns", "output", "failed")}
     return Statement(
-        statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=told, where=is_earlier)
+        statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=values, where=is_earlier)
     )
 
 
 _source = select(sessions.c.source).where(sessions.c.session_id == exchanges.c.session_id).scalar_subquery()
-_EXCHANGE = Statement(select(exchanges, _source).where(_of_exchange(exchanges)))
-_EVENTS = Statement(select(events).where(_of_exchange(events)).order_by(events.c.pos), is_long=True)
+_EXCHANGE = Statement(select(exchanges, _source).where(of_exchange(exchanges)))
+_EVENTS = Statement(select(events).where(of_exchange(events)).order_by(events.c.pos), is_long=True)
 _EARLIER = Statement(EARLIER_EVENTS)
 
 _RESUMING = Statement(
     select(exchanges.c.exchange_id)
     .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
     .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
-    .where(text(has_ended("exchanges")))
+    .where(HAS_ENDED)
 )
 
-_DELETES = {name: Statement(delete(table).where(_of_exchange(table))) for name, table in tables_of.items()}
-# In order of their keys: two who tell the same results wait for each other in one direction only.
+_DELETES = {name: Statement(delete(table).where(of_exchange(table))) for name, table in tables_of.items()}
+# In order of their keys: two who write the same results wait for each other in one direction only.
 _KEYS = {name: itemgetter(*(column.name for column in table.primary_key)) for name, table in tables_of.items()}
 _INSERTS = {name: _insert(table) for name, table in tables_of.items()}
 _EXCHANGES = tables_of["exchanges"]
-_IS_TOLD = Statement(
+_IS_PROJECTED = Statement(
     select(_EXCHANGES.c.exchange_id)
-    .where(_of_exchange(_EXCHANGES))
-    .union_all(select(dead_letters.c.exchange_id).where(_of_exchange(dead_letters)))
+    .where(of_exchange(_EXCHANGES))
+    .union_all(select(dead_letters.c.exchange_id).where(of_exchange(dead_letters)))
 )
-_FORGIVE = Statement(delete(dead_letters).where(_of_exchange(dead_letters)))
+_FORGIVE = Statement(delete(dead_letters).where(of_exchange(dead_letters)))
 _PUT_ASIDE = Statement(insert(dead_letters))
 
-_is_end = events.c.kind == constant("end")
 _key = tuple_(events.c.session_id, events.c.exchange_id)
 _PLACE = Statement(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
 _FORGET_PLACE = Statement(delete(rebuilds).where(rebuilds.c.name == bindparam("name")))
 _SET_PLACE = Statement(insert(rebuilds))
-_ENDED = Statement(select(func.count()).select_from(events).where(_is_end))
+_ENDED = Statement(select(func.count()).select_from(events).where(IS_END))
 _after = _key > tuple_(bindparam("session_id"), bindparam("exchange_id"))
 _ENDED_AFTER = Statement(
     select(events.c.session_id, events.c.exchange_id, events.c.pos)
-    .where(_is_end, _after)
+    .where(IS_END, _after)
     .order_by(events.c.session_id, events.c.exchange_id),
     "LIMIT :limit",
 )
@@ -125,7 +120,7 @@ _DEAD = Statement(select(dead_letters).order_by(dead_letters.c.session_id, dead_
 
 _REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
 
-# Full-text search. SQLite's index is told which words to forget, and goes by the rowids of the items.
+# Full-text search. SQLite's index is given the words to forget, and goes by the rowids of the items.
 _SEARCHED = "text, refusal, summary_text, arguments"
 _OF_EXCHANGE = "session_id = :session_id AND exchange_id = :exchange_id"
 _OF_ITEMS = f"{_SEARCHED} FROM {ITEMS.name} WHERE {_OF_EXCHANGE}"
@@ -149,7 +144,7 @@ _REINDEX = {
 
 
 class Projector:
-    """Writes what exchanges come to."""
+    """The writer of projections, for one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -157,7 +152,7 @@ class Projector:
     def project(self, session_id: str, exchange_id: str) -> None:
         """Fold the events that the log has of an exchange, and put the rows in the place of those that are there.
 
-        Those too of exchanges that go on with its response: they may have been told before it.
+        Exchanges that resume its response are folded again: they may have been projected before it.
         """
         for row in self._project(session_id, exchange_id):
             if row.response_id is not None:
@@ -166,7 +161,7 @@ class Projector:
                     self._project(session_id, later)
 
     def _project(self, session_id: str, exchange_id: str) -> list[Any]:
-        """The row of the exchange itself, if it could be folded."""
+        """Return the row of the exchange itself, if it could be folded."""
         ids = {"session_id": session_id, "exchange_id": exchange_id}
         for *row, source in self._ask(_EXCHANGE, ids):
             try:
@@ -181,7 +176,7 @@ class Projector:
         return []
 
     def _ask(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """All rows at once: a statement that is not read to its end stays open."""
+        """Return all rows at once: a statement that is not read to its end stays open."""
         return list(self._database.ask(statement, values))
 
     def _folded(self, exchange: Exchange, ids: Mapping[str, str], *, with_history: bool) -> Rows:
@@ -197,12 +192,12 @@ class Projector:
         return each_number_once(Event(*row) for row in self._ask(_EARLIER, asked)) if asked else iter(())
 
     def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
-        if self._ask(_IS_TOLD, ids):
+        if self._ask(_IS_PROJECTED, ids):
             self._database.run(_UNINDEX, ids)
             self._clear(ids)
-        for name, told in rows.items():
-            if told:
-                self._database.run(_INSERTS[name], sorted(map(msgspec.structs.asdict, told), key=_KEYS[name]))
+        for name, some in rows.items():
+            if some:
+                self._database.run(_INSERTS[name], sorted(map(msgspec.structs.asdict, some), key=_KEYS[name]))
         self._database.run(_INDEX, ids)
 
     def _clear(self, ids: Mapping[str, str]) -> None:
@@ -210,7 +205,10 @@ class Projector:
             self._database.run(statement, ids)
 
     def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
-        """If it is the tables that fail, all are to be built anew; a damaged index does not even give rows back."""
+        """Note why an exchange has no projections.
+
+        If it is the tables that fail, all are to be built anew; a damaged index does not even give rows back.
+        """
         reason = storable(f"{type(error).__name__}: {error}"[:REASON_LIMIT])
         log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
         is_damaged = isinstance(error, StoreError)
@@ -221,16 +219,16 @@ class Projector:
         if is_damaged:
             self.set_place(START)
 
-    # -- rebuilding: where it has come, and what comes next
+    # -- rebuilding
 
     def place(self) -> tuple[str, str] | None:
-        """The last exchange that a rebuild has done, empty ids at its beginning; `None` if none is due."""
+        """Return the last exchange that a rebuild has done, `START` at its beginning, `None` if no rebuild is due."""
         for session_id, exchange_id in self._ask(_PLACE, {"name": REBUILD}):
             return session_id, exchange_id
         return None
 
     def set_place(self, place: tuple[str, str] | None) -> None:
-        """How far a rebuild has come, from the next commit on; `None`: it is done."""
+        """Set the last exchange that a rebuild has done, from the next commit on; `None` when it is complete."""
         self._database.run(_FORGET_PLACE, {"name": REBUILD})
         if place is not None:
             self._database.run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
@@ -241,19 +239,19 @@ class Projector:
             self._database.run(statement, {})
 
     def is_due(self) -> bool:
-        """Whether something has ended without projections."""
+        """Return whether an exchange has ended without projections."""
         return bool(self._ask(_REBUILD_IS_DUE, {})[0][0])
 
     def ended(self) -> int:
-        """How many exchanges have ended."""
+        """Return the number of exchanges that have ended."""
         count: int = self._ask(_ENDED, {})[0][0]
         return count
 
     def ended_after(self, place: tuple[str, str], limit: int) -> list[tuple[str, str, int]]:
-        """The next exchanges that have ended, in order of their ids, each with its number of events."""
+        """Return the next exchanges that have ended, in order of their ids, each with its number of events."""
         asked = {"session_id": place[0], "exchange_id": place[1], "limit": limit}
         return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._ask(_ENDED_AFTER, asked)]
 
     def dead_letters(self) -> list[tuple[str, str, str]]:
-        """The exchanges that were put aside: session, exchange, reason."""
+        """Return the exchanges that were put aside: session, exchange, reason."""
         return [(row[0], row[1], row[2]) for row in self._ask(_DEAD, {})]

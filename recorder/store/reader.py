@@ -1,8 +1,8 @@
-"""The log as it is read: on an event loop, in short transactions, never in the way of the writer.
+"""The reader of the log, for an event loop: in short transactions, never in the way of the writer.
 
 Rules of this file:
 
-* It only reads, through connections that cannot write (`recorder.store.sqlite.connection.READER`).
+* It only reads, through connections that cannot write (`Engine.reader`).
 * A transaction holds one page. A reader that stays in one would keep the WAL from being emptied, so no caller can.
 """
 
@@ -13,22 +13,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, Row, Select, bindparam, func, select, text
+import msgspec
+from sqlalchemy import URL, Row, Select, bindparam, func, or_, select, text
 from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import LATEST, PROBE, Event, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.store import engine as engines
-from recorder.store import migrate
 from recorder.store.bodies.rows import SOURCES, SharedRow, damaged, is_shared
-from recorder.store.location import database_name, database_path, database_url, is_file
-from recorder.store.progress import PROGRESS, Progress
+from recorder.store.engine import engine_of
+from recorder.store.location import database_name, database_url
+from recorder.store.migrate import require_head
 from recorder.store.purge.tombstone import Tombstone
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
 from recorder.store.session_list import NEWEST_FIRST, SPANS, Listing, SessionFilter, SessionRow
+from recorder.store.sql import HAS_ENDED, of_same_exchange
 from recorder.store.usage import By, Tally, sums_by, tallies
 
 AnyRow = Row[*tuple[Any, ...]]
@@ -54,7 +55,7 @@ _after = [
 
 
 def _page(kinds: Collection[str] | None) -> AnySelect:
-    """Events after a position, as many as fit in a page: the sizes decide where it ends, then the rows are read."""
+    """Select the events after a position that fit in a page: the sizes decide where it ends, then the rows are read."""
     wanted = [*_after, events.c.kind.in_(sorted(kinds))] if kinds is not None else _after
     size = func.length(events.c.raw)
     before = (func.sum(size).over(order_by=events.c.pos) - size).label("before")
@@ -63,22 +64,55 @@ def _page(kinds: Collection[str] | None) -> AnySelect:
     return select(events).where(*wanted, events.c.pos <= until).order_by(events.c.pos)
 
 
-class Log:
-    """The log, open for reading. `await Log.open(url)`, and `close` it before the event loop ends."""
+class ExchangeProgress(msgspec.Struct, frozen=True):
+    """An exchange, its session, and how many events of it the log has."""
+
+    session_id: str
+    exchange_id: str
+    session_name: str
+    origin: str
+    last_pos: int | None
+    ended: bool
+
+
+_PROGRESS = (
+    select(
+        *(exchanges.c[name] for name in ("session_id", "exchange_id")),
+        *(sessions.c[name] for name in ("name", "origin")),
+        select(func.max(events.c.pos))
+        .where(of_same_exchange(events, exchanges))
+        .correlate(exchanges)
+        .scalar_subquery(),
+        HAS_ENDED,
+    )
+    .join_from(exchanges, sessions, exchanges.c.session_id == sessions.c.session_id)
+    .where(
+        or_(
+            exchanges.c.exchange_id >= bindparam("since"),
+            exchanges.c.exchange_id.in_(bindparam("others", expanding=True)),
+        )
+    )
+    .order_by(exchanges.c.exchange_id)
+)
+
+
+class LogReader:
+    """The log, open for reading. `await LogReader.open(url)`, and `close` it before the event loop ends."""
 
     def __init__(self, url: URL) -> None:
         self.url, self.name = url, database_name(url)
-        self._engine = engines.reader_engine(url)
-        self._sources = text(SOURCES[self._engine.dialect.name])
+        self.engine = engine_of(url)
+        self._pool = self.engine.reader(url)
+        self._sources = text(SOURCES[self.engine.name])
 
     @classmethod
     async def open(cls, url: str | Path | URL) -> Self:
-        """Raises `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
+        """Open a log. Raise `NotFoundError` if there is no database, `StoreError` if it is no log that can be read."""
         given = database_url(url)
-        engines.require(given)
+        engine_of(given).require(given)
         log = cls(given)
         try:
-            migrate.require_head(log.name, await log._revision())
+            require_head(log.name, await log.engine.revision(given, lambda sql: log._all(text(sql))))
         except BaseException:
             await log.close()
             raise
@@ -93,23 +127,23 @@ class Log:
         await self.close()
 
     async def close(self) -> None:
-        await self._engine.dispose()
+        await self._pool.dispose()
 
     async def sessions(self, limit: int | None = None, wanted: SessionFilter | None = None) -> list[SessionRow]:
-        """Those of the newest exchanges, newest first, each with the sums of its exchanges."""
-        listing = Listing(wanted or SessionFilter(), limit, self._engine.dialect.name)
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
+        """Return the sessions of the newest exchanges, newest first, each with the sums of its exchanges."""
+        listing = Listing(wanted or SessionFilter(), limit, self.engine.name)
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
                 rows = (await connection.execute(listing.newest)).all()
                 if not rows:
                     return []  # of no session a view would sum up all
-                lines, told = [(await connection.execute(each)).all() for each in listing.about(rows)]
-        return listing.rows(rows, lines, told)
+                lines, sums = [(await connection.execute(each)).all() for each in listing.about(rows)]
+        return listing.rows(rows, lines, sums)
 
     async def session(self, ref: str) -> Session:
-        """The session that `ref` means: `latest`, an id, a name (the newest of that name), or the beginning of an id.
+        """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the beginning of an id.
 
-        Raises `NotFoundError` if none does, `UsageError` if it is the beginning of several ids.
+        Raise `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids.
         """
         ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         if ref == LATEST:
@@ -128,7 +162,7 @@ class Log:
         raise NotFoundError(f"There is no session {ref!r} in {self.name}: {remedy}.")
 
     async def tombstone(self, ref: str) -> Tombstone | None:
-        """What is left of the session that was purged and had this id, or the only one whose id begins so."""
+        """Return the tombstone of the purged session with this id, or of the only one whose id begins so."""
         meant, ids = ids_beginning(ref.lower()), tombstones.c.session_id
         if meant is None:
             return None
@@ -136,48 +170,48 @@ class Log:
         return Tombstone(*rows[0]) if len(rows) == 1 else None
 
     async def holdings(self, session_ids: Collection[str] | None = None) -> list[SessionSize]:
-        """What some sessions take, or all: the least recently used first."""
+        """Return the sizes of some sessions, or of all: the least recently used first."""
         return [SessionSize(*row) for row in await self._all(session_sizes(session_ids))]
 
     async def recorders_of_open(self) -> dict[str, set[str]]:
-        """The recorders of exchanges that have not ended, by session."""
+        """Return the recorders of exchanges that have not ended, by session."""
         found: dict[str, set[str]] = {}
         for session_id, recorder_id in await self._all(OPEN):
             found.setdefault(session_id, set()).add(recorder_id)
         return found
 
     async def count_named(self, name: str) -> int:
-        """How many sessions have this name."""
+        """Return the number of sessions of a name."""
         named = select(func.count()).select_from(sessions).where(sessions.c.name == name)
         return int((await self._all(named))[0][0])
 
     async def names(self, beginning: str, limit: int) -> list[str]:
-        """The names of the newest sessions whose names begin so."""
+        """Return the names of the newest sessions whose names begin so."""
         begins = sessions.c.name.startswith(beginning, autoescape=True)
         found = await self._newest(begins, sessions.c.source != PROBE, limit=limit)
         return [session.name for session in found]
 
     async def exchanges(self, session_id: str) -> list[Exchange]:
-        """The exchanges of a session, in order of their start."""
+        """Return the exchanges of a session, in order of their start."""
         return [Exchange(*row) for row in await self._all(_EXCHANGES, session_id=session_id)]
 
     async def spans(self, session_id: str) -> dict[str, int]:
-        """How long each exchange of a session has taken so far, up to its last event."""
+        """Return the nanoseconds that each exchange of a session has taken so far, up to its last event."""
         rows = await self._all(SPANS, session_id=session_id)
         return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}
 
     async def usage(self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
-        """The tokens of the exchanges that have ended and began in a time, summed by some keys."""
+        """Return the tokens of the ended exchanges that began in a period, summed by some keys."""
         return tallies(by, await self._all(sums_by(by, since_ns, until_ns)))
 
     async def rebuild_is_due(self) -> bool:
-        """Whether the projections lack exchanges that the log has."""
+        """Return whether the projections lack exchanges that the log has."""
         return bool((await self._all(_REBUILD_IS_DUE))[0][0])
 
     async def events(
         self, session_id: str, exchange_id: str, after: int = -1, kinds: Collection[str] | None = None
     ) -> AsyncIterator[Event]:
-        """The events of an exchange after a position, in order, of all kinds or of some.
+        """Yield the events of an exchange after a position, in order, of all kinds or of some.
 
         Ends with the last event that there is now; call it again with the last `pos` to follow an open exchange.
         """
@@ -191,17 +225,17 @@ class Log:
             after = rows[-1].pos
 
     async def earlier_events(self, exchange: Exchange) -> list[Event]:
-        """The events of the response that this exchange resumes, from before it was resumed."""
+        """Return the events of the response that an exchange resumes, from before it was resumed."""
         asked = earlier(exchange)
         found = [Event(*row) for row in await self._all(EARLIER_EVENTS, **asked)] if asked else []
         return list(each_number_once(found))
 
-    async def progress(self, since: str, others: Collection[str] = ()) -> list[Progress]:
-        """How far exchanges are: those whose id is `since` or later, and some others, in order of their ids."""
-        return [Progress(*row) for row in await self._all(PROGRESS, since=since, others=list(others))]
+    async def progress(self, since: str, others: Collection[str] = ()) -> list[ExchangeProgress]:
+        """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids."""
+        return [ExchangeProgress(*row) for row in await self._all(_PROGRESS, since=since, others=list(others))]
 
     async def _event(self, row: AnyRow) -> Event:
-        """One at a time: of a page of recipes, not all bodies are in memory."""
+        """Return the event of a shared row. One at a time: of a page of recipes, not all bodies are in memory."""
         try:
             whole = SharedRow(row)
             return whole.event(await self._all(self._sources, **whole.parameters))
@@ -226,18 +260,7 @@ class Log:
         return [Session(*row) for row in await self._all(statement)]
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
-        """The rows of one statement, in a transaction of its own."""
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
+        """Return the rows of one statement, in a transaction of its own."""
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
                 return (await connection.execute(statement, values)).all()
-
-    async def _revision(self) -> str | None:
-        if is_file(self.url):
-            if migrate.is_empty(database_path(self.url)):
-                return None
-        elif migrate.VERSION_TABLE not in {row[0] for row in await self._all(text(migrate.TABLES_ON_SERVER))}:
-            raise engines.nothing_in(self.url)
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
-                revision: str | None = (await connection.exec_driver_sql(migrate.READ_REVISION)).scalar()
-                return revision

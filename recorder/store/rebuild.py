@@ -1,7 +1,7 @@
-"""All projections anew, from the log: exchange by exchange, beside whoever reads and writes.
+"""The rebuild of all projections from the log: exchange by exchange, while others read and write.
 
-Each batch is a transaction with the place it comes to, so a rebuild that is interrupted goes on where it was; what ends
-meanwhile is projected by whoever writes it. A reader sees an exchange's rows as they were or as they are, never half.
+Each batch is a transaction with its last exchange, so a rebuild that is interrupted goes on where it was; what ends
+meanwhile is projected by its writer. A reader sees an exchange's rows as they were or as they are, never half.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Place = tuple[str, str] | None
 """The last exchange that is done; `None` when all are."""
 
 Progress = Callable[[int, int], None]
-"""How many exchanges are done, of how many."""
+"""Takes the number of exchanges that are done, and of all."""
 
 
 class Rebuilt(NamedTuple):
-    """What a rebuild did: how many exchanges, and those that could not be folded (session, exchange, reason)."""
+    """The number of exchanges that a rebuild did, and those that could not be folded (session, exchange, reason)."""
 
     exchanges: int
     put_aside: list[tuple[str, str, str]]
@@ -48,7 +48,7 @@ def rebuild(store: Store, progress: Progress) -> Rebuilt:
 
 
 def _step(store: Store, place: tuple[str, str]) -> tuple[Place, int]:
-    """One batch: where it comes to, `None` at the end, and how many exchanges it was."""
+    """Do one batch. Return its last exchange, `None` at the end of the log, and its number of exchanges."""
     projector, count, events = store.projector, 0, 0
     reached: Place = None
     for session_id, exchange_id, size in projector.ended_after(place, BATCH_EXCHANGES):

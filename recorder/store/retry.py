@@ -1,4 +1,4 @@
-"""A transaction that is tried until the database takes it: a disk is cleaned up, a lock is let go, a server returns."""
+"""A transaction repeated until the database takes it: a disk is cleaned up, a lock is let go, a server returns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from recorder.errors import StoreError
-from recorder.store.sqlite.connection import is_final
+from recorder.store.engine import engine_of
 from recorder.store.writer import Store
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 0.1  # how often a refused commit is tried again
-COMPLAIN_S = 10.0  # how often to say that it still is
+RETRY_S = 0.1  # between two attempts
+COMPLAIN_S = 10.0  # between two warnings that the database still refuses
 
 Pause = Callable[[float], bool]
 """Wait so many seconds, or less; returns whether to stop."""
@@ -23,23 +23,24 @@ T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """Asked to stop while the database refuses. Nothing is lost: the journal still has it."""
+    """The pause asked to stop while the database refused. Nothing is lost: the journal still has it."""
 
 
 class Uncommitted(Exception):
-    """A commit failed by a fault of ours while a record was told that has no part in it: the next must tell it all."""
+    """A commit failed by a fault of ours, during a record that has no part in it: the next ingester repeats it all."""
 
 
-class Patience:
-    """That of whoever ingests."""
+class Retry:
+    """The policy of whoever ingests: repeat what may still succeed, raise what is final (`Engine.is_final`)."""
 
     def __init__(self, store: Store, pause: Pause) -> None:
         self._store, self._pause = store, pause
+        self._is_final = engine_of(store.url).is_final
 
     def __call__(self, work: Callable[[], T]) -> T:
-        """Do it until the store does. Raises `Stopped`.
+        """Do some work in a transaction, again and again until it is committed. Returns what it returned.
 
-        Final are a conflict, and a database that is gone, or is none of ours any more: the next must be told it all.
+        Raises `Stopped` when the pause says so, and a final `StoreError`: the next ingester begins anew then.
         """
         complained_s = float("-inf")
         while True:
@@ -47,7 +48,7 @@ class Patience:
                 with self._store.transaction():
                     return work()
             except StoreError as error:
-                if is_final(error):
+                if self._is_final(error):
                     raise
                 now_s = time.monotonic()
                 if now_s - complained_s > COMPLAIN_S:

@@ -42,7 +42,7 @@ from sqlalchemy.types import TypeEngine
 
 from recorder.projections import PROJECTIONS, TABLES, Projection
 from recorder.projections.views import VIEWS
-from recorder.store.postgres import ddl as postgres_ddl
+from recorder.store.postgres.ddl import PARTITIONED, STATEMENTS
 from recorder.store.postgres.ddl import SEARCH as SEARCH
 from recorder.store.sqlite.triggers import triggers
 
@@ -157,7 +157,7 @@ def _projected(projection: Projection) -> Table:
 
 
 def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
-    """The column for a field. A `Literal` is text, a flag 0 or 1."""
+    """Return the column for a field. A `Literal` is text, a flag 0 or 1."""
     types = set(get_args(type)) or {type}
     kind = next((column for python, column in _TYPES.items() if python in types), ID if name in _IDS else TEXT)
     return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
@@ -169,7 +169,7 @@ _TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOU
 # The tables of the projections, by the projection's name.
 tables_of = {projection.name: _projected(projection) for projection in PROJECTIONS}
 
-# An exchange of which there are no projections, because its fold raised.
+# Exchanges without projections, because their fold raised.
 dead_letters = Table(
     "dead_letters",
     metadata,
@@ -189,7 +189,7 @@ rebuilds = Table(
     sqlite_strict=True,
 )
 
-# Also if a recorder of an older version has just written what it knows no projections of.
+# Also true if a recorder of an older version has just written an exchange without newer projections.
 REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
     SELECT 1 FROM (
         SELECT session_id, exchange_id FROM events WHERE kind = 'end'
@@ -201,9 +201,9 @@ REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
         SELECT 1 FROM dead_letters AS d WHERE d.session_id = e.session_id AND d.exchange_id = e.exchange_id
     )
 )"""
-STALE = "The projections are not up to date: run `recorder db rebuild`."  # said where it is
+STALE = "The projections are not up to date: run `recorder db rebuild`."
 
-# Who retrieved a response again: few exchanges do.
+# Exchanges that retrieve a response again are few.
 Index(
     "exchanges_resumes",
     exchanges.c.session_id,
@@ -211,7 +211,7 @@ Index(
     sqlite_where=text("resumes_response_id IS NOT NULL"),
 )
 Index(f"{TABLES['exchanges']}_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
-# The one index that does not begin with a session: which one a request belongs to is what is asked.
+# The one index that does not begin with a session: it finds the session that a request belongs to.
 Index(f"{TABLES['history']}_digest", tables_of["history"].c.digest)
 Index(f"{TABLES['results']}_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
 Index(f"{TABLES['results']}_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
@@ -228,15 +228,15 @@ SEARCH_TABLE = (
 
 _THE_REST = {
     "sqlite": (SEARCH_TABLE, *(view.statement("sqlite") for view in VIEWS), *triggers(LOG, events, tombstones)),
-    "postgresql": postgres_ddl.STATEMENTS,
+    "postgresql": STATEMENTS,
 }
 
 
 @event.listens_for(metadata, "before_create")
-def _say_what_is_of_postgresql(_: MetaData, connection: Connection, **_options: object) -> None:
-    """Set its options only where they are used: to name one loads all drivers, a tenth of the start of a command."""
+def _set_options_of_postgresql(_: MetaData, connection: Connection, **_options: object) -> None:
+    """Set its options only where they are used: naming one loads all drivers, a tenth of the start of a command."""
     if connection.dialect.name == "postgresql":
-        for name in postgres_ddl.PARTITIONED:
+        for name in PARTITIONED:
             metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
         for index in (index for table in metadata.tables.values() for index in table.indexes):
             index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]

@@ -21,7 +21,7 @@ from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 Numbered = Sequence[tuple[int, Exchange]]
 
@@ -88,7 +88,7 @@ class Cutoff(NamedTuple):
 
 
 async def cutoff(
-    log: Log,
+    log: LogReader,
     everything: Numbered,
     chosen: Numbered,
     *,
@@ -118,13 +118,15 @@ def _last_ns(exchanges: Numbered, spans: Mapping[str, int]) -> int:
     return max(each.started_ns + spans.get(each.exchange_id, 0) for _, each in exchanges)
 
 
-async def _at_event(log: Log, exchange: Exchange, pos: int) -> Cutoff:
+async def _at_event(log: LogReader, exchange: Exchange, pos: int) -> Cutoff:
     async for event in log.events(exchange.session_id, exchange.exchange_id, after=pos - 1):
         return Cutoff(exchange.started_ns + event.t_ns, pos)
     return Cutoff(is_past_end=True)
 
 
-async def take_snapshot(log: Log, session: Session, everything: Numbered, chosen: Numbered, until: Cutoff) -> Snapshot:
+async def take_snapshot(
+    log: LogReader, session: Session, everything: Numbered, chosen: Numbered, until: Cutoff
+) -> Snapshot:
     """Return a snapshot of the chosen exchanges. `everything` is all that there is in the session."""
     begun = [(number, each) for number, each in everything if until.has_begun(each)]
     shown = [(number, each) for number, each in chosen if until.has_begun(each)]
@@ -149,7 +151,9 @@ async def take_snapshot(log: Log, session: Session, everything: Numbered, chosen
     )
 
 
-async def folded_exchange(log: Log, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None) -> Rows:
+async def folded_exchange(
+    log: LogReader, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None
+) -> Rows:
     """Return the projections of an exchange, up to a position or a time since it began if one is given.
 
     Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events` still shows the log.
@@ -209,7 +213,7 @@ class FoldedExchange(NamedTuple):
 class _Folds:
     """The projections of exchanges at the moment; of those that are not shown, only what their requests have."""
 
-    def __init__(self, log: Log, until: Cutoff) -> None:
+    def __init__(self, log: LogReader, until: Cutoff) -> None:
         self._log, self._until = log, until
         self.rows: dict[str, Rows] = {}
         self.failed: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Statements at the driver: written once, compiled for the engine that runs them when it first does.
+"""Statements at the driver, and the expressions that many of them share: written once, compiled on first use.
 
 Most are SQLAlchemy's, and so the same everywhere. Where engines differ in kind (full-text search) there is a text for
 each of them. Values are always given by name.
@@ -10,16 +10,28 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnClause, ColumnElement, literal_column, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnClause,
+    ColumnElement,
+    Table,
+    and_,
+    bindparam,
+    literal_column,
+    text,
+)
 from sqlalchemy.dialects import registry, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
+
+from recorder.store.schema import events
 
 Written = ClauseElement | str  # a text has its values as `:name`
 
 
 class Statement:
-    """One statement."""
+    """One statement, compiled for each engine that runs it when it first does."""
 
     def __init__(self, written: Written | Mapping[str, Written], more: str = "", *, is_long: bool = False) -> None:
         """`written` may be a mapping from the name of an engine; `more` is put behind it. Of one that `is_long` the
@@ -29,7 +41,7 @@ class Statement:
         self._texts: dict[str, str] = {}
 
     def text(self, engine: str) -> str:
-        """The SQL as the driver of that engine takes it, named as SQLAlchemy names its dialects."""
+        """Return the SQL for the driver of an engine (`Engine.name`)."""
         if engine not in self._texts:
             self._texts[engine] = self._compiled(engine)
         return self._texts[engine]
@@ -45,18 +57,37 @@ class Statement:
 
 @cache
 def dialect(engine: str, paramstyle: str = "") -> Any:
-    """SQLAlchemy's dialect; its placeholders take values by name, if nothing else is said."""
+    """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says otherwise."""
     if engine == "sqlite":
         return sqlite.dialect(paramstyle=paramstyle or "named")
     return registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")
 
 
 SAVE, UNDO, KEEP = (Statement(f"{verb} attempt") for verb in ("SAVEPOINT", "ROLLBACK TO", "RELEASE"))
-"""What makes an attempt of what follows, and ends it."""
+"""Begin an attempt, undo it, and end it."""
+
+
+def constant(value: str | int) -> ColumnClause[Any]:
+    """Return a word or number of this program as a part of the statement: no value is given when it is run."""
+    return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
+
+
+def of_exchange(table: Table) -> ColumnElement[bool]:
+    """Return the condition that a row is of the exchange whose `session_id` and `exchange_id` are given as values."""
+    return and_(table.c.session_id == bindparam("session_id"), table.c.exchange_id == bindparam("exchange_id"))
+
+
+def of_same_exchange(table: Table, other: Table) -> ColumnElement[bool]:
+    """Return the condition that rows of two tables are of one exchange."""
+    return and_(table.c.session_id == other.c.session_id, table.c.exchange_id == other.c.exchange_id)
+
+
+IS_END = events.c.kind == constant("end")
+"""A row of `events` is the end of its exchange. A constant: an index of SQLite is on the rows that have it."""
 
 
 class Contains(ColumnElement[bool]):
-    """Whether a text or some bytes contain others."""
+    """The condition that a text or some bytes contain others."""
 
     inherit_cache = False  # its parts are not part of a key; these statements are compiled once anyway
     type = Boolean()
@@ -76,7 +107,7 @@ def _on_server(element: Contains, compiler: Any, **options: Any) -> str:
 
 
 class ServerTime(ColumnElement[int]):
-    """What the clock of the server says, in nanoseconds since the epoch; of a file nothing, it has no clock."""
+    """The time by the clock of a server, in nanoseconds since the epoch; NULL in a file, which has no clock."""
 
     inherit_cache = False
     type = BigInteger()
@@ -95,11 +126,6 @@ def _clock(_element: ServerTime, _compiler: Any, **_options: Any) -> str:
 SERVER_NS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)"
 
 
-def constant(value: str | int) -> ColumnClause[Any]:
-    """Return a word or number of this program as a part of the statement: it needs no value when it runs."""
-    return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
-
-
 def has_ended(exchange: str) -> str:
     """Return the condition that an exchange has its `end`, for any engine; the index `events_end` answers it.
 
@@ -109,6 +135,9 @@ def has_ended(exchange: str) -> str:
     key = f"ended.session_id = {exchange}.session_id AND ended.exchange_id = {exchange}.exchange_id"
     return f"EXISTS (SELECT 1 FROM events AS ended WHERE {key} AND ended.kind = 'end')"
 
+
+HAS_ENDED: ColumnElement[bool] = literal_column(has_ended("exchanges"), Boolean)
+"""The log has the end of an exchange, a row of `exchanges`."""
 
 ENDED_EXCHANGES = Statement(
     "SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end' ORDER BY exchange_id"

@@ -1,12 +1,12 @@
-"""The store: the one way that rows enter the log.
+"""The store: the one way in which rows enter the log.
 
 Rules of this file:
 
 * Synchronous, for one thread: the ingester is a process of its own, and statements that are compiled once and run at
   the driver are as fast as the driver is.
 * Rows of the log are added, and nothing else is done to them but by a purge (`recorder.store.purge.delete`). Writing
-  the same again changes nothing, so whoever does not know whether a commit happened repeats the transaction.
-* What differs between engines is behind `Writer`; no statement here says which one it runs on.
+  the same again changes nothing: a transaction whose commit may have failed is repeated.
+* Differences between engines are behind `Writer`; no statement here depends on the engine.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from sqlalchemy.sql import Executable
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store import migrate
 from recorder.store.bodies.rows import EventAppender, events_as_they_are
-from recorder.store.location import database_path, database_url, default_url, is_file
+from recorder.store.engine import BUSY_TIMEOUT_S, engine_of
+from recorder.store.location import database_path, database_url, default_url
 from recorder.store.projector import Projector
 from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
 from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement
-from recorder.store.sqlite.connection import BUSY_TIMEOUT_S
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
 
@@ -42,44 +41,36 @@ _key = attrgetter("session_id", "exchange_id", "pos")
 
 
 class Writer(Protocol):
-    """A connection that writes, to one kind of database."""
+    """A connection that writes to one kind of database."""
 
     engine: str  # as SQLAlchemy names its dialect
     connection: Connection
 
     def translated(self) -> AbstractContextManager[None]:
-        """What the driver raises inside leaves as an error of recorder."""
+        """Turn what the driver raises inside into errors of recorder."""
 
     def transaction(self, alone: bool) -> AbstractContextManager[None]:
-        """What is written inside is committed at its end, or not at all. `alone`: nobody else writes meanwhile."""
+        """Commit what is written inside at its end, or nothing. `alone`: nobody else writes meanwhile."""
 
     def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Rows of the log, events in order of their keys. Those that stand already are skipped; what contradicts the
-        log is refused. Returns how many are new."""
+        """Add rows of the log, events in order of their keys, and return the number of new ones.
+
+        Rows that are there already are skipped. Raise `StoreConflictError` for one that contradicts the log.
+        """
 
     def run(self, statement: Statement, values: Any) -> None:
-        """A statement with values by name, or for each of a list of them."""
+        """Run a statement with values by name, or for each of a list of them."""
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """Its rows, as they are read."""
+        """Yield the rows of a statement as they are read."""
 
     def checkpoint(self) -> None:
-        """For idle moments."""
+        """Move what was committed to where it stays. For idle moments."""
 
     def tidy(self) -> None:
-        """For idle moments, as often as one likes."""
+        """Do the checkpoint that a reader was in the way of, if it is time. For idle moments."""
 
     def close(self) -> None: ...
-
-
-def _writer(url: URL, busy_timeout_s: float) -> Writer:
-    if is_file(url):
-        from recorder.store.sqlite.writer import SqliteWriter
-
-        return SqliteWriter(url, busy_timeout_s)
-    from recorder.store.postgres.writer import PostgresWriter
-
-    return PostgresWriter(url, busy_timeout_s)
 
 
 _SESSION_NAMED = (
@@ -110,25 +101,26 @@ _OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
 
 
 class Store:
-    """The database, open for writing. Creates it, or brings it to the newest schema."""
+    """The database, open for writing. Opening creates it, or brings it to the newest schema."""
 
     def __init__(self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
         self.url = database_url(url)
-        migrate.upgrade(self.url, busy_timeout_s)
-        self._writer = _writer(self.url, busy_timeout_s)
+        engine = engine_of(self.url)
+        engine.upgrade(self.url, busy_timeout_s)
+        self._writer = engine.writer(self.url, busy_timeout_s)
         self._appender = EventAppender(self._writer)
         self.projector = Projector(self)  # inside a transaction, as everything else
         self._failure: StoreError | None = None  # of a statement of this transaction
 
     @property
     def path(self) -> Path:
-        """The file. Raises `UsageError` if the database is none."""
+        """Return the file. Raise `UsageError` if the database is none."""
         return database_path(self.url)
 
     @property
     def engine(self) -> str:
-        """`sqlite` or `postgresql`."""
+        """Return the name of the dialect (`Engine.name`)."""
         return self._writer.engine
 
     @property
@@ -145,8 +137,8 @@ class Store:
 
     @contextmanager
     def transaction(self, alone: bool = False) -> Iterator[None]:
-        """All that is written inside is committed at its end, durably, or not at all if it raises. `alone` waits for
-        whoever else writes to a server, and has them wait; in a file it is always so.
+        """Commit all that is written inside at its end, durably, or nothing if it raises. `alone` waits for whoever
+        else writes to a server, and has them wait; in a file it is always so.
 
         Raises `StoreBusyError` when another program writes for too long or the disk is full: nothing is written then,
         and the same transaction may be repeated. Raises `StoreLostError` when the file was deleted or replaced: it may
@@ -159,72 +151,72 @@ class Store:
                 raise self._failure
 
     def session_named(self, name: str, source: str) -> str | None:
-        """The id of the newest session with that name, found by that rule."""
+        """Return the id of the newest session of a name that a grouping rule (`source`) gave, or None."""
         found: str | None = self._execute(_SESSION_NAMED, name=name, source=source).scalar()
         return found
 
     def session_of_exchange(self, exchange_id: str) -> str | None:
-        """The id of the session that an exchange is in, if it is in the log already."""
+        """Return the id of the session that an exchange is in, or None if the log does not have it yet."""
         found: str | None = self._execute(_SESSION_OF_EXCHANGE, exchange_id=exchange_id).scalar()
         return found
 
     def session_of_response(self, response_id: str) -> str | None:
-        """The id of the session in which one of the last exchanges had that response id."""
+        """Return the id of the session in which one of the last exchanges had a response id, or None."""
         quoted_id = msgspec.json.encode(response_id)
         found: str | None = self._execute(SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
         return found or self._execute(SESSION_OF_LAST_RESPONSE, response_id=response_id).scalar()
 
     def session_of_links(self, links: Sequence[str], source: str) -> str | None:
-        """The id of the one session, found by that rule, whose last exchanges were given one of these ids: of calls, or
-        of items. `None` if several have them: some servers give the same ones over and over.
+        """Return the id of the one session of a grouping rule whose last exchanges were given one of these ids, of
+        calls or items. None if several have them: some servers give the same ids over and over.
         """
         found: Sequence[str] = self._execute(SESSIONS_OF_LINKS, links=list(links), source=source).scalars().all()
         return found[0] if len(found) == 1 else None
 
     def last_event(self, session_id: str, exchange_id: str) -> Event | None:
-        """The last event that the log has of an exchange."""
+        """Return the last event that the log has of an exchange, or None."""
         row = self._execute(_LAST_EVENT, session_id=session_id, exchange_id=exchange_id).one_or_none()
         return None if row is None else next(events_as_they_are([tuple(row)], self.ask))
 
     def add_session(self, session: Session) -> None:
-        """Raises `StoreConflictError` if that id has other content."""
+        """Add a session. Raise `StoreConflictError` if its id has other content."""
         self._add(sessions, [session])
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """Raises `StoreConflictError` if that id has other content, or its session is not there."""
+        """Add an exchange. Raise `StoreConflictError` if its id has other content, or its session is not there."""
         self._add(exchanges, [exchange])
 
     def append(self, events_: Sequence[Event]) -> None:
-        """Append events of any number of exchanges, in any order. Rows that stand already are skipped.
+        """Append events of any number of exchanges, in any order. Rows that are there already are skipped.
 
-        Raises `StoreConflictError` if other content stands at a position, or one would be skipped.
+        Raise `StoreConflictError` if other content stands at a position, or one would be skipped.
         """
         with self._statement():
             self._appender.append(sorted(events_, key=_key))
 
     def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
-        """How far the journal of a recorder is in the log, from the next commit on."""
+        """Set how far the journal of a recorder is in the log, from the next commit on."""
         self._execute(_SET_OFFSET, recorder_id=recorder_id, segment=segment, offset=offset, host=platform.node())
 
     def renew(self, recorder_id: str) -> None:
-        """A recorder says to a server that it lives, as it does with each place. For idle moments."""
+        """Tell a server that a recorder lives, as `set_offset` does too. For idle moments."""
         self._execute(_RENEW, recorder=recorder_id)
 
     def offset(self, recorder_id: str) -> tuple[int, int] | None:
-        """Segment and offset up to which the journal of a recorder is in the log."""
+        """Return the segment and offset up to which the journal of a recorder is in the log, or None."""
         row = self._execute(_OFFSET.where(ingest_offsets.c.recorder_id == recorder_id)).one_or_none()
         return None if row is None else (row.segment, row.offset)
 
     def forget_offset(self, recorder_id: str) -> None:
-        """The journal of that recorder is gone."""
+        """Delete the offset of a recorder whose journal is gone."""
         self._execute(delete(ingest_offsets).where(ingest_offsets.c.recorder_id == recorder_id))
 
     def checkpoint(self) -> None:
-        """Have what was written where it stays, as far as nobody who reads is in the way. For idle moments."""
+        """Move what was committed to where it stays, as far as no reader is in the way. For idle moments."""
         self._writer.checkpoint()
 
     def tidy(self) -> None:
-        """For idle moments, as often as one likes: the checkpoint that a reader was in the way of."""
+        """Do the checkpoint that a reader was in the way of, if it is time. For idle moments, as often as one likes."""
         self._writer.tidy()
 
     def grant(self, statements: Iterable[str]) -> None:
@@ -234,7 +226,7 @@ class Store:
                 self._connection.exec_driver_sql(statement)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._writer.close()
 
     def _add(self, table: Table, rows: Sequence[msgspec.Struct]) -> None:
@@ -248,7 +240,7 @@ class Store:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """In a transaction: what fails inside is undone alone, and the rest may still be committed.
+        """Begin a part of the transaction that is undone alone if it fails; the rest may still be committed.
 
         Not so where the whole transaction is in question: the disk is full, the database locked or gone.
         """
@@ -266,18 +258,18 @@ class Store:
         self.run(KEEP, {})
 
     def run(self, statement: Statement, values: Any) -> None:
-        """A statement of the projector, at the driver: there are some twenty of them for every exchange."""
+        """Run a statement of the projector, at the driver: there are some twenty of them for every exchange."""
         with self._statement():
             self._writer.run(statement, values)
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """The rows of a statement, read as they are wanted: of a long exchange only a few are in memory."""
+        """Yield the rows of a statement as they are wanted: of a long exchange only a few are in memory."""
         with self._statement():
             yield from self._writer.ask(statement, values)
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """A transaction in which a statement failed is not committed, even if the caller goes on.
+        """Keep a transaction in which a statement failed from being committed, even if the caller goes on.
 
         On a full disk SQLite undoes the statement or the whole transaction, and takes the next small row gladly.
         """

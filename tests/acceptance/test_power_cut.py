@@ -35,10 +35,10 @@ from recorder.model.payloads import RequestRecord
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
-from recorder.store import migrate
 from recorder.store.bodies.rows import EventAppender
-from recorder.store.sqlite import connection as sqlite
+from recorder.store.sqlite import migrate
 from recorder.store.sqlite import writer as sqlite_writer
+from recorder.store.sqlite.connection import MIGRATION, WRITER
 from recorder.store.sqlite.writer import SqliteWriter
 from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
@@ -369,7 +369,7 @@ def test_in_mode_strict_a_power_cut_loses_nothing_that_a_client_has_seen(ram: Pa
 @pytest.mark.slow
 def test_commits_that_are_not_synced_are_seen_to_be_lost(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """B3 broken: `synchronous=NORMAL` loses what was acknowledged, and never corrupts."""
-    monkeypatch.setattr(sqlite_writer, "WRITER", {**sqlite.WRITER, "synchronous": 1})
+    monkeypatch.setattr(sqlite_writer, "WRITER", {**WRITER, "synchronous": 1})
     found = cut_power(ram, 400, seed=1)
     assert found.counted[LOST] > 100
     assert not found.counted[CORRUPT]
@@ -378,8 +378,8 @@ def test_commits_that_are_not_synced_are_seen_to_be_lost(ram: Path, monkeypatch:
 @pytest.mark.slow
 def test_a_file_that_is_never_synced_is_seen_to_be_corrupt(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """B3 broken: `synchronous=OFF`."""
-    monkeypatch.setattr(sqlite_writer, "WRITER", {**sqlite.WRITER, "synchronous": 0})
-    monkeypatch.setattr(migrate, "MIGRATION", {**sqlite.MIGRATION, "synchronous": 0})
+    monkeypatch.setattr(sqlite_writer, "WRITER", {**WRITER, "synchronous": 0})
+    monkeypatch.setattr(migrate, "MIGRATION", {**MIGRATION, "synchronous": 0})
     found = cut_power(ram, 400, seed=1)
     assert found.counted[CORRUPT] > 20
     assert found.counted[LOST] > 20

@@ -12,17 +12,17 @@ from click.testing import CliRunner, Result
 from sqlalchemy import URL
 
 from recorder.commands.db import command
-from recorder.commands.ops.purge import ON_A_SERVER
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.location import journal_root
+from recorder.store.postgres.engine import ENGINE
 from recorder.store.writer import Store
 from tests import behind, serving
 from tests.ingest.test_ingester import never
 from tests.store.test_purge import asked, canary, files_with, record, session_id
 
-SWEPT = {"sqlite": "Swept up once more.\n", "postgresql": f"Swept up once more.\n{ON_A_SERVER}\n"}
+SWEPT = {"sqlite": "Swept up once more.\n", "postgresql": f"Swept up once more.\n{ENGINE.purge_notice}\n"}
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_a_journal_that_cannot_be_read_is_named_and_the_rest_is_done(path: URL, 
 
 
 def test_what_a_server_keeps_is_said(path: URL) -> None:
-    is_said = ON_A_SERVER in run(path, canary("a"), "--yes").stderr
+    is_said = ENGINE.purge_notice in run(path, canary("a"), "--yes").stderr
     assert is_said is (behind.engine(path) == "postgresql")
 
 

@@ -23,8 +23,9 @@ from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
 from recorder.store.projector import START
+from recorder.store.query import Query, open_query
 from recorder.store.schema import SEARCH, STALE
-from recorder.store.sqlite.query import Asking, Query
+from recorder.store.sqlite.query import SqliteQuery
 from tests import behind
 from tests.projected_rows import a_conversation, written
 from tests.serving import PROGRAM, address, run, wait_until
@@ -42,9 +43,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def query(path: Path) -> Iterator[Query]:
+def query(path: Path) -> Iterator[SqliteQuery]:
     """Of a file, where the claim is about the SQL of SQLite."""
-    with Query.open(database_url(path)) as opened:
+    with SqliteQuery.open(database_url(path)) as opened:
         yield opened
 
 
@@ -57,8 +58,8 @@ def log(shared_database: URL) -> URL:
 
 
 @pytest.fixture
-def asking(log: URL) -> Iterator[Asking]:
-    with command.opened(log) as opened:
+def asking(log: URL) -> Iterator[Query]:
+    with open_query(log) as opened:
         yield opened
 
 
@@ -114,7 +115,7 @@ def contents(path: Path) -> list[str]:
 def test_nothing_but_reading_is_possible(path: Path, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     before = contents(path)
-    with Query.open(database_url(path)) as query:
+    with SqliteQuery.open(database_url(path)) as query:
         files = set(os.listdir())
         with pytest.raises(RecorderError):
             list(query.ask(sql).rows)
@@ -152,37 +153,37 @@ def test_those_would_do_something_on_a_connection_of_another_program(path: Path,
         ("SELECT abs(-9223372036854775807 - 1)", "integer overflow."),
     ],
 )
-def test_an_error_is_one_sentence(query: Query, sql: str, message: str) -> None:
+def test_an_error_is_one_sentence(query: SqliteQuery, sql: str, message: str) -> None:
     with pytest.raises(RecorderError) as refusal:
         list(query.ask(sql).rows)
     assert (str(refusal.value), refusal.value.exit_code) == (message, 1)
 
 
 @pytest.mark.parametrize("sql", ["", "  ", ";", "-- nothing", "/**/"])
-def test_no_sql_is_a_matter_of_usage(asking: Asking, sql: str) -> None:
+def test_no_sql_is_a_matter_of_usage(asking: Query, sql: str) -> None:
     with pytest.raises(UsageError, match="There is no SQL to run"):
         asking.ask(sql)
 
 
 @pytest.mark.parametrize("sql", ["SELECT '\0'", "SELECT \ud800", "SELECT json_extract('{}', CAST(x'ff' AS TEXT))"])
-def test_what_is_no_text_is_no_traceback(query: Query, sql: str) -> None:
+def test_what_is_no_text_is_no_traceback(query: SqliteQuery, sql: str) -> None:
     with pytest.raises(RecorderError):
         query.ask(sql)
 
 
 def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError), Query.open(database_url(tmp_path / "log.db")):
+    with pytest.raises(NotFoundError), SqliteQuery.open(database_url(tmp_path / "log.db")):
         pass
     assert not list(tmp_path.iterdir())
 
 
 def test_an_older_and_a_foreign_database_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
-    with pytest.raises(StoreError, match="older schema"), Query.open(database_url(tmp_path / "empty.db")):
+    with pytest.raises(StoreError, match="older schema"), SqliteQuery.open(database_url(tmp_path / "empty.db")):
         pass
     with closing(sqlite3.connect(tmp_path / "foreign.db")) as foreign:
         foreign.execute("CREATE TABLE t (x)")
-    with pytest.raises(StoreError, match="another program"), Query.open(database_url(tmp_path / "foreign.db")):
+    with pytest.raises(StoreError, match="another program"), SqliteQuery.open(database_url(tmp_path / "foreign.db")):
         pass
 
 
@@ -190,7 +191,7 @@ def test_an_older_and_a_foreign_database_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("view", [view.name for view in VIEWS])
-def test_every_view_answers(asking: Asking, view: str) -> None:
+def test_every_view_answers(asking: Query, view: str) -> None:
     assert list(asking.ask(f"SELECT * FROM {view}").rows)
 
 
@@ -203,7 +204,7 @@ def test_every_view_answers(asking: Asking, view: str) -> None:
         "SELECT 1;",
     ],
 )
-def test_all_that_reads_is_answered(asking: Asking, sql: str) -> None:
+def test_all_that_reads_is_answered(asking: Query, sql: str) -> None:
     assert list(asking.ask(sql).rows)
 
 
@@ -217,25 +218,25 @@ def test_all_that_reads_is_answered(asking: Asking, sql: str) -> None:
         "SELECT name FROM sqlite_schema",
     ],
 )
-def test_so_is_all_that_only_sqlite_has(query: Query, sql: str) -> None:
+def test_so_is_all_that_only_sqlite_has(query: SqliteQuery, sql: str) -> None:
     assert list(query.ask(sql).rows)
 
 
-def test_text_that_is_no_unicode_is_shown_as_far_as_it_is(query: Query) -> None:
+def test_text_that_is_no_unicode_is_shown_as_far_as_it_is(query: SqliteQuery) -> None:
     assert list(query.ask("SELECT json_extract('\"\\ud800\"', '$'), CAST(x'61ff' AS TEXT)").rows) == [("���", "a�")]
 
 
-def test_columns_have_names_of_their_own(asking: Asking) -> None:
+def test_columns_have_names_of_their_own(asking: Query) -> None:
     assert asking.ask("SELECT 1 AS a, 2 AS a, 3 AS b, 4 AS a").columns == ["a", "a_2", "b", "a_3"]
     assert asking.ask("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns == ["a", "a_3", "a_2"]
 
 
-def test_rows_are_read_as_they_are_wanted(asking: Asking) -> None:
+def test_rows_are_read_as_they_are_wanted(asking: Query) -> None:
     rows = asking.ask(f"{ENDLESS.replace('max(x)', 'x')}").rows
     assert [next(rows) for _ in range(3)] == [(1,), (2,), (3,)]
 
 
-def test_projections_that_are_due_are_known(log: URL, asking: Asking, ask: Ask) -> None:
+def test_projections_that_are_due_are_known(log: URL, asking: Query, ask: Ask) -> None:
     assert not asking.is_stale()
     assert ask("SELECT 1 AS a") == (0, "a\n1\n", "")
     behind.asked(log, "INSERT INTO rebuilds VALUES ('projections', ?, ?)", *START)
@@ -263,7 +264,7 @@ def test_a_value_is_found(ask: Ask) -> None:
     assert ask(sql, "-p", ":name", "run-1", "-p", "n", "13", "--csv")[1] == "n\n14\n"
 
 
-def test_to_sqlite_a_text_is_greater_than_a_number(query: Query) -> None:
+def test_to_sqlite_a_text_is_greater_than_a_number(query: SqliteQuery) -> None:
     """So a number that is a name is given as a text where it is compared with one."""
     assert list(query.ask("SELECT count(*) FROM usage WHERE session_name < :n", {"n": 99}).rows) == [(0,)]
 

@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from sqlalchemy import URL
 
 from recorder.demo.server import start
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
 from tests.behind import connected
 from tests.commands.test_commands import HOSTILE
@@ -155,14 +155,14 @@ TEXTS = st.text(max_size=40) | st.sampled_from(
 @settings(max_examples=6)  # of many texts each: to open a log takes longer than to ask
 @given(st.lists(TEXTS, min_size=10, max_size=20))
 async def test_any_text_can_be_searched_for(recorded: Conversations, texts: list[str]) -> None:
-    async with await Log.open(recorded.database) as log:
+    async with await LogReader.open(recorded.database) as log:
         for words in texts:
             wanted = SessionFilter(words=words.encode("utf-8", "replace").decode())
             assert len(await log.sessions(None, wanted)) <= 3
 
 
 async def test_a_word_of_a_message_finds_its_session(recorded: Conversations) -> None:
-    async with await Log.open(recorded.database) as log:
+    async with await LogReader.open(recorded.database) as log:
         for word in ("Paris", "is", "meant", "291", "unit", "get"):
             found = [row.name for row in await log.sessions(None, SessionFilter(words=word))]
             assert found == (["weather"] if word != "get" else []), "names of tools are not searched"
@@ -287,7 +287,7 @@ async def test_a_limit_takes_the_newest_of_those_that_are_wanted(database: URL) 
     made = Conversations(database)
     for number in range(12):
         made.session(f"run-{number}", number * 60.0).exchange(response(*message("Hello.")), asking("Hello?"))
-    async with await Log.open(database) as log:
+    async with await LogReader.open(database) as log:
         every = await log.sessions()
         assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(12))]
         assert await log.sessions(7) == every[:7]

@@ -16,7 +16,7 @@ import pytest
 
 from recorder.commands.tail import BURST, LATE_S, Following, Told
 from recorder.model.events import Event, Exchange, Kind
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 from tests.log_rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
 from tests.serving import PROGRAM, environment, run
@@ -39,7 +39,7 @@ def ended(exchange: Exchange, *frames: bytes) -> list[Event]:
 class Looking:
     """A follower whose looks are taken one by one, on a clock that stands still."""
 
-    def __init__(self, log: Log, session_id: str | None = None) -> None:
+    def __init__(self, log: LogReader, session_id: str | None = None) -> None:
         self.now_ns = START_NS
         self._following = Following(log, session_id, lambda: self.now_ns)
 
@@ -58,7 +58,7 @@ async def test_what_ended_before_is_not_told_and_what_is_open_is_told_from_now_o
     events = ended(going_on, FRAME, FRAME)
     add(store, ended(over, FRAME))
     add(store, events[:2])
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         looking = Looking(log)
         await looking.begin()
         assert await looking.seen() == []
@@ -70,7 +70,7 @@ async def test_what_ended_before_is_not_told_and_what_is_open_is_told_from_now_o
 
 
 async def test_an_exchange_that_begins_and_ends_between_two_looks_is_told(store: Store) -> None:
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         looking = Looking(log)
         await looking.begin()
         add(store, ended(begin(store, 1), FRAME))
@@ -78,7 +78,7 @@ async def test_an_exchange_that_begins_and_ends_between_two_looks_is_told(store:
 
 
 async def test_an_exchange_that_enters_the_log_after_a_later_one_is_told(store: Store) -> None:
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         looking = Looking(log)
         await looking.begin()
         for number in (5, 4):
@@ -87,7 +87,7 @@ async def test_an_exchange_that_enters_the_log_after_a_later_one_is_told(store: 
 
 
 async def test_what_is_known_is_forgotten_only_when_it_cannot_come_again(store: Store) -> None:
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         looking = Looking(log)
         await looking.begin()
         exchange = begin(store, 1)
@@ -102,7 +102,7 @@ async def test_what_is_known_is_forgotten_only_when_it_cannot_come_again(store: 
 
 
 async def test_an_import_is_not_live(store: Store) -> None:
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         looking = Looking(log)
         await looking.begin()
         session = make_session(1, origin="import")
@@ -116,7 +116,7 @@ async def test_an_import_is_not_live(store: Store) -> None:
 
 async def test_one_session_can_be_followed_alone(store: Store) -> None:
     chosen = begin(store, 1)
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         looking = Looking(log, chosen.session_id)
         await looking.begin()
         add(store, ended(chosen))
@@ -125,7 +125,7 @@ async def test_one_session_can_be_followed_alone(store: Store) -> None:
 
 
 async def test_a_burst_is_told_over_several_looks_and_none_of_it_is_lost(store: Store) -> None:
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         looking = Looking(log)
         await looking.begin()
         events = ended(begin(store, 1), *[FRAME] * BURST)

@@ -20,7 +20,7 @@ from recorder.recordings.files import load_cassette, load_file
 from recorder.recordings.loader import Loader, load_session
 from recorder.recordings.memory import MemoryJournal
 from recorder.store.location import database_url
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 from recorder.testing import recorded_in
 from tests.folds import captured
@@ -109,7 +109,7 @@ def test_run_says_why_a_cassette_is_not_written(
     db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def save_to(path: Path) -> bool:
-        async with await Log.open(db) as log:
+        async with await LogReader.open(db) as log:
             session = await log.session("demo")
             return await _save(log, _Run(session, await log.exchanges(session.session_id), None), path, 0)
 
@@ -124,7 +124,7 @@ async def test_the_rows_of_a_large_session_are_shown_as_they_are_read(
     db: Path, low: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`recorder events` and the export of rows hold none: the limit is not theirs."""
-    async with await Log.open(db) as log:
+    async with await LogReader.open(db) as log:
         [each] = await log.exchanges((await log.session("demo")).session_id)
         count = len([event async for event in log.events(each.session_id, each.exchange_id)])
     for arguments in (["events", "demo", "--jsonl"], ["events", "demo"], ["export", "demo"]):
@@ -137,15 +137,15 @@ async def test_the_rows_of_a_large_session_are_shown_as_they_are_read(
 async def test_the_log_is_opened_only_for_a_session(db: Path, file: Path) -> None:
     opened: list[str] = []
 
-    async def open_log() -> Log:
+    async def open_log() -> LogReader:
         opened.append("log")
-        return await Log.open(db)
+        return await LogReader.open(db)
 
     loader = Loader(open_log)
     assert [each.name for each in (await loader.find(str(file))).recordings] == [f"exchange 1 of {file}"]
     assert opened == []
     found = await loader.find("demo:1")
     assert ([each.name for each in found.recordings], opened) == (["exchange 1 of session demo"], ["log"])
-    async with await Log.open(db) as log:
+    async with await LogReader.open(db) as log:
         [whole] = (await load_session(log, "demo")).recordings
     assert (whole.body, whole.events) == (LARGE, found.recordings[0].events)

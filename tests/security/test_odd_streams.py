@@ -21,7 +21,7 @@ from recorder.model.events import BODY_KINDS
 from recorder.projections.views import VIEWS
 from recorder.proxy.recording import RecordingTransport
 from recorder.store.location import database_url
-from recorder.store.sqlite.query import Query
+from recorder.store.sqlite.query import SqliteQuery
 from tests.commands.test_commands import Recorded
 from tests.loops import eventually, on_uvloop
 from tests.proxied import get, proxied
@@ -93,12 +93,12 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("view", [view.name for view in VIEWS])
 def test_every_view_answers_whatever_was_recorded(nasty: Path, view: str) -> None:
-    with Query.open(database_url(nasty)) as query:
+    with SqliteQuery.open(database_url(nasty)) as query:
         list(query.ask(f"SELECT * FROM {view}").rows)
 
 
 def test_what_was_recorded_comes_out_as_it_came_in(nasty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    with Query.open(database_url(nasty)) as query:
+    with SqliteQuery.open(database_url(nasty)) as query:
         asked = f"SELECT raw FROM events WHERE kind IN {tuple(BODY_KINDS)} ORDER BY exchange_id, pos"
         rows = [row[0] for row in query.ask(asked).rows]
         assert b"".join(rows) == b"".join(NASTY.values())
@@ -188,7 +188,7 @@ async def _until_stored(db: Path, sizes: list[int]) -> None:
 
 def _stored(db: Path) -> list[int]:
     """How many bytes of each body are in the log, of exchanges that have ended."""
-    with Query.open(database_url(db)) as query:
+    with SqliteQuery.open(database_url(db)) as query:
         ended = "exchange_id IN (SELECT exchange_id FROM events WHERE kind = 'end')"
         body = f"kind IN {tuple(BODY_KINDS)}"
         asked = (

@@ -15,7 +15,7 @@ import pytest
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
 from recorder.store.schema import SEARCH
-from recorder.store.sqlite.query import Query
+from recorder.store.sqlite.query import SqliteQuery
 from tests.commands.test_query import ENDLESS, WRITES
 from tests.projected_rows import a_conversation, written
 from tests.serving import run_here
@@ -133,9 +133,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Query]:
+def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteQuery]:
     monkeypatch.chdir(folder)
-    with Query.open(database_url(folder / "log.db")) as opened:
+    with SqliteQuery.open(database_url(folder / "log.db")) as opened:
         yield opened
 
 
@@ -146,7 +146,7 @@ def state(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("sql", MORE)
-def test_nothing_is_changed_and_nothing_is_made(query: Query, folder: Path, sql: str) -> None:
+def test_nothing_is_changed_and_nothing_is_made(query: SqliteQuery, folder: Path, sql: str) -> None:
     before = state(folder)
     with pytest.raises(RecorderError):
         list(query.ask(sql).rows)
@@ -155,7 +155,7 @@ def test_nothing_is_changed_and_nothing_is_made(query: Query, folder: Path, sql:
 
 
 @pytest.mark.parametrize("sql", ["SELECT * FROM sqlite_stmt", "EXPLAIN VACUUM INTO 'copy.db'", "SELECT * FROM dbstat"])
-def test_what_is_answered_changes_nothing_either(query: Query, folder: Path, sql: str) -> None:
+def test_what_is_answered_changes_nothing_either(query: SqliteQuery, folder: Path, sql: str) -> None:
     before = state(folder)
     with suppress(RecorderError):  # whether there is such a table is a matter of how SQLite was built
         list(query.ask(sql).rows)
@@ -202,7 +202,7 @@ def test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said(
 
 
 @pytest.mark.parametrize("sql", NEVER_DONE)
-def test_what_never_ends_is_stopped(query: Query, sql: str) -> None:
+def test_what_never_ends_is_stopped(query: SqliteQuery, sql: str) -> None:
     began = time.monotonic()
     with pytest.raises(RecorderError, match=r"^The statement gave no row for 0\.1 s: --timeout gives it more\.$"):
         list(query.ask(sql, timeout_s=0.1).rows)
@@ -210,7 +210,7 @@ def test_what_never_ends_is_stopped(query: Query, sql: str) -> None:
     assert list(query.ask("SELECT 1").rows) == [(1,)]
 
 
-def test_whoever_looks_at_rows_slowly_is_not_hurried(query: Query) -> None:
+def test_whoever_looks_at_rows_slowly_is_not_hurried(query: SqliteQuery) -> None:
     rows = query.ask(ENDLESS.replace("max(x)", "x"), timeout_s=0.1).rows
     assert next(rows) == (1,)
     time.sleep(0.2)
@@ -225,6 +225,6 @@ def test_whoever_looks_at_rows_slowly_is_not_hurried(query: Query) -> None:
         "SELECT replace(hex(zeroblob(1 << 16)), '0', hex(zeroblob(1 << 14)))",
     ],
 )
-def test_a_value_has_a_limit(query: Query, sql: str) -> None:
+def test_a_value_has_a_limit(query: SqliteQuery, sql: str) -> None:
     with pytest.raises(RecorderError, match=r"too big|too large"):
         list(query.ask(sql).rows)

@@ -15,9 +15,9 @@ from recorder.commands.db import command
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.store.backup import back_up, check, contents_of
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.schema import SEARCH
+from recorder.store.sqlite.backup import back_up, check, contents_of
 from recorder.store.writer import Store
 from tests.ingest.test_ingester import Exchange, never
 from tests.log_rows import add, begin, make_end, make_events
@@ -62,7 +62,7 @@ async def test_a_backup_is_a_log_like_any_other(tmp_path: Path) -> None:
     assert others(tmp_path) == ["copy.db"]
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
     assert dumped(tmp_path / "copy.db") == dumped(path)
-    async with await Log.open(tmp_path / "copy.db") as log:
+    async with await LogReader.open(tmp_path / "copy.db") as log:
         assert len(await log.sessions()) == 2
     with Store(tmp_path / "copy.db") as copy:
         begin(copy, 3)

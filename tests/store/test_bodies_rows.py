@@ -22,7 +22,7 @@ from recorder.model.chain import link, row_root
 from recorder.model.events import Event, Exchange
 from recorder.model.jsonl import event_line, read_event
 from recorder.store.bodies.rows import events_as_they_are, whole_events
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.sql import Statement
 from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
@@ -71,7 +71,7 @@ class Recorder:
 
 async def read(url: URL) -> list[tuple[Exchange, list[Event]]]:
     """All exchanges, in order of their start, as every reader has them."""
-    async with await Log.open(url) as log:
+    async with await LogReader.open(url) as log:
         found = [exchange for row in await log.sessions() for exchange in await log.exchanges(row.session_id)]
         found.sort(key=lambda exchange: exchange.started_ns)
         return [(each, [event async for event in log.events(each.session_id, each.exchange_id)]) for each in found]

@@ -25,7 +25,8 @@ from recorder.store.copy import target as copied_
 from recorder.store.copy.copy import copy
 from recorder.store.copy.source import FIRST_ID, LAST_ID, BulkReader
 from recorder.store.copy.target import CopyReport
-from recorder.store.location import database_path, database_url, is_file
+from recorder.store.engine import engine_of
+from recorder.store.location import database_path, database_url
 from recorder.store.purge.delete import purge
 from recorder.store.schema import dead_letters, tables_of
 from recorder.store.sql import Statement
@@ -64,7 +65,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[URL, U
             urls.append(database_url(tmp_path / f"{name}.db"))
     yield urls[0], urls[1]
     for url in urls:
-        if server is not None and not is_file(url):
+        if server is not None and not engine_of(url).is_local:
             server.drop(url)
 
 

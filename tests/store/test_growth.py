@@ -228,8 +228,8 @@ FUNCTIONS: Mapping[str, str] = {
 LOCKS: Mapping[str, str] = {
     "recorder.store.postgres.writer": "a purge waits for who writes. Without it, what was written at the very moment "
     "of a purge stays behind its tombstone, as rows that belong to nothing: `recorder verify` names them",
-    "recorder.store.migrate": "two who upgrade at once. Without it, the second fails at the name of a table, and "
-    "is undone",
+    "recorder.store.postgres.migrate": "two who upgrade at once. Without it, the second fails at the name of a table, "
+    "and is undone",
 }
 """Who takes an advisory lock, and what holds without it."""
 

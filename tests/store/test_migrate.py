@@ -16,7 +16,8 @@ from alembic.script import ScriptDirectory
 from recorder.errors import StoreError
 from recorder.store import migrate
 from recorder.store.location import database_url
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
+from recorder.store.sqlite.migrate import current
 from recorder.store.writer import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +58,7 @@ def test_the_head_is_the_head_of_the_scripts() -> None:
 
 def test_a_new_database_is_recorders_and_has_the_newest_schema(tmp_path: Path) -> None:
     path = make_log(tmp_path / "log.db")
-    assert migrate.current(path) == migrate.HEAD
+    assert current(path) == migrate.HEAD
     assert path.read_bytes()[68:72] == b"SSEr"  # where the format of SQLite has the application id
 
 
@@ -82,7 +83,7 @@ def test_many_processes_may_open_a_new_database_at_once(tmp_path: Path) -> None:
         process.stdin.write("\n")
         process.stdin.flush()
     assert [result(process) for process in processes] == [""] * 4
-    assert migrate.current(tmp_path / "log.db") == migrate.HEAD
+    assert current(tmp_path / "log.db") == migrate.HEAD
 
 
 FOREIGN = {
@@ -100,7 +101,7 @@ async def test_a_database_of_another_program_is_refused_and_untouched(tmp_path: 
     with pytest.raises(StoreError, match="belongs to another program, not to recorder; give another path"):
         Store(path)
     with pytest.raises(StoreError, match="belongs to another program"):
-        await Log.open(path)
+        await LogReader.open(path)
     assert snapshot(tmp_path) == before
 
 
@@ -111,7 +112,7 @@ async def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Pat
         Store(tmp_path / "file.db")
     assert str(refusal.value).endswith("; give another path.")
     with pytest.raises(StoreError, match=r"is not a database file|belongs to another program"):
-        await Log.open(tmp_path / "file.db")
+        await LogReader.open(tmp_path / "file.db")
     assert snapshot(tmp_path) == {"file.db": content}
 
 
@@ -126,7 +127,7 @@ async def test_a_newer_schema_is_refused_and_untouched(tmp_path: Path) -> None:
             "upgrade recorder, or give another path."
         )
         with pytest.raises(StoreError, match="was made by a newer recorder"):
-            await Log.open(path)
+            await LogReader.open(path)
     assert path.read_bytes() == before
 
 
@@ -134,13 +135,13 @@ async def test_a_reader_refuses_an_older_schema_and_says_what_to_do(tmp_path: Pa
     path = tmp_path / "log.db"
     path.touch()
     with pytest.raises(StoreError, match=r"has an older schema: run `recorder db upgrade`\."):
-        await Log.open(path)
+        await LogReader.open(path)
     assert path.read_bytes() == b""
 
 
 def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
-        with migrate.opened(database_url(tmp_path / "log.db")) as connection:
+        with migrate.migration(database_url(tmp_path / "log.db")) as connection:
             connection.exec_driver_sql("PRAGMA application_id = 7")
             connection.exec_driver_sql("CREATE TABLE sessions (x)")
             raise KeyboardInterrupt
@@ -156,7 +157,7 @@ def test_a_process_killed_in_mid_upgrade_leaves_a_database_that_opens(tmp_path: 
 import os, signal, sys
 from recorder.store import migrate
 from recorder.store.location import database_url
-with migrate.opened(database_url(sys.argv[1])) as connection:
+with migrate.migration(database_url(sys.argv[1])) as connection:
     connection.exec_driver_sql("PRAGMA cache_size = 1")  # so that pages go to the file before the commit
     connection.exec_driver_sql("CREATE TABLE sessions (x)")
     connection.exec_driver_sql("INSERT INTO sessions VALUES (zeroblob(1000000))")
@@ -185,7 +186,7 @@ def test_alembic_works_from_a_checkout_and_is_quiet(tmp_path: Path, how: str) ->
         (0, "", ""),
         (0, "No new upgrade operations detected.\n", ""),
     ]
-    assert migrate.current(path) == migrate.HEAD
+    assert current(path) == migrate.HEAD
 
 
 def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -
     assert result(python(code, PYTHONPATH=str(tmp_path))) == f"{tmp_path / 'recorder' / 'migrations'}\n"
     code = "import sys; sys.path.remove(''); from recorder.store.writer import Store\nStore(sys.argv[1]).close()"
     assert result(python(code, tmp_path / "log 100%.db", PYTHONPATH=str(tmp_path))) == ""
-    assert migrate.current(tmp_path / "log 100%.db") == migrate.HEAD
+    assert current(tmp_path / "log 100%.db") == migrate.HEAD
 
 
 def alembic(path: Path, *verb: str) -> str:
@@ -264,7 +265,7 @@ def test_a_log_without_purges_keeps_all_of_it_and_may_go_back(tmp_path: Path) ->
 def test_the_first_schema_has_no_way_down(tmp_path: Path) -> None:
     path = make_log(tmp_path / "log.db")
     assert "to be rid of it, delete the file" in alembic(path, "downgrade", "base")
-    assert migrate.current(path) == migrate.HEAD
+    assert current(path) == migrate.HEAD
 
 
 def test_a_log_whose_projections_mean_something_else_gets_a_rebuild_from_the_beginning(tmp_path: Path) -> None:
@@ -287,7 +288,7 @@ async def test_a_log_without_recipes_is_read_as_it_was_and_may_go_back(tmp_path:
     )
     old = dumped(run_sql(path, OF_AN_OLD_LOG + body))
     migrate.upgrade(database_url(path))
-    async with await Log.open(path) as log:
+    async with await LogReader.open(path) as log:
         assert [(event.type, event.raw) async for event in log.events("s", "x")] == [(None, b"d"), ("body", b"{}")]
     assert alembic(path, "downgrade", "0005") == ""
     assert but_for_rebuilds(dumped(path)) == but_for_rebuilds(old)
@@ -327,4 +328,4 @@ def test_a_log_with_recipes_has_no_way_down(tmp_path: Path) -> None:
     )
     run_sql(path, OF_AN_OLD_LOG + recipe)
     assert "nobody can read the request bodies that share bytes" in alembic(path, "downgrade", "0005")
-    assert migrate.current(path) == migrate.HEAD
+    assert current(path) == migrate.HEAD

@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import URL, event
 
 from recorder.model.events import BODY_KINDS
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
 from recorder.store.usage import By
 from recorder.store.writer import Store
@@ -45,14 +45,14 @@ async def _every(found: Any) -> None:
         pass
 
 
-async def _usage(by: By, log: Log) -> None:
+async def _usage(by: By, log: LogReader) -> None:
     await log.usage((by,), 1, START_NS * 2)
 
 
 SESSION, EXCHANGE = make_id(1), make_id(1)
 LATE = make_id(1, 2 * START_NS)  # followers ask for what began a few seconds ago
 
-QUESTIONS: Mapping[str, Callable[[Log], Awaitable[Any]]] = {
+QUESTIONS: Mapping[str, Callable[[LogReader], Awaitable[Any]]] = {
     "sessions": lambda log: log.sessions(50),
     "sessions of a model": lambda log: log.sessions(50, SessionFilter(model="m")),
     "sessions of a client": lambda log: log.sessions(50, SessionFilter(client="c")),
@@ -116,11 +116,11 @@ def asked(database: Path | URL, question: str) -> Asked:
     return asyncio.run(_asked(database, QUESTIONS[question]))
 
 
-async def _asked(database: Path | URL, question: Callable[[Log], Awaitable[Any]]) -> Asked:
+async def _asked(database: Path | URL, question: Callable[[LogReader], Awaitable[Any]]) -> Asked:
     found: Asked = []
-    async with await Log.open(database) as log:
+    async with await LogReader.open(database) as log:
 
-        @event.listens_for(log._engine.sync_engine, "before_cursor_execute")
+        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
             found.append((statement, values))
 

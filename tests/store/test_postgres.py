@@ -24,7 +24,7 @@ from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests.corpus import ROOT
@@ -134,7 +134,7 @@ def test_a_session_is_in_the_partition_of_its_month_or_in_the_default_one(store:
 
 def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) -> None:
     """All recorders start again at once when their server is back."""
-    with migrate.opened(postgres_database):
+    with migrate.migration(postgres_database):
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 
@@ -386,7 +386,7 @@ def test_a_demo_is_recorded_there_and_found_again(
 async def test_where_nothing_was_recorded_is_said(postgres_server: Server) -> None:
     url = database_url(postgres_server.create())
     with pytest.raises(NotFoundError, match="nothing has been recorded there"):
-        await Log.open(url)
+        await LogReader.open(url)
     with pytest.raises(NotFoundError, match="nothing has been recorded there"), PostgresQuery.open(url):
         pass
     await asyncio.to_thread(postgres_server.drop, url)

@@ -27,7 +27,7 @@ from recorder.store.postgres.ddl import GRANTS
 from recorder.store.purge.delete import late_exchanges, purge
 from recorder.store.purge.tombstone import Counts
 from recorder.store.purge.vacuum import sweep
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.retention import RetentionPolicy, SessionSize, expired
 from recorder.store.schema import SEARCH
 from recorder.store.writer import Store
@@ -480,7 +480,7 @@ def test_a_recorder_goes_on_while_the_file_is_written_anew(file: Store, path: Pa
 async def test_who_asks_for_it_is_told_when_and_why(store: Store) -> None:
     exchange = begin(store)
     purge(store, exchange.session_id, "a password in it", START_NS)
-    async with await Log.open(store.url) as log:
+    async with await LogReader.open(store.url) as log:
         for ref in (exchange.session_id, exchange.session_id[:12], exchange.session_id.upper()):
             with pytest.raises(NotFoundError, match=r"was purged on 20\d\d-.*: a password in it\."):
                 await log.session(ref)

@@ -11,7 +11,7 @@ from sqlalchemy import Row
 
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import Event, Exchange
-from recorder.store.reader import PAGE_BYTES, PAGE_ROWS, Log
+from recorder.store.reader import PAGE_BYTES, PAGE_ROWS, LogReader
 from recorder.store.writer import Store
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 
@@ -25,12 +25,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-async def log(store: Store) -> AsyncIterator[Log]:
-    async with await Log.open(store.url) as log:
+async def log(store: Store) -> AsyncIterator[LogReader]:
+    async with await LogReader.open(store.url) as log:
         yield log
 
 
-async def read(log: Log, exchange: Exchange, after: int = -1, kinds: Collection[str] | None = None) -> list[Event]:
+async def read(
+    log: LogReader, exchange: Exchange, after: int = -1, kinds: Collection[str] | None = None
+) -> list[Event]:
     return [event async for event in log.events(exchange.session_id, exchange.exchange_id, after, kinds)]
 
 
@@ -40,7 +42,7 @@ def held() -> int:
     return sum({id(row.raw): len(row.raw) for page in pages for row in page}.values())
 
 
-async def test_what_the_store_wrote_is_read_back_in_order(store: Store, log: Log) -> None:
+async def test_what_the_store_wrote_is_read_back_in_order(store: Store, log: LogReader) -> None:
     exchanges = [begin(store, number) for number in (1, 2)]
     events = [make_events(exchange, [bytes([number]) * 40 for number in range(200)]) for exchange in exchanges]
     add(store, [event for both in zip(*events, strict=True) for event in both])
@@ -49,14 +51,14 @@ async def test_what_the_store_wrote_is_read_back_in_order(store: Store, log: Log
 
 
 @pytest.mark.parametrize("count", [0, 1, PAGE_ROWS - 1, PAGE_ROWS, PAGE_ROWS + 1, 3 * PAGE_ROWS])
-async def test_pages_join_without_a_seam(store: Store, log: Log, count: int) -> None:
+async def test_pages_join_without_a_seam(store: Store, log: LogReader, count: int) -> None:
     exchange = begin(store)
     events = make_events(exchange, [b"x"] * count)
     add(store, events)
     assert await read(log, exchange) == events
 
 
-async def test_a_page_is_bounded_in_bytes(store: Store, log: Log) -> None:
+async def test_a_page_is_bounded_in_bytes(store: Store, log: LogReader) -> None:
     exchange = begin(store)
     sizes = [1] * 100 + [1_000_000] * 12 + [1] * 10
     events = make_events(exchange, [bytes(size) for size in sizes])
@@ -68,7 +70,7 @@ async def test_a_page_is_bounded_in_bytes(store: Store, log: Log) -> None:
     assert PAGE_BYTES / 2 < at_rest < PAGE_BYTES + 1_000_000
 
 
-async def test_reading_goes_on_after_any_position(store: Store, log: Log) -> None:
+async def test_reading_goes_on_after_any_position(store: Store, log: LogReader) -> None:
     exchange = begin(store)
     events = make_events(exchange, [b"x"] * 30)
     add(store, events)
@@ -76,7 +78,7 @@ async def test_reading_goes_on_after_any_position(store: Store, log: Log) -> Non
         assert await read(log, exchange, after) == events[after + 1 :]
 
 
-async def test_only_the_kinds_asked_for_are_read(store: Store, log: Log) -> None:
+async def test_only_the_kinds_asked_for_are_read(store: Store, log: LogReader) -> None:
     exchange = begin(store)
     events = make_events(exchange, [b"{}", b"{}", *[b"x"] * 1200, b"{}"], ["request", "response"])
     add(store, events)
@@ -85,7 +87,7 @@ async def test_only_the_kinds_asked_for_are_read(store: Store, log: Log) -> None
     assert await read(log, exchange, kinds=()) == []
 
 
-async def test_no_transaction_stays_open_between_pages(store: Store, log: Log) -> None:
+async def test_no_transaction_stays_open_between_pages(store: Store, log: LogReader) -> None:
     exchange = begin(store)
     add(store, make_events(exchange, [b"x"] * (PAGE_ROWS + 1)))
     reading = log.events(exchange.session_id, exchange.exchange_id)
@@ -110,7 +112,7 @@ with Store(sys.argv[1]) as store:
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(2_000, marks=pytest.mark.slow)])
-async def test_a_reader_never_sees_an_event_without_the_one_before_it(store: Store, log: Log, count: int) -> None:
+async def test_a_reader_never_sees_an_event_without_the_one_before_it(store: Store, log: LogReader, count: int) -> None:
     exchanges = [make_exchange(make_session(number), number) for number in range(1, 9)]
     seen = [0] * len(exchanges)
     looks_that_saw_more = 0
@@ -127,7 +129,7 @@ async def test_a_reader_never_sees_an_event_without_the_one_before_it(store: Sto
     assert looks_that_saw_more > count / 40
 
 
-async def test_an_open_exchange_can_be_followed(store: Store, log: Log) -> None:
+async def test_an_open_exchange_can_be_followed(store: Store, log: LogReader) -> None:
     exchange = begin(store)
     events = make_events(exchange, [b"%d" % number for number in range(9)])
     followed: list[Event] = []
@@ -137,7 +139,7 @@ async def test_an_open_exchange_can_be_followed(store: Store, log: Log) -> None:
     assert followed == events
 
 
-async def test_exchanges_come_in_the_order_of_their_start(store: Store, log: Log) -> None:
+async def test_exchanges_come_in_the_order_of_their_start(store: Store, log: LogReader) -> None:
     session = make_session()
     starts = {1: 30, 2: 10, 3: 20, 4: 20}
     exchanges = {number: make_exchange(session, number, started_ns=start) for number, start in starts.items()}
@@ -149,7 +151,7 @@ async def test_exchanges_come_in_the_order_of_their_start(store: Store, log: Log
     assert await log.exchanges("no such session") == []
 
 
-async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, log: Log) -> None:
+async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, log: LogReader) -> None:
     session = make_session()
     first = make_exchange(session, 1, started_ns=1_000_000, client="codex")
     second = make_exchange(session, 2, started_ns=2_000_000, api="anthropic")
@@ -170,13 +172,13 @@ async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, 
     assert (row.status, row.apis, row.clients) == ("truncated", ("openai-responses", "anthropic"), ("codex",))
 
 
-async def test_a_session_whose_last_exchange_still_streams_is_open(store: Store, log: Log) -> None:
+async def test_a_session_whose_last_exchange_still_streams_is_open(store: Store, log: LogReader) -> None:
     add(store, make_events(begin(store), [b"{}", b"x"], ["request"]))
     [row] = await log.sessions()
     assert (row.status, row.open, row.bytes, row.events) == ("open", 1, 1, 2)
 
 
-async def test_a_session_without_exchanges_and_one_without_events_are_listed(store: Store, log: Log) -> None:
+async def test_a_session_without_exchanges_and_one_without_events_are_listed(store: Store, log: LogReader) -> None:
     begin(store, 1)
     with store.transaction():
         store.add_session(make_session(2))
@@ -186,7 +188,7 @@ async def test_a_session_without_exchanges_and_one_without_events_are_listed(sto
     assert (bare.exchanges, bare.events, bare.status) == (1, 0, "open")
 
 
-async def test_exchanges_with_gaps_are_counted(store: Store, log: Log) -> None:
+async def test_exchanges_with_gaps_are_counted(store: Store, log: LogReader) -> None:
     session = make_session()
     exchanges = [make_exchange(session, number) for number in (1, 2, 3)]
     ends = [make_end("completed"), b'{"status":"completed","gap_chunks":2}', b'{"status":"failed","gap_chunks":0}']
@@ -200,13 +202,13 @@ async def test_exchanges_with_gaps_are_counted(store: Store, log: Log) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"not JSON", b"[]", b'{"status": 7}', b"\xff"])
-async def test_an_end_that_cannot_be_read_is_listed_all_the_same(store: Store, log: Log, raw: bytes) -> None:
+async def test_an_end_that_cannot_be_read_is_listed_all_the_same(store: Store, log: LogReader, raw: bytes) -> None:
     add(store, make_events(begin(store), [raw], ["end"]))
     [row] = await log.sessions()
     assert (row.status, row.open) == ("unknown", 0)
 
 
-async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(store: Store, log: Log) -> None:
+async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(store: Store, log: LogReader) -> None:
     with store.transaction():
         for number in (1, 2, 3):
             store.add_session(make_session(number))
@@ -217,7 +219,7 @@ async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(store:
     assert (await log.session("latest")).name == "run-1", "a session that is resumed is the latest"
 
 
-async def test_a_session_is_found_by_id_name_prefix_and_latest(store: Store, log: Log) -> None:
+async def test_a_session_is_found_by_id_name_prefix_and_latest(store: Store, log: LogReader) -> None:
     old, other, new = (make_session(1, name="run"), make_session(2, name="other"), make_session(3, name="run"))
     far = make_session(name="far", session_id=make_id(1, 1_000), created_ns=1)
     with store.transaction():
@@ -231,7 +233,7 @@ async def test_a_session_is_found_by_id_name_prefix_and_latest(store: Store, log
     assert await log.session(other.session_id[:-1]) == other
 
 
-async def test_a_name_stands_above_the_beginning_of_an_id(store: Store, log: Log) -> None:
+async def test_a_name_stands_above_the_beginning_of_an_id(store: Store, log: LogReader) -> None:
     named = make_session(9, name=make_session(1).session_id[:8])
     with store.transaction():
         store.add_session(make_session(1))
@@ -240,19 +242,19 @@ async def test_a_name_stands_above_the_beginning_of_an_id(store: Store, log: Log
 
 
 @pytest.mark.parametrize("ref", ["nothing", "", "%", "ffff", "019", "'; DROP TABLE sessions", "\udc00"])
-async def test_a_session_that_is_not_there_is_one_sentence(store: Store, log: Log, ref: str) -> None:
+async def test_a_session_that_is_not_there_is_one_sentence(store: Store, log: LogReader, ref: str) -> None:
     begin(store)
     with pytest.raises(NotFoundError) as missing:
         await log.session(ref)
     assert str(missing.value).endswith("`recorder sessions` lists what there is.")
 
 
-async def test_latest_of_nothing_is_not_found(log: Log) -> None:
+async def test_latest_of_nothing_is_not_found(log: LogReader) -> None:
     with pytest.raises(NotFoundError):
         await log.session("latest")
 
 
-async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log: Log) -> None:
+async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log: LogReader) -> None:
     with store.transaction():
         for number in range(1, 9):
             store.add_session(make_session(number))
@@ -267,23 +269,23 @@ async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log
 async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     for path in (tmp_path / "none.db", tmp_path / "no" / "directory.db"):
         with pytest.raises(NotFoundError, match="nothing has been recorded there"):
-            await Log.open(path)
+            await LogReader.open(path)
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_directory_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"is a directory: the database needs the path of a file\."):
-        await Log.open(tmp_path)
+        await LogReader.open(tmp_path)
 
 
-async def test_sessions_of_one_name_are_counted(store: Store, log: Log) -> None:
+async def test_sessions_of_one_name_are_counted(store: Store, log: LogReader) -> None:
     with store.transaction():
         for number, name in enumerate(("run", "run", "Run", "run"), 1):
             store.add_session(make_session(number, name=name))
     assert [await log.count_named(name) for name in ("run", "Run", "none")] == [3, 1, 0]
 
 
-async def test_many_may_read_at_once(store: Store, log: Log) -> None:
+async def test_many_may_read_at_once(store: Store, log: LogReader) -> None:
     exchange = begin(store)
     events = make_events(exchange, [b"x"] * 700)
     add(store, events)
@@ -294,5 +296,5 @@ async def test_many_may_read_at_once(store: Store, log: Log) -> None:
 async def test_a_log_can_be_read_after_its_writer_has_gone(store: Store) -> None:
     exchange = begin(store)
     store.close()
-    async with await Log.open(store.path) as log:
+    async with await LogReader.open(store.path) as log:
         assert await log.exchanges(exchange.session_id) == [exchange]

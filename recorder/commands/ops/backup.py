@@ -13,12 +13,11 @@ from sqlalchemy import URL
 from recorder.commands.ops.journals import journals
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo
-from recorder.errors import NotFoundError, UsageError
 from recorder.journal.format import MAGIC
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
 from recorder.model.text import safe_text
-from recorder.store.backup import back_up
-from recorder.store.location import chosen_url, database_name, database_path, is_file, journal_root
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url, journal_root
 
 
 @click.command("backup")
@@ -34,15 +33,14 @@ def backup(db: str | None, file: Path, force: bool) -> None:
     recorder db backup recordings-2026-11-20.db
     """
     url = chosen_url(db)
-    if not is_file(url):
-        raise UsageError(f"{database_name(url)} is on a server: copy it with `pg_dump --schema recorder`.")
-    path = database_path(url)
-    if not path.exists():
-        raise NotFoundError(f"There is no database {path} yet: nothing has been recorded there.")
     file = file.expanduser().absolute()
     with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Copying")
-        made = back_up(path, file, lambda done, total: progress.update(task, completed=done, total=total), force=force)
+
+        def advance(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        made = engine_of(url).back_up(url, file, advance, force=force)
     ended = f"{made.exchanges:,} exchange{'s' if made.exchanges != 1 else ''} that {_have(made.exchanges)} ended"
     echo(safe_text(f"{file} has {ended} ({file.stat().st_size:,} bytes)."))
     say_waiting(url, made.offsets)

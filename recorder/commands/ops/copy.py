@@ -20,7 +20,8 @@ from recorder.model.text import safe_text
 from recorder.store.copy.copy import copy, same_database
 from recorder.store.copy.source import BulkReader
 from recorder.store.copy.target import CopyReport
-from recorder.store.location import database_name, database_path, database_url, is_file
+from recorder.store.engine import engine_of
+from recorder.store.location import database_name, database_url
 from recorder.store.writer import Store
 
 FOUND = 4  # the exit code of findings
@@ -75,11 +76,10 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
 
 
 def _check_apart(source: URL, target: URL) -> None:
-    """Of files; servers are asked who they are."""
-    if is_file(source) and is_file(target):
-        paths = database_path(source), database_path(target)
-        if paths[0] == paths[1] or (all(path.exists() for path in paths) and paths[0].samefile(paths[1])):
-            raise same_database(*map(database_name, (source, target)))
+    """Raise `UsageError` if both are known to be one database; servers are asked who they are when they are open."""
+    engine = engine_of(source)
+    if engine is engine_of(target) and engine.is_same(source, target):
+        raise same_database(*map(database_name, (source, target)))
 
 
 async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:

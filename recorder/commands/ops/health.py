@@ -26,7 +26,7 @@ from recorder.commands.serving.health_snapshot import LAG_S
 from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
 from recorder.proxy.http.server_capacity import capacity
-from recorder.store.location import lock_path
+from recorder.store.sqlite.connection import lock_path
 
 State = Literal["ok", "warn", "bad"]
 

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from recorder.store import migrate
 from recorder.store.location import database_url, journal_root
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sql import has_ended
-from recorder.store.sqlite.connection import READER, application_id, apply, file_uri, meaning, translated
+from recorder.store.sqlite.connection import application_id, meaning, open_reader, translated
 from recorder.store.verify.log import Writer
 
 LIMIT_S = 2.0
@@ -84,9 +84,7 @@ def _asking(database: Path) -> Iterator[Ask]:
     wal = Path(f"{database}-wal")
     options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
     with translated(database):
-        with closing(sqlite3.connect(f"{file_uri(database)}?{options}", uri=True, timeout=LIMIT_S)) as connection:
-            connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            apply(connection, READER)
+        with open_reader(database, LIMIT_S, options) as connection:
             deadline = time.monotonic() + LIMIT_S
             connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
             yield lambda sql: (connection.execute(sql).fetchone() or (None,))[0]

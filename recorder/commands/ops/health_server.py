@@ -7,7 +7,6 @@ affair but for two settings; of `synchronous_commit` nothing is said, because re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -20,9 +19,9 @@ from recorder.commands.ops.recover import of_recorders
 from recorder.commands.ui.times import span_text
 from recorder.errors import RecorderError
 from recorder.ingest.recovery import UNFINISHED, Unfinished, has_journal
-from recorder.store import migrate
 from recorder.store.location import database_name, journal_root
-from recorder.store.postgres.ddl import APPENDED, PARTITIONED, WRITER
+from recorder.store.migrate import READ_REVISION, VERSION_TABLE
+from recorder.store.postgres.ddl import APPENDED, PARTITIONED, READ_TABLES, WRITER
 
 LIMIT_S = 2.0
 FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
@@ -44,10 +43,10 @@ _ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
 def server(url: URL) -> Iterator[Line]:
     """All there is to say of it, down to the first thing that keeps from asking more."""
     try:
-        from recorder.store.postgres import connection as postgres
+        from recorder.store.postgres.connection import open_reader, translated
 
         limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
-        with postgres.translated(url), closing(postgres.reading(url, limit)) as connection:
+        with translated(url), open_reader(url, limit) as connection:
 
             def rows(sql: str) -> list[Any]:
                 return connection.execute(sql.encode()).fetchall()
@@ -65,11 +64,11 @@ def _asked(url: URL, rows: Rows) -> Iterator[Line]:
         return (rows(sql) or [(None,)])[0][0]
 
     name, version = database_name(url), str(ask("SHOW server_version")).split()[0]
-    if migrate.VERSION_TABLE not in {row[0] for row in rows(migrate.TABLES_ON_SERVER)}:
+    if VERSION_TABLE not in {row[0] for row in rows(READ_TABLES)}:
         message = f"There is no log in {name} (PostgreSQL {version}) yet: the first recording makes it."
         yield Line("ok", "database", message)
         return
-    revision = ask(migrate.READ_REVISION)
+    revision = ask(READ_REVISION)
     if wrong := of_schema(name, revision):
         yield wrong
         return

@@ -14,7 +14,8 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.commands.ui.output import echo
-from recorder.store.location import database_path, database_url, is_file, journal_root
+from recorder.store.engine import engine_of
+from recorder.store.location import database_url
 
 
 class LastVerify(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class LastVerify(msgspec.Struct, frozen=True):
 
 def verified_path(database: Path | URL) -> Path:
     url = database_url(database)
-    return Path(f"{database_path(url) if is_file(url) else journal_root(url)}.verified")
+    return engine_of(url).verified_path(url)
 
 
 def keep(database: Path | URL, last: LastVerify) -> None:

@@ -29,12 +29,12 @@ from recorder.commands.ui.times import Instant
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.journal.unreadable import folder, forget
 from recorder.model.text import safe_text
-from recorder.store import engine as engines
-from recorder.store.location import chosen_url, database_name, is_file, journal_root
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url, database_name, journal_root
 from recorder.store.purge.delete import being_recorded, purge
 from recorder.store.purge.tombstone import Counts, Tombstone
 from recorder.store.purge.vacuum import sweep
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.retention import RetentionPolicy, SessionSize, expired
 from recorder.store.writer import Store
 
@@ -45,9 +45,6 @@ _COLUMNS = (
     Column("exchanges", right=True),
     Column("events", right=True, goes=1),
     Column("bytes", right=True),
-)
-ON_A_SERVER = (
-    "Nobody reads it any more. Its bytes go when the server uses their room again; its WAL and backups have them."
 )
 VACUUM = "Write the file anew: smaller, and no piece stays in it. On PostgreSQL, VACUUM the tables."
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
@@ -120,7 +117,7 @@ def purge_command(
     if bool(sessions) == (limits != RetentionPolicy()):
         raise UsageError("Say what is to go: either sessions, or some of --older-than, --larger-than and --keep.")
     url = chosen_url(db)
-    engines.require(url)
+    engine_of(url).require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
         raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what would go.")
     if not dry_run:
@@ -149,7 +146,7 @@ def _by(sessions: Sequence[str], limits: RetentionPolicy) -> str:
 
 
 async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) -> Chosen:
-    async with await Log.open(url) as log:
+    async with await LogReader.open(url) as log:
         writer = writer_at(url)
         recording = {
             session_id
@@ -167,7 +164,7 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
         return Chosen(expired(held, limits, recording), [])
 
 
-async def _named(log: Log, refs: Sequence[str], recording: Collection[str]) -> Chosen:
+async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]) -> Chosen:
     """Sessions by name; of one that is gone, its tombstone."""
     ids, purged = [], []
     for ref in refs:
@@ -224,18 +221,20 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
             is_swept = sweep(url, vacuum=vacuum)
         except StoreError as error:
             raise RecorderError(
-                f"{error} Then run `recorder db purge {again}`: pieces are still in the {_kept_in(url)}."
+                f"{error} Then run `recorder db purge {again}`: pieces are still in the {engine_of(url).purged_from}."
             ) from error
     echo(f"{_count(len(done), 'session')} purged: {_sums(done)}." if done else "Swept up once more.")
     if unknown:
         echo(f"{_count(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
-    if not is_file(url):
-        echo(ON_A_SERVER)
+    engine = engine_of(url)
+    if engine.purge_notice:
+        echo(engine.purge_notice)
+    if not engine.is_local:
         late.tell_elsewhere(root)
     if not is_swept:
         raise RecorderError(
-            f"A program that reads {database_name(url)} keeps what was deleted in the {_kept_in(url)}: when it is "
-            f"done, run `recorder db purge {again}`."
+            f"A program that reads {database_name(url)} keeps what was deleted in the {engine.purged_from}: "
+            f"when it is done, run `recorder db purge {again}`."
         )
     if not is_blank:
         raise RecorderError(
@@ -251,10 +250,6 @@ def _forget(root: Path, session_ids: Collection[str]) -> int:
     except OSError as error:
         message = f"{folder(root)} cannot be emptied: {error.strerror}. Delete it, then purge again."
         raise RecorderError(message) from error
-
-
-def _kept_in(url: URL) -> str:
-    return "file or its WAL" if is_file(url) else "tables"
 
 
 def _delete(store: Store, held: Sequence[SessionSize], reason: str, progress: Progress, late: Late) -> list[Counts]:

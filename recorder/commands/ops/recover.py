@@ -17,8 +17,8 @@ from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
 from recorder.model.text import safe_text
-from recorder.store import engine as engines
-from recorder.store.location import chosen_url, is_file, journal_root
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url, journal_root
 from recorder.store.writer import Store
 
 NAMED = 5  # machines that a line names
@@ -44,14 +44,15 @@ def recover_command(db: str | None, gone_after: int | None) -> None:
     recorder db recover --gone-after 10m
     """
     url = chosen_url(db)
-    if gone_after is not None and is_file(url):
+    engine = engine_of(url)
+    if gone_after is not None and engine.is_local:
         raise UsageError("--gone-after is for PostgreSQL: of a file, locks tell whose recorder lives.")
     if not journal_root(url).exists():
-        engines.require(url)
+        engine.require(url)
     with Store(url) as store:
         found = _recover(store, url)
         lines = [f"{_count(found, 'journal')} recovered."] if found else []
-        if not is_file(url):
+        if not engine.is_local:
             lines += _others(store, url, GONE_NS if gone_after is None else gone_after)
     for line in lines or ["There is nothing to recover."]:
         echo(line)

@@ -10,7 +10,8 @@ from sqlalchemy import URL
 
 from recorder.commands.ops.journals import GONE_NS, state
 from recorder.ingest.recovery import SILENT
-from recorder.store.location import is_file, journal_root
+from recorder.store.engine import engine_of
+from recorder.store.location import journal_root
 from recorder.store.sql import SERVER_NS, Statement
 from recorder.store.verify import connection as readers
 from recorder.store.verify.log import Writer
@@ -29,7 +30,9 @@ def writer_of(root: Path) -> Callable[[str], Writer]:
 def writer_at(url: URL) -> Callable[[str], Writer]:
     """The same of a database: of one on a server also recorders of other machines, by when it last heard of them."""
     here = writer_of(journal_root(url))
-    return here if is_file(url) else cache(lambda name: _elsewhere(url, name) if here(name) == "gone" else here(name))
+    if engine_of(url).is_local:
+        return here
+    return cache(lambda name: _elsewhere(url, name) if here(name) == "gone" else here(name))
 
 
 def _elsewhere(url: URL, recorder_id: str) -> Writer:

@@ -9,10 +9,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -22,8 +20,9 @@ from sqlalchemy import URL
 from recorder.errors import StoreError
 from recorder.journal.reader import size_bytes
 from recorder.model.payloads import EndRecord
-from recorder.store.location import database_path, is_file
-from recorder.store.sqlite.connection import READER, apply, file_uri, translated
+from recorder.store.engine import engine_of
+from recorder.store.location import database_path
+from recorder.store.sqlite.connection import open_reader, translated
 
 LIMIT_S = 1.0
 CONNECT_S = 2  # to a server: the least that its library takes
@@ -74,8 +73,8 @@ class Window(Protocol):
 
 
 def window(url: URL) -> Window:
-    """The one for that database."""
-    return FileWindow(database_path(url)) if is_file(url) else ServerWindow(url)
+    """Return the window for a database."""
+    return _WINDOWS[engine_of(url).name](url)
 
 
 class FileWindow:
@@ -85,8 +84,9 @@ class FileWindow:
     _BEGUN = f"SELECT exchange_id FROM exchanges WHERE exchange_id {_IS_ASKED_FOR}"
     _ENDED = _ENDED.format(reads="CAST(r.raw AS TEXT)", is_asked_for=_IS_ASKED_FOR)
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._wal = path, Path(f"{path}-wal")
+    def __init__(self, url: URL) -> None:
+        self._path = database_path(url)
+        self._wal = Path(f"{self._path}-wal")
 
     def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
         try:
@@ -100,9 +100,7 @@ class FileWindow:
 
     def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
         with translated(self._path):
-            uri = f"{file_uri(self._path)}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, timeout=LIMIT_S, isolation_level=None)) as connection:
-                apply(connection, READER)
+            with open_reader(self._path, LIMIT_S) as connection:
                 began_s = time.monotonic()
                 connection.set_progress_handler(lambda: time.monotonic() > began_s + LIMIT_S, STEPS)
 
@@ -137,12 +135,12 @@ class ServerWindow:
             return self.look(begun, ended) if was_kept else NOTHING._replace(error=str(error))
 
     def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
-        from recorder.store.postgres import connection as postgres
+        from recorder.store.postgres.connection import connect_reader, translated
 
-        with postgres.translated(self._url):
+        with translated(self._url):
             if self._connection is None:
                 limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
-                self._connection = postgres.reading(self._url, limit, CONNECT_S)
+                self._connection = connect_reader(self._url, limit, connect_timeout=CONNECT_S)
 
             def ask(sql: str, ids: Sequence[str]) -> list[Any]:
                 return list(self._connection.execute(sql, (list(ids),), binary=True).fetchall())
@@ -156,6 +154,8 @@ class ServerWindow:
         if connection is not None:
             connection.close()
 
+
+_WINDOWS: Mapping[str, Callable[[URL], Window]] = {"sqlite": FileWindow, "postgresql": ServerWindow}
 
 Asked = tuple[str, Sequence[str]]
 

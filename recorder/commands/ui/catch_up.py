@@ -25,7 +25,8 @@ from recorder.commands.ui.output import echo
 from recorder.errors import NotFoundError
 from recorder.journal.reader import ingested, ingester_pid, waiting
 from recorder.model.text import safe_text
-from recorder.store.location import chosen_url, database_path, is_file, journal_root
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url, journal_root
 
 WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy machine some of them
 POLL_S = 0.02
@@ -83,7 +84,7 @@ def current_url(db: str | None) -> URL:
         waited.behind = [each for each in behind(root) if each.is_left or each.since_s > RECENT_S]
         for each in waited.behind:
             echo(sentence(each))
-    if waited.behind and is_file(url) and not database_path(url).exists():
+    if waited.behind and engine_of(url).is_missing(url):
         raise NotFoundError(nothing_yet(""))
     return url
 

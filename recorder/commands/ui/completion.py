@@ -13,7 +13,7 @@ import click
 from recorder.errors import RecorderError
 from recorder.model.events import LATEST
 from recorder.store.location import chosen_url
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 MOST = 100  # names: more than anyone looks through
 
@@ -29,5 +29,5 @@ def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 async def _names(db: str | None, beginning: str) -> list[str]:
-    async with await Log.open(chosen_url(db)) as log:
+    async with await LogReader.open(chosen_url(db)) as log:
         return await log.names(beginning, MOST)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from recorder.commands.ui.catch_up import current_url
 from recorder.commands.ui.selection import select
 from recorder.recordings.loader import Loader
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 
 
 def loader(db: str | None) -> Loader:
     """Return the loader for a command. It opens the log only if a session is asked for."""
 
-    async def open_log() -> Log:
-        return await Log.open(current_url(db))
+    async def open_log() -> LogReader:
+        return await LogReader.open(current_url(db))
 
     return Loader(open_log, select)

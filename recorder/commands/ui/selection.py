@@ -9,7 +9,7 @@ from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text
 from recorder.recordings.selection import Numbered, select_exchanges
-from recorder.store.reader import Log
+from recorder.store.reader import LogReader
 from recorder.store.schema import STALE
 from recorder.wire.grouping.rules import cleaned
 
@@ -33,7 +33,7 @@ def new_name(said: str) -> str:
     return name
 
 
-async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
+async def select(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
     """Return a session and its exchanges like `select_exchanges`; say on stderr if others have its name, too."""
     found, chosen = await select_exchanges(log, session, exchange)
     if session == found.name and session not in (found.session_id, LATEST):
@@ -44,7 +44,7 @@ async def select(log: Log, session: str, exchange: str | None) -> tuple[Session,
     return found, chosen
 
 
-async def say_if_stale(log: Log) -> None:
+async def say_if_stale(log: LogReader) -> None:
     """Write a remark on stderr if the projections lack exchanges that the log has."""
     if await log.rebuild_is_due():
         echo(STALE)

@@ -12,17 +12,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Boolean, bindparam, func, literal, literal_column, or_, select, text, tuple_
+from sqlalchemy import BigInteger, bindparam, func, literal, or_, select, text, tuple_
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store import engine as engines
 from recorder.store.bodies.rows import is_shared
-from recorder.store.location import is_file
 from recorder.store.purge.tombstone import Tombstone
-from recorder.store.reader import AnyRow, AnySelect, Log
+from recorder.store.reader import AnyRow, AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
-from recorder.store.sql import has_ended
+from recorder.store.sql import HAS_ENDED, of_same_exchange
 
 EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
@@ -50,15 +48,20 @@ class Extent(NamedTuple):
         return self.session.session_id, self.exchange.exchange_id if self.exchange else _NONE
 
 
-_of_exchange = (events.c.session_id == exchanges.c.session_id) & (events.c.exchange_id == exchanges.c.exchange_id)
-_last = select(events).where(_of_exchange).order_by(events.c.pos.desc()).limit(1).correlate(exchanges)
+_last = (
+    select(events)
+    .where(of_same_exchange(events, exchanges))
+    .order_by(events.c.pos.desc())
+    .limit(1)
+    .correlate(exchanges)
+)
 
 
 def _extents(*, of_all_sessions: bool) -> AnySelect:
     return select(
         *(*sessions.c, *exchanges.c),
         func.coalesce(_last.with_only_columns(events.c.pos).scalar_subquery(), -1),
-        *(_last.with_only_columns(events.c.hash).scalar_subquery(), literal_column(has_ended("exchanges"), Boolean)),
+        *(_last.with_only_columns(events.c.hash).scalar_subquery(), HAS_ENDED),
     ).join_from(sessions, exchanges, sessions.c.session_id == exchanges.c.session_id, isouter=of_all_sessions)
 
 
@@ -85,10 +88,9 @@ _COUNT = select(func.count()).select_from(exchanges)
 _NEWEST = select(exchanges.c.exchange_id).order_by(exchanges.c.exchange_id.desc()).limit(1)
 _PURGED = select(tombstones).order_by(tombstones.c.session_id)
 _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment", "offset")))
-_SERVER = text("SELECT CAST(pg_postmaster_start_time() AS text), current_database()")
 
 
-class BulkReader(Log):
+class BulkReader(LogReader):
     """A log that is copied, or copied to, open for reading."""
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
@@ -142,8 +144,8 @@ class BulkReader(Log):
 
     async def _read_into(self, found: list[Event], values: Mapping[str, Any]) -> None:
         size_bytes = 0
-        with engines.translated(self.url):
-            async with self._engine.connect() as connection:
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
                 async with connection.stream(_EVENTS, values) as rows:
                     async for some in rows.partitions(ROWS_AT_ONCE):
                         for row in some:
@@ -155,7 +157,8 @@ class BulkReader(Log):
 
     async def server(self) -> tuple[str, ...]:
         """Return what identifies a database on a server, however its URL is written; empty for a file."""
-        return () if is_file(self.url) else tuple((await self._all(_SERVER))[0])
+        sql = self.engine.identity_sql
+        return tuple((await self._all(text(sql)))[0]) if sql else ()
 
 
 def _extent(row: AnyRow) -> Extent:

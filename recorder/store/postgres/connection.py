@@ -1,10 +1,10 @@
-"""How PostgreSQL is opened, what its errors mean, and who it is.
+"""Connections to PostgreSQL: how they are opened, the form of values, and the meaning of its errors.
 
 Rules of this file:
 
 * One driver, psycopg 3, for the thread that writes and for the event loop that reads.
 * Ids come and go as text, sums as numbers: a row is the same as that of SQLite.
-* A connection that breaks is not an error of what was asked: whoever writes asks again on a new one.
+* A connection that breaks is not an error of the statement: it is repeated on a new one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CONNECTION: Mapping[str, Any] = {
 
 
 class _FlagDumper(Dumper):
-    """A flag as 0 or 1, which it is in a table."""
+    """Dumps a flag as 0 or 1, which it is in a table."""
 
     oid = types["int8"].oid
 
@@ -69,14 +69,14 @@ class _FlagDumper(Dumper):
 
 
 class _IdLoader(Loader):
-    """A uuid as its text."""
+    """Loads a uuid as its text."""
 
     def load(self, data: Any) -> str:
         return bytes(data).decode()
 
 
 class _IdBinaryLoader(Loader):
-    """The same from its sixteen bytes."""
+    """Loads a uuid as its text, from its sixteen bytes."""
 
     format = Format.BINARY
 
@@ -86,14 +86,14 @@ class _IdBinaryLoader(Loader):
 
 
 class _NumberLoader(NumericLoader):
-    """A numeric, which is what sums and shares are: whole if it is."""
+    """Loads a numeric, which sums and shares are, as an int if it is whole, else as a float."""
 
     def load(self, data: Any) -> Any:
         return _plain(super().load(data))
 
 
 class _NumberBinaryLoader(NumericBinaryLoader):
-    """The same in the other format."""
+    """Loads a numeric in the binary format."""
 
     def load(self, data: Any) -> Any:
         return _plain(super().load(data))
@@ -104,7 +104,7 @@ def _plain(number: Decimal) -> int | float:
 
 
 def writer_engine(url: URL, busy_timeout_s: float) -> Engine:
-    """Connections that write."""
+    """Return an engine that writes."""
     engine = create_engine(url, poolclass=NullPool, connect_args=_CONNECTION)
     settings = {
         "lock_timeout": f"{max(1, round(busy_timeout_s * 1000))}ms",
@@ -116,26 +116,28 @@ def writer_engine(url: URL, busy_timeout_s: float) -> Engine:
 
 
 def reader_engine(url: URL) -> AsyncEngine:
-    """Connections that only read, for an event loop."""
+    """Return a pool of connections that only read, for an event loop."""
     engine = create_async_engine(url, pool_size=READERS, max_overflow=0, connect_args=_CONNECTION)
     _prepare(engine.sync_engine, {"default_transaction_read_only": "on"})
     return engine
 
 
 @contextmanager
-def reader(url: URL, settings: Mapping[str, str]) -> Iterator[psycopg.Connection]:
-    """A connection that only reads, for one thread; it begins its transactions itself."""
+def open_reader(url: URL, settings: Mapping[str, str], **options: Any) -> Iterator[psycopg.Connection]:
+    """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
+
+    `settings` are of the session, in SQL; `options` those of a connection that differ from the usual.
+    """
     with translated(url):
-        connection = reading(url, settings)
+        connection = connect_reader(url, settings, **options)
     with connection:
         yield connection
 
 
-def reading(url: URL, settings: Mapping[str, str], connect_s: int = CONNECT_S) -> psycopg.Connection:
-    """The same, for whoever keeps it and translates what it raises."""
+def connect_reader(url: URL, settings: Mapping[str, str], **options: Any) -> psycopg.Connection:
+    """Return such a connection to a caller that keeps it, closes it and translates what it raises."""
     conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    options: dict[str, Any] = {**_CONNECTION, "connect_timeout": connect_s}
-    connection = psycopg.connect(conninfo, autocommit=True, **options)
+    connection = psycopg.connect(conninfo, autocommit=True, **{**_CONNECTION, **options})
     with _closed_on_error(connection):
         adapt(connection)
         for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():
@@ -153,7 +155,7 @@ def _closed_on_error(connection: Any) -> Iterator[None]:
 
 
 def run(connection: psycopg.Connection, statement: Statement, values: Any) -> None:
-    """A statement with values by name, or for each of a list of them."""
+    """Run a statement with values by name, or for each of a list of them."""
     with connection.cursor() as cursor:
         if isinstance(values, list):
             cursor.executemany(statement.text(ENGINE).encode(), values)
@@ -162,7 +164,7 @@ def run(connection: psycopg.Connection, statement: Statement, values: Any) -> No
 
 
 def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-    """Those of a statement. What is long is read piece by piece: the driver would take all before it gives a row."""
+    """Yield the rows of a statement. A long one is read in pieces: the driver would take all before it gives one."""
     with _cursor(connection, statement) as cursor:
         cursor.execute(statement.text(ENGINE).encode(), values or None)
         yield from cursor
@@ -196,7 +198,7 @@ _LOADERS: Mapping[str, tuple[type[Loader], ...]] = {
 def adapt(connection: Any) -> None:
     """Have a connection of psycopg take and give values as recorder has them.
 
-    Raises `StoreError` if its database does not keep every text: `initdb` with `LANG=C` makes such a server.
+    Raise `StoreError` if its database does not keep every text: `initdb` with `LANG=C` makes such a server.
     """
     encoding = connection.info.parameter_status("server_encoding")  # said at every login, so asking costs nothing
     if encoding != ENCODING:
@@ -238,7 +240,7 @@ def translated(url: URL) -> Iterator[None]:
 
 
 def meaning(error: BaseException | None, url: URL) -> StoreError:
-    """What an error of the driver means for that database."""
+    """Return the error of recorder for an error of the driver about a database."""
     code = getattr(error, "sqlstate", None)
     kind, sentence = StoreError, "The database {name} failed: {error}."
     if code is not None:

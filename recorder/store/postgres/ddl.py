@@ -1,4 +1,4 @@
-"""What the schema has on PostgreSQL besides tables: a namespace, partitions, functions, full-text search, rights.
+"""The schema on PostgreSQL besides tables: a namespace, partitions, functions, full-text search, rights.
 
 Rules of this file:
 
@@ -20,7 +20,7 @@ SEARCH = "p_search_v1"
 WRITER, READER = "recorder_writer", "recorder_reader"
 
 PARTITIONED = ("sessions", "exchanges", "events")
-APPENDED = (*PARTITIONED, "tombstones")  # what the writer adds to and never changes
+APPENDED = (*PARTITIONED, "tombstones")  # the writer adds to these and never changes them
 MONTHS_AHEAD = 3  # a recorder that runs makes the next one long before it is needed
 
 DEFAULT_PARTITIONS = tuple(f"CREATE TABLE {name}_other PARTITION OF {name} DEFAULT" for name in PARTITIONED)
@@ -75,6 +75,8 @@ CREATE TABLE {SEARCH} (
 WORDS = "to_tsvector('simple', left(concat_ws(' ', text, refusal, summary_text, arguments), 200000))"
 SEARCH_INDEX = f"CREATE INDEX {SEARCH}_words ON {SEARCH} USING gin (words)"
 
+READ_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'"
+
 STATEMENTS = (
     *DEFAULT_PARTITIONS,
     FIRST_ID,
@@ -104,4 +106,4 @@ GRANTS = (
     f"GRANT EXECUTE ON FUNCTION {SCHEMA}.add_partitions(integer) TO {WRITER}",
     f"ALTER DEFAULT PRIVILEGES IN SCHEMA {SCHEMA} GRANT SELECT ON TABLES TO {WRITER}, {READER}",
 )
-"""What `recorder db upgrade --roles` does: a role that appends, one that reads. Neither can log in by itself."""
+"""The statements of `recorder db upgrade --roles`: a role that appends, one that reads. Neither can log in."""

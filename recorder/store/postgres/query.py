@@ -22,21 +22,19 @@ from psycopg import errors
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.store.postgres.connection import adapt, translated
+from recorder.store.postgres.connection import translated
 from recorder.store.postgres.ddl import READER, SCHEMA
-from recorder.store.postgres.verify import require_log
+from recorder.store.postgres.migrate import open_log
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
-from recorder.store.sqlite.query import TIMEOUT_S, Answer, Row, Value, distinct, first_word
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
 STOP_S = 5.0  # for the server to hear of a cancel
 AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
 
 _SETTINGS = {
-    "search_path": SCHEMA,
-    "default_transaction_read_only": "on",
-    "timezone": "UTC",
-    "idle_in_transaction_session_timeout": "10min",  # a reader who went away must not keep old rows alive
+    "idle_in_transaction_session_timeout": "'10min'",  # a reader who went away must not keep old rows alive
+    "jit": "DEFAULT",  # a question of a user may be long enough to be worth compiling
 }
 _OF_THE_STATEMENT = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
 _IS_READER = f"""SELECT pg_has_role(oid, 'MEMBER') AND has_schema_privilege(oid, '{SCHEMA}', 'USAGE')
@@ -44,7 +42,7 @@ FROM pg_roles WHERE rolname = '{READER}'"""
 
 
 class PostgresQuery:
-    """A database, open for questions, with the methods of `recorder.store.sqlite.query.Query`."""
+    """A `recorder.store.query.Query` of a database on a server; `with PostgresQuery.open(url) as query:`."""
 
     def __init__(self, url: URL, connection: psycopg.Connection) -> None:
         self._url, self._connection = url, connection
@@ -54,16 +52,11 @@ class PostgresQuery:
     @classmethod
     @contextmanager
     def open(cls, url: URL) -> Iterator[PostgresQuery]:
-        """Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
-        conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
-        with translated(url), psycopg.connect(conninfo, application_name="recorder query") as connection:
-            adapt(connection)
-            for name, value in _SETTINGS.items():
-                connection.execute(f"SET {name} = '{value}'".encode())
-            require_log(connection, url)
+        """Raise `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
+        with translated(url), open_log(url, _SETTINGS, application_name="recorder query") as connection:
             if (member := connection.execute(_IS_READER.encode()).fetchone()) and member[0]:
                 connection.execute(f"SET ROLE {READER}".encode())
-            connection.commit()
+            connection.autocommit = False  # what a statement sets is rolled back after it
             query = cls(url, connection)
             try:
                 yield query
@@ -71,13 +64,11 @@ class PostgresQuery:
                 query._let_go()
 
     def is_stale(self) -> bool:
-        """Whether projections are still to be computed."""
         with translated(self._url):
             row = self._connection.execute(REBUILD_IS_DUE.encode()).fetchone()
             return bool(row and row[0])
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
-        """Run one statement, as `recorder.store.sqlite.query.Query.ask` does."""
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
         sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
         word = first_word(sql)
         if not word:
@@ -86,15 +77,15 @@ class PostgresQuery:
             raise RecorderError(f"`recorder query` only reads: {word} is refused.")
         self._let_go()
         rows = self._rows_asked = self._rows(sql, dict(values or {}), timeout_s)
-        return Answer([str(name) for name in next(rows)], rows)
+        return QueryResult([str(name) for name in next(rows)], rows)
 
     def _let_go(self) -> None:
-        """Of an answer that was not read to its end: it has the connection, and whoever ends that would wait for it."""
+        """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
         if self._rows_asked is not None:
             self._rows_asked.close()
 
     def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
-        """The names of the columns, then the rows."""
+        """Yield the names of the columns, then the rows."""
         text = _TOKEN.sub(_for_driver, sql)
         with self._explained(timeout_s), self._connection.cursor() as cursor:
             described = False
@@ -111,7 +102,7 @@ class PostgresQuery:
 
     @contextmanager
     def _watched(self, timeout_s: float) -> Iterator[Callable[[], None]]:
-        """Cancels at the server what gives no row for so long; calling what it gives says that there was one."""
+        """Cancel at the server a statement that gives no row for so long. Yields the function that reports a row."""
         stopped = threading.Event()
         self._until_s = time.monotonic() + timeout_s
 
@@ -153,7 +144,7 @@ class PostgresQuery:
                 self._connection.rollback()
 
 
-# What is not a value by name although it looks like one: texts, names, comments, casts.
+# A value by name, or something that may contain what looks like one: texts, names, comments, casts.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|::|:(?P<name>[A-Za-z_]\w*)|%""",
     re.DOTALL,

@@ -1,4 +1,4 @@
-"""The connection that proves a log on PostgreSQL: it needs the rights of a reader, and to make temporary tables.
+"""The connections that prove a log on PostgreSQL: they need the rights of a reader, and to make temporary tables.
 
 Whether pages and indexes of the server are whole is the server's own affair (data checksums, `amcheck`): what is
 damaged there and gives other rows, or none, is found like everything else.
@@ -14,11 +14,10 @@ import psycopg
 from sqlalchemy import URL, Table
 
 from recorder.errors import RecorderError
-from recorder.store import engine as engines
-from recorder.store import migrate
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, reader, rows, run, translated
+from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated
 from recorder.store.postgres.ddl import SCHEMA, SEARCH
+from recorder.store.postgres.migrate import open_log
 from recorder.store.sql import Statement
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
@@ -31,19 +30,19 @@ _NO_SEARCH = (
 
 
 @contextmanager
-def opened(url: URL) -> Iterator[PostgresReader]:
-    """Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
-    with reader(url, {"search_path": SCHEMA}) as connection:
-        require_log(connection, url)
-        yield PostgresReader(url, connection)
+def verify_connection(url: URL) -> Iterator[PostgresVerifyConnection]:
+    """Open a log to prove it. Raise `NotFoundError` if nothing was recorded there, `StoreError` if it is unreadable."""
+    with open_log(url, {}) as connection:
+        yield PostgresVerifyConnection(url, connection)
 
 
 @contextmanager
-def scratch(url: URL, tables: Sequence[Table]) -> Iterator[PostgresReader]:
-    """The log is the schema `recorder`, what is made stands in `pg_temp`. What is written to the full-text index is
-    dropped.
+def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVerifyConnection]:
+    """Open a log, which is the schema `recorder`, with scratch tables in the schema `pg_temp`.
+
+    What is written to the full-text index is dropped.
     """
-    with reader(url, {"search_path": f"pg_temp, {SCHEMA}"}) as connection:
+    with open_reader(url, {"search_path": f"pg_temp, {SCHEMA}"}) as connection:
         try:
             with connection.transaction():
                 connection.execute(b"SET TRANSACTION READ WRITE")
@@ -57,20 +56,11 @@ def scratch(url: URL, tables: Sequence[Table]) -> Iterator[PostgresReader]:
                 "What was computed is compared in temporary tables, which this user may not make in "
                 f"{database_name(url)}: GRANT TEMPORARY ON DATABASE {url.database} to it."
             ) from error
-        yield PostgresReader(url, connection)
+        yield PostgresVerifyConnection(url, connection)
 
 
-def require_log(connection: psycopg.Connection, url: URL) -> None:
-    """Raises `NotFoundError` if nothing was recorded there, `StoreError` unless its schema is the newest."""
-    tables = {row[0] for row in connection.execute(migrate.TABLES_ON_SERVER.encode())}
-    if migrate.VERSION_TABLE not in tables:
-        raise engines.nothing_in(url)
-    revision = connection.execute(f"SELECT version_num FROM {SCHEMA}.{migrate.VERSION_TABLE}".encode()).fetchone()
-    migrate.require_head(database_name(url), revision[0] if revision else None)
-
-
-class PostgresReader:
-    """A `recorder.store.verify.connection.Reader`."""
+class PostgresVerifyConnection:
+    """A `recorder.store.verify.connection.VerifyConnection`."""
 
     engine = ENGINE
 
@@ -95,5 +85,5 @@ class PostgresReader:
             run(self._connection, statement, values)
 
     def damage(self) -> list[str]:
-        """Nothing is asked of the server."""
+        """Return nothing: whether its pages are whole is the server's own affair."""
         return []

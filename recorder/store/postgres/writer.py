@@ -2,13 +2,13 @@
 
 Rules of this file:
 
-* What triggers do in a file is done here, before rows are sent: those that stand already are left out, those that
+* What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
   contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
 * New rows go by COPY, a few by INSERT.
 * Any number write at once, but nobody beside a purge: whoever looked before it would write after it. All hold one lock
   for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
-* A connection that broke is made anew by the next transaction. Whether the last one was committed nobody knows: whoever
-  repeats it finds its rows there.
+* A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
+  was, its repetition finds its rows there.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sqlalchemy.exc import DBAPIError
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, rows, run, translated, writer_engine
+from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD
-from recorder.store.schema import LOG, events
+from recorder.store.schema import LOG, SEARCH, dead_letters, events, exchanges, sessions, tables_of
 from recorder.store.sql import Statement, dialect, has_ended
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 FEW = 8  # rows for which COPY is not worth its own round trips
 WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
 MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
+POLL_S = 0.05  # between two looks at whether readers are done
 
 _TYPES = {"UUID": "uuid", "TEXT": "text", "BIGINT": "int8", "BYTEA": "bytea"}
 
@@ -71,6 +72,13 @@ FROM unnest(CAST(%s AS uuid[]), CAST(%s AS uuid[])) AS a (session_id, exchange_i
 """
 _STANDING = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
 _PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
+
+# Of other users one sees none without `pg_read_all_stats`.
+_READING = """SELECT pid, xact_start FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"""
+_SWEPT = (*tables_of.values(), dead_letters, events, exchanges, sessions)
+_VACUUM = f"VACUUM {', '.join((SEARCH, *(table.name for table in _SWEPT)))}"
 
 _AMONG_OTHERS, _ALONE = (f"SELECT pg_advisory_xact_lock{kind}({WRITING})" for kind in ("_shared", ""))
 
@@ -141,7 +149,7 @@ class PostgresWriter:
         yield from rows(self._driver, statement, values)
 
     def checkpoint(self) -> None:
-        """The server's own affair."""
+        """Do nothing: checkpoints are the server's own affair."""
 
     tidy = checkpoint
 
@@ -162,7 +170,7 @@ class PostgresWriter:
         self.connection = self._engine.connect()
 
     def _look_at_months(self) -> None:
-        """The month that comes gets its partitions before it begins; who may not make them uses the default ones."""
+        """Make the partitions of the next months before they begin; a user without the right uses the default ones."""
         if time.monotonic() - self._looked_s < MONTHS_S:
             return
         self._looked_s = time.monotonic()
@@ -172,18 +180,18 @@ class PostgresWriter:
         except DBAPIError as error:  # what is written goes to the default partitions
             log.debug("no partitions were made: %s", error)
 
-    # -- what stands already
+    # -- rows that are there already
 
     def _new_events(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows that are not there. Raises `StoreConflictError` as the triggers of a file do."""
-        told = {key: list(group) for key, group in groupby(rows, _exchange)}
+        """Return the rows that are not there. Raise `StoreConflictError` as the triggers of a file do."""
+        groups = {key: list(group) for key, group in groupby(rows, _exchange)}
         new: list[Row] = []
-        for *key, last, is_over, is_known, is_purged in self._rows(_STATE, list(zip(*told, strict=True))):
+        for *key, last, is_over, is_known, is_purged in self._rows(_STATE, list(zip(*groups, strict=True))):
             if is_purged:
                 raise _refused("the session was purged: nothing of it is taken any more")
             if not is_known:
                 raise _refused("its exchange is not there")
-            new += self._after(told[tuple(key)], -1 if last is None else last, is_over)
+            new += self._after(groups[tuple(key)], -1 if last is None else last, is_over)
         return new
 
     def _after(self, group: list[Row], last: int, is_over: bool) -> list[Row]:
@@ -202,7 +210,7 @@ class PostgresWriter:
         return new
 
     def _new_rows(self, table: Table, rows: Sequence[Row]) -> list[Row]:
-        """Few at a time: sessions, exchanges, tombstones."""
+        """Return the new ones of a few rows: sessions, exchanges, tombstones."""
         if table.name != "tombstones" and self._rows(_PURGED, ([row[0] for row in rows],)):
             raise _refused("the session was purged: nothing of it is taken any more")
         width = len(table.primary_key)
@@ -231,3 +239,21 @@ def _refused(reason: str) -> StoreConflictError:
 def _origin(error: BaseException) -> BaseException | None:
     cause = error.__cause__
     return getattr(cause, "orig", cause)
+
+
+def sweep(url: URL, busy_timeout_s: float) -> bool:
+    """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`.
+
+    Return whether all had.
+    """
+    with open_reader(url, {"default_transaction_read_only": "off"}) as connection:
+
+        def reading() -> set[Any]:
+            return set(connection.execute(_READING.encode()).fetchall())
+
+        until_s = time.monotonic() + busy_timeout_s
+        before = reading()
+        while (left := before & reading()) and time.monotonic() < until_s:
+            time.sleep(POLL_S)
+        connection.execute(_VACUUM.encode())
+    return not left

@@ -1,4 +1,4 @@
-"""How a database file is opened, locked and understood: the connection recipes, the write lock, SQLite's errors.
+"""Connections to a database file: how they are opened and locked, and the meaning of SQLite's errors.
 
 Rules of this file:
 
@@ -26,10 +26,9 @@ from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
-from recorder.store.location import lock_path
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.store.engine import BUSY_TIMEOUT_S
 
-BUSY_TIMEOUT_S = 5.0
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
 READERS = 4  # connections of one reader, each with a thread of its own: pages are short, few are wanted at once
 
@@ -55,22 +54,46 @@ READER: Recipe = {"query_only": 1, "trusted_schema": 0, "cell_size_check": 1, "m
 
 
 def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
-    """Connections that write. Every transaction takes the write lock of SQLite at its beginning."""
+    """Return an engine that writes. Every transaction takes the write lock of SQLite at its beginning."""
     engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
     _prepare(engine, {**recipe, "busy_timeout": round(busy_timeout_s * 1000)}, "BEGIN IMMEDIATE")
     return engine
 
 
 def reader_engine(path: Path) -> AsyncEngine:
-    """Connections that only read, for an event loop."""
+    """Return a pool of connections that only read, for an event loop."""
     url = URL.create("sqlite+aiosqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
     engine = create_async_engine(url, pool_size=READERS, max_overflow=0)
     _prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
     return engine
 
 
+@contextmanager
+def open_reader(
+    path: Path, timeout_s: float = BUSY_TIMEOUT_S, options: str = "mode=ro"
+) -> Iterator[sqlite3.Connection]:
+    """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
+
+    What is wrong with the text of a damaged file is read as it is, in place of an error. `timeout_s` is how long it
+    waits for a lock. With `immutable=1` among the `options`, SQLite makes no side files and sees no WAL.
+    """
+    with translated(path):
+        uri = f"{file_uri(path)}?{options}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s)
+    with closing(connection):
+        connection.text_factory = _text
+        with translated(path):
+            apply(connection, READER)
+        yield connection
+
+
 def file_uri(path: Path) -> str:
     return f"file:{quote(str(path))}"
+
+
+def lock_path(path: Path) -> Path:
+    """Return the file whose lock is held by whoever writes to the database."""
+    return Path(f"{path}.lock")
 
 
 def _prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
@@ -108,7 +131,7 @@ _text = partial(str, encoding="utf-8", errors="replace")
 
 
 def create_file(path: Path) -> None:
-    """Make sure that there is a file: 0600, its directories 0700. SQLite gives its side files the same mode."""
+    """Create a file if there is none: 0600, its directories 0700. SQLite gives its side files the same mode."""
     try:
         for directory in reversed(path.parents):
             if not directory.exists():
@@ -123,7 +146,10 @@ def create_file(path: Path) -> None:
 
 @contextmanager
 def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
-    """Be the only one who writes to the database at `path`, among all processes of recorder."""
+    """Hold the lock of writers to the database at `path`, among all processes of recorder.
+
+    Raise `StoreBusyError` if it is not free within `timeout_s`.
+    """
     try:
         fd = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -148,7 +174,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def application_id(path: Path) -> int:
-    """Whose file it is, as its header says. Touches nothing: no lock, no side files.
+    """Return the application id in the header of a file. Touches nothing: no lock, no side files.
 
     Without its WAL a file may be half of a checkpoint, and smaller than its header says: only the header counts here.
     """
@@ -199,19 +225,8 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreError(sentence.format(path=path, error=error.object.decode("utf-8", "replace"))) from error
 
 
-def is_final(error: StoreError) -> bool:
-    """Whether to try again is of no use: it is the content, the statement or the file, not the disk or a lock."""
-    if isinstance(error, StoreConflictError | StoreLostError):
-        return True
-    cause = getattr(error.__cause__, "orig", error.__cause__)
-    if not isinstance(cause, sqlite3.Error):
-        return False
-    code = getattr(cause, "sqlite_errorcode", None)  # of what the driver says itself, there is none
-    return code is None or code & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
-
-
 def meaning(error: BaseException | None, path: Path) -> StoreError:
-    """What an error of the driver means for the database at `path`."""
+    """Return the error of recorder for an error of the driver about the database at `path`."""
     code = getattr(error, "sqlite_errorcode", None)
     kind, sentence = _MEANING.get((code or 0) & 0xFF, (StoreError, "The database {path} failed: {error}."))
     return kind(sentence.format(path=path, error=error))

@@ -5,30 +5,28 @@ Rules of this file:
 * What a statement may do is a list of four things; whatever is not on it is refused before it runs. A connection that
   is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make files, `PRAGMA` undoes pragmas.
 * One call, one statement. Its rows are read as they are wanted, however many there are.
-* Whoever interrupts a statement stops it; nobody has to, if it computes on and on without giving a row.
+* An interrupt stops a statement, and so does its time limit if it gives no row.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import URL
 
-from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.store import migrate
-from recorder.store.location import database_path
+from recorder.errors import RecorderError, UsageError
+from recorder.store.engine import engine_of
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
-from recorder.store.sqlite.connection import BUSY_TIMEOUT_S, READER, apply, file_uri, translated
+from recorder.store.sqlite.connection import translated
+from recorder.store.sqlite.migrate import open_log
 
 STEPS = 10_000  # of SQLite's machine between two looks at whether someone interrupts: well under a millisecond
-TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
 VALUE_BYTES = 256 * 2**20  # of a value that a statement makes: SQLite's own limit is 1 GB, of which it makes copies
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -40,31 +38,10 @@ _OF_VIRTUAL_TABLES = {
 }
 _REFUSED_FUNCTIONS = {"load_extension", "fts3_tokenizer"}
 _READS = {"SELECT", "WITH", "VALUES", "EXPLAIN"}
-_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w*)", re.DOTALL)
-
-Value = int | float | str | None
-Row = tuple[Any, ...]
 
 
-class Answer(NamedTuple):
-    """The columns of a result, each name once, and its rows as they are read."""
-
-    columns: list[str]
-    rows: Iterator[Row]
-
-
-class Asking(Protocol):
-    """A database of any engine, open for questions."""
-
-    def is_stale(self) -> bool:
-        """Whether projections are still to be computed: what views say is not all that the log holds."""
-
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
-        """Run one statement."""
-
-
-class Query:
-    """A database, open for questions; `with Query.open(url) as query:`."""
+class SqliteQuery:
+    """A `recorder.store.query.Query` of a database file; `with SqliteQuery.open(url) as query:`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -74,36 +51,28 @@ class Query:
 
     @classmethod
     @contextmanager
-    def open(cls, url: URL) -> Iterator[Query]:
-        """Raises `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
-        path = database_path(url)
-        if not path.exists():
-            raise NotFoundError(f"There is no database {path} yet: nothing has been recorded there.")
-        if migrate.is_empty(path):
-            migrate.require_head(path, None)
-        with translated(path):
-            connection = sqlite3.connect(f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
-        with closing(connection):
-            migrate.require_head(path, _prepared(path, connection))
-            yield cls(path, connection)
+    def open(cls, url: URL) -> Iterator[SqliteQuery]:
+        """Raise `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
+        engine = engine_of(url)
+        engine.require(url)
+        with open_log(engine.path(url)) as connection:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+            connection.set_authorizer(_authorize)
+            yield cls(engine.path(url), connection)
 
     def is_stale(self) -> bool:
-        """Whether projections are still to be computed: what views say is not all that the log holds."""
         with translated(self.path):
             return bool(self._connection.execute(REBUILD_IS_DUE).fetchone()[0])
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
-        """Run one statement. Raises `RecorderError` with what SQLite has against it, here or while rows are read.
-
-        It may compute for `timeout_s` before the first row and between two; what is done with a row takes its time.
-        """
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
         self._timeout_s = timeout_s
         sql = sql.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         with self._explained(sql):
             cursor = self._connection.execute(sql, dict(values or {}))
         if cursor.description is None:
             raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
-        return Answer(distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
+        return QueryResult(distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
 
     def _rows(self, sql: str, cursor: sqlite3.Cursor) -> Iterator[Row]:
         while True:  # `yield from` would close the cursor, after its connection
@@ -140,12 +109,6 @@ class Query:
 _OF_THE_STATEMENT = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}
 
 
-def first_word(sql: str) -> str:
-    """The verb of a statement, in capital letters."""
-    word = _FIRST_WORD.match(sql)
-    return word[1].upper() if word else ""
-
-
 def _explanation(sql: str, error: BaseException, code: int | None) -> str:
     verb = first_word(sql)
     text = str(error).rstrip(".")
@@ -160,19 +123,6 @@ def _explanation(sql: str, error: BaseException, code: int | None) -> str:
     return f"{text}."
 
 
-def _prepared(path: Path, connection: sqlite3.Connection) -> str | None:
-    """The revision of the schema, on a connection that from now on only reads."""
-    connection.isolation_level = None
-    connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    with translated(path):
-        apply(connection, READER)
-        row = connection.execute(migrate.READ_REVISION).fetchone()
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    connection.set_authorizer(_authorize)
-    return row[0] if row else None
-
-
 def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _within: str | None) -> int:
     if action == sqlite3.SQLITE_FUNCTION:
         return sqlite3.SQLITE_DENY if second in _REFUSED_FUNCTIONS else sqlite3.SQLITE_OK
@@ -181,15 +131,3 @@ def _authorize(action: int, first: str | None, second: str | None, _database: st
         if action in _ALLOWED or (action, first, second) in _OF_VIRTUAL_TABLES
         else sqlite3.SQLITE_DENY
     )
-
-
-def distinct(names: list[str]) -> list[str]:
-    """Names as they are, but the second `text` as `text_2`."""
-    distinct: list[str] = []
-    for name in names:
-        number, candidate = 1, name
-        while candidate in distinct or (candidate != name and candidate in names):
-            number += 1
-            candidate = f"{name}_{number}"
-        distinct.append(candidate)
-    return distinct

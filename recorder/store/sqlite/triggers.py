@@ -1,4 +1,4 @@
-"""The triggers of SQLite that prove what the writer does: the log is added to, in order, and nothing else.
+"""The triggers of SQLite that prove the rules of the writer: rows are added to the log, in order, and nothing else.
 
 Data only. A tombstone is the permit to delete its session, and nothing of that session is taken any more.
 """
@@ -11,11 +11,11 @@ from sqlalchemy import Table
 
 from recorder.model.shared_body import SHARED
 
-WRITTEN = ("type", "raw")  # what a row may have in another way than its event
+WRITTEN = ("type", "raw")  # the columns of a row that may differ from its event
 
 
 def triggers(log: Sequence[Table], events: Table, tombstones: Table) -> list[str]:
-    """The statements that create them."""
+    """Return the statements that create them."""
     return [
         *(_no_change(table, verb, tombstones) for table in log for verb in ("UPDATE", "DELETE")),
         *(_insert_guard(table, tombstones) for table in log if table is not events),
@@ -40,9 +40,9 @@ def _where_key(columns: list[str]) -> str:
 
 
 def _refuse(table: Table, tombstones: Table) -> str:
-    """What to do with a row whose key is taken, or that brings a rowid: an identical row is skipped, else refused.
-    The row of a request body may have been written in another way (`recorder.store.bodies.rows`): then its hash says
-    it.
+    """Return the body of a guard: a row whose key is taken, or that brings a rowid, is skipped if it is identical, else
+    refused. The row of a request body may have been written in another way (`recorder.store.bodies.rows`): then its
+    hash says whether it is.
 
     A `BEFORE INSERT` guard must do it. `INSERT OR REPLACE` deletes, without a word to the delete trigger, whatever
     row has the key or the rowid of the new one.
@@ -63,10 +63,10 @@ def _refuse(table: Table, tombstones: Table) -> str:
 
 def _same(table: Table) -> str:
     columns = [column.name for column in table.c if not column.primary_key]
-    told = [f"{name} IS NEW.{name}" for name in columns if name not in WRITTEN]
+    plain = [f"{name} IS NEW.{name}" for name in columns if name not in WRITTEN]
     written = [f"{name} IS NEW.{name}" for name in columns if name in WRITTEN]
     shared = [f"({' AND '.join(written)} OR kind = 'request' AND '{SHARED}' IN (type, NEW.type))"] if written else []
-    return " AND ".join([*told, *shared])
+    return " AND ".join([*plain, *shared])
 
 
 def _insert_guard(table: Table, tombstones: Table) -> str:
@@ -80,7 +80,7 @@ def _insert_guard(table: Table, tombstones: Table) -> str:
 
 
 def _events_guard(events: Table, tombstones: Table) -> str:
-    """The usual row passes after two seeks: the end of its exchange in the primary key, and in `events_end`.
+    """Return the guard of `events`: the usual row passes after two seeks, in the primary key and in `events_end`.
 
     That is a fifth of the cost of an insert. Only a row that fails there is looked at closely. Of a session that was
     purged no exchange has any events, so whatever comes late begins at 0.

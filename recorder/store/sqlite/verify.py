@@ -1,5 +1,6 @@
-"""The connection that proves a database file. The scratch tables are in a database of their own, in memory or a
-temporary file, to which the log is attached for reading only.
+"""The connections that prove a database file.
+
+Scratch tables are in a database of their own, in memory or a temporary file, to which the log is attached for reading.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Table
+from sqlalchemy import Table
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateTable
 
 from recorder.errors import StoreError
-from recorder.store import migrate
-from recorder.store.location import database_path
+from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.schema import SEARCH
 from recorder.store.sql import Statement
-from recorder.store.sqlite.connection import BUSY_TIMEOUT_S, READER, Recipe, apply, file_uri, translated
+from recorder.store.sqlite.connection import Recipe, apply, file_uri, translated
+from recorder.store.sqlite.migrate import open_log
 
 SCRATCH: Recipe = {"trusted_schema": 0, "cell_size_check": 1}
 
@@ -31,45 +32,34 @@ _NO_SEARCH = (
 
 
 @contextmanager
-def opened(url: URL) -> Iterator[SqliteReader]:
-    """Raises `StoreError` if it is not a log that can be read here."""
-    path = database_path(url)
-    if migrate.is_empty(path):
-        migrate.require_head(path, None)
-    with _connected(f"{file_uri(path)}?mode=ro", path, READER) as connection:
-        with translated(path):
-            row = connection.execute(migrate.READ_REVISION).fetchone()
-        migrate.require_head(path, row[0] if row else None)
-        yield SqliteReader(path, connection)
+def verify_connection(path: Path) -> Iterator[SqliteVerifyConnection]:
+    """Open a log to prove it. Raise `StoreError` if it cannot be read here."""
+    with open_log(path) as connection:
+        yield SqliteVerifyConnection(path, connection)
 
 
 @contextmanager
-def scratch(url: URL, tables: Sequence[Table]) -> Iterator[SqliteReader]:
-    """The log is the schema `log`, what is made stands in `main`. What is written to the full-text index is dropped."""
-    path = database_path(url)
-    with _connected("", path, SCRATCH) as connection:
+def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVerifyConnection]:
+    """Open a scratch database, whose tables are in the schema `main`, with the log attached as the schema `log`.
+
+    What is written to the full-text index is dropped.
+    """
+    with translated(path):
+        connection = sqlite3.connect("", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)
+    with closing(connection):
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
         with translated(path):
+            apply(connection, SCRATCH)
             for table in tables:
                 connection.execute(str(CreateTable(table).compile(dialect=dialect.dialect())))
             for statement in _NO_SEARCH:
                 connection.execute(statement)
             connection.execute("ATTACH ? AS log", (f"{file_uri(path)}?mode=ro",))
-        yield SqliteReader(path, connection)
+        yield SqliteVerifyConnection(path, connection)
 
 
-@contextmanager
-def _connected(name: str, path: Path, recipe: Recipe) -> Iterator[sqlite3.Connection]:
-    with translated(path):
-        connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)
-    with closing(connection):
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
-        with translated(path):
-            apply(connection, recipe)
-        yield connection
-
-
-class SqliteReader:
-    """A `recorder.store.verify.connection.Reader`."""
+class SqliteVerifyConnection:
+    """A `recorder.store.verify.connection.VerifyConnection`."""
 
     engine = "sqlite"
 
@@ -98,7 +88,7 @@ class SqliteReader:
                 self._connection.execute(statement.text(self.engine), values)
 
     def damage(self) -> list[str]:
-        """Reads all of the file."""
+        """Return what `PRAGMA quick_check` finds, which reads all of the file."""
         try:
             with translated(self._path):
                 found = [str(row[0]) for row in self._connection.execute("PRAGMA quick_check(20)")]

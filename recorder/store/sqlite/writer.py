@@ -4,26 +4,26 @@ Rules of this file:
 
 * The write lock is held for a transaction, and for the checkpoint that may follow it, and never otherwise.
 * What is committed is in the file that the path names: SQLite would go on writing into one that was deleted.
-* Triggers judge each row: one that stands already is skipped, one that contradicts the log is refused.
+* Triggers judge each row: one that is there already is skipped, one that contradicts the log is refused.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Table
+from sqlalchemy import Connection, Table
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreError, StoreLostError
-from recorder.store.location import database_path
-from recorder.store.schema import LOG
+from recorder.store.schema import LOG, SEARCH, tables_of
 from recorder.store.sql import Statement, dialect
-from recorder.store.sqlite.connection import WRITER, translated, write_lock, writer_engine
+from recorder.store.sqlite.connection import WRITER, apply, translated, write_lock, writer_engine
 
 ENGINE = "sqlite"
 WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
@@ -36,6 +36,7 @@ def _insert(table: Table) -> str:
 
 
 _INSERTS = {table.name: _insert(table) for table in LOG}
+_ITEMS = tables_of["items"].name
 
 
 class SqliteWriter:
@@ -43,8 +44,8 @@ class SqliteWriter:
 
     engine = ENGINE
 
-    def __init__(self, url: URL, busy_timeout_s: float) -> None:
-        self.path = database_path(url)
+    def __init__(self, path: Path, busy_timeout_s: float) -> None:
+        self.path = path
         self._busy_timeout_s = busy_timeout_s
         self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
         with self.translated():
@@ -87,14 +88,14 @@ class SqliteWriter:
             self._checkpoint()
 
     def tidy(self) -> None:
-        """The checkpoint that a reader was in the way of, if it is time."""
+        """Do the checkpoint that a reader was in the way of, if it is time."""
         is_due = time.monotonic() - self._checkpointed_s >= CHECKPOINT_AGAIN_S
         if is_due and self._wal_bytes() > WAL_BYTES:
             with suppress(StoreError):
                 self.checkpoint()
 
     def close(self) -> None:
-        """Its WAL is empty then if nothing is in the way."""
+        """Close the connection, with a checkpoint that empties the WAL if nothing is in the way."""
         if self.connection.closed:
             return
         try:
@@ -118,8 +119,10 @@ class SqliteWriter:
             return 0
 
     def _checkpoint(self) -> None:
-        """Without waiting for readers: with one in the way this is a PASSIVE checkpoint, without one it also empties
-        the file, so that its size says what there is to do. After a vain attempt the next is `WAL_BYTES` later.
+        """Move the WAL without waiting for readers.
+
+        With one in the way this is a PASSIVE checkpoint, without one it also empties the file, so that its size says
+        how much there is to do. After a vain attempt the next is `WAL_BYTES` later.
         """
         driver = self._driver
         try:
@@ -132,9 +135,33 @@ class SqliteWriter:
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file a path names."""
+    """Return device and inode of the file that a path names, or None."""
     try:
         status = os.stat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
+    """Take what was deleted out of the full-text index, the file (with `vacuum`) and its WAL, under the write lock.
+
+    Return whether no reader was in the way of emptying the WAL.
+    """
+    with write_lock(path, busy_timeout_s), translated(path):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            apply(connection, {**WRITER, "busy_timeout": round(busy_timeout_s * 1000)})
+            connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('optimize')")
+            if vacuum:
+                _write_anew(connection)
+            [(is_busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return not is_busy
+
+
+def _write_anew(connection: sqlite3.Connection) -> None:
+    """Write the file anew. SQLite keeps the rowids that the full-text index goes by, but does not promise to."""
+    rowids = f"SELECT count(*), max(rowid) FROM {_ITEMS}"
+    before = connection.execute(rowids).fetchone()
+    connection.execute("VACUUM")
+    if connection.execute(rowids).fetchone() != before:
+        connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")

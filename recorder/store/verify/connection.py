@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import URL, Table
 
-from recorder.store import engine as engines
-from recorder.store.location import is_file
+from recorder.store.engine import engine_of
 from recorder.store.sql import Statement
 
 
@@ -40,22 +39,9 @@ class VerifyConnection(Protocol):
 
 def opened(url: URL) -> AbstractContextManager[VerifyConnection]:
     """Open a log. Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
-    engines.require(url)
-    if is_file(url):
-        from recorder.store.sqlite import verify as sqlite_verify
-
-        return sqlite_verify.opened(url)
-    from recorder.store.postgres import verify as postgres_verify
-
-    return postgres_verify.opened(url)
+    return engine_of(url).verify_connection(url)
 
 
 def scratch(url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
     """Open a connection that can write to tables of those names. Raises `RecorderError` if they cannot be made."""
-    if is_file(url):
-        from recorder.store.sqlite import verify as sqlite_verify
-
-        return sqlite_verify.scratch(url, tables)
-    from recorder.store.postgres import verify as postgres_verify
-
-    return postgres_verify.scratch(url, tables)
+    return engine_of(url).scratch_connection(url, tables)

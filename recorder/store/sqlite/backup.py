@@ -1,4 +1,4 @@
-"""A copy of the database as it is at one moment, while recorders go on.
+"""A backup: the database file as it is at one moment, copied while recorders go on.
 
 Rules of this file:
 
@@ -11,32 +11,23 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from recorder.errors import NotFoundError, RecorderError, StoreError
-from recorder.store import migrate
+from recorder.store.engine import Backup, Progress
 from recorder.store.schema import LOG
-from recorder.store.sqlite.connection import BUSY_TIMEOUT_S, READER, apply, file_uri, translated
+from recorder.store.sqlite.connection import open_reader, translated
+from recorder.store.sqlite.migrate import is_empty
 
 PAGES = 2_000  # between two words on the progress: 8 MB
 
-Progress = Callable[[int, int], None]
-"""How many pages are copied, of how many."""
-
-
-class Backup(NamedTuple):
-    """What a copy has: how many exchanges that have ended, and how far each journal was in the log."""
-
-    exchanges: int
-    offsets: dict[str, tuple[int, int]]
-
 
 class Contents(NamedTuple):
-    """What two databases with the same log have in common."""
+    """The properties in which a copy must be equal to its source."""
 
     rows: tuple[int, ...]
     ended: int
@@ -44,12 +35,13 @@ class Contents(NamedTuple):
 
 
 def back_up(source: Path, target: Path, progress: Progress, *, force: bool = False) -> Backup:
-    """Copy the database at `source` to `target`. Raises `RecorderError` if it cannot be, and nothing is there then."""
-    if migrate.is_empty(source):
+    """Copy the database at `source` to `target`. Raise `RecorderError` if it cannot be: then nothing is left there."""
+    if is_empty(source):
         raise NotFoundError(f"There is nothing in the database {source} yet.")
     _check_target(source, target, force)
     with _partial(target) as partial:
-        with translated(source), closing(_reading(source)) as connection:
+        with translated(source), open_reader(source) as connection:
+            connection.text_factory = str  # a text that is damaged is an error
             connection.execute("BEGIN")
             contents = contents_of(connection)
             offsets = {name: (segment, offset) for name, segment, offset in connection.execute(_OFFSETS)}
@@ -64,7 +56,7 @@ _ENDS = "SELECT session_id, exchange_id, hash FROM events WHERE kind = 'end' ORD
 
 
 def contents_of(connection: sqlite3.Connection) -> Contents:
-    """What a database has."""
+    """Return the row counts of a log, and a digest over the last hash of every exchange."""
     rows = tuple(connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0] for table in LOG)
     digest, ended = sha256(), 0
     for session_id, exchange_id, head in connection.execute(_ENDS):
@@ -74,26 +66,21 @@ def contents_of(connection: sqlite3.Connection) -> Contents:
 
 
 def _copy(connection: sqlite3.Connection, target: Path, progress: Progress) -> None:
-    def told(_status: int, remaining: int, total: int) -> None:
+    def report(_status: int, remaining: int, total: int) -> None:
         progress(total - remaining, total)
 
     with translated(target), closing(sqlite3.connect(target, isolation_level=None)) as copy:
         copy.execute("PRAGMA synchronous = OFF")  # it is synced when it is whole
-        connection.backup(copy, pages=PAGES, progress=told)
+        connection.backup(copy, pages=PAGES, progress=report)
 
 
 def check(path: Path, contents: Contents) -> None:
-    """Read a copy back. Raises `StoreError` unless it is sound and has that."""
-    with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
+    """Read a copy back. Raise `StoreError` unless it is sound and has these contents."""
+    with translated(path), open_reader(path, options="mode=ro&immutable=1") as connection:
+        connection.text_factory = str
         found = connection.execute("PRAGMA quick_check(1)").fetchall()
         if found != [("ok",)] or contents_of(connection) != contents:
             raise StoreError(f"The copy is not what was copied ({found[0][0]}): check the disk of {path.parent}.")
-
-
-def _reading(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{file_uri(path)}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)
-    apply(connection, READER)
-    return connection
 
 
 def _check_target(source: Path, target: Path, force: bool) -> None:
@@ -110,7 +97,7 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
 
 @contextmanager
 def _partial(target: Path) -> Iterator[Path]:
-    """A new file beside the target, for its owner only; gone at the end if it is still there."""
+    """Make a file beside the target, for its owner only, and delete it at the end if it is still there."""
     path = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

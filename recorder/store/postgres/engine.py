@@ -1,0 +1,126 @@
+"""The entry of PostgreSQL in the engine table: a log in a schema of a database on a server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from platformdirs import user_data_path
+from sqlalchemy import URL, Connection, Table
+
+from recorder.errors import UsageError
+from recorder.store.engine import BUSY_TIMEOUT_S, Engine, Fetch, Progress
+from recorder.store.postgres.ddl import GRANTS, READ_TABLES
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from recorder.store.postgres.query import PostgresQuery
+    from recorder.store.postgres.verify import PostgresVerifyConnection
+    from recorder.store.postgres.writer import PostgresWriter
+
+_PASSING = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "42501")
+"""SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
+no database, a rollback, no resources, a lock, an operator, the system, damage; a standby, a missing right."""
+
+
+class PostgresEngine(Engine):
+    """A server, which other machines record into too. Its URL names the driver; journals are in the data directory."""
+
+    name = "postgresql"
+    is_local = False
+    identity_sql = "SELECT CAST(pg_postmaster_start_time() AS text), current_database()"
+    grants = GRANTS
+    purged_from = "tables"
+    purge_notice = (
+        "Nobody reads it any more. Its bytes go when the server uses their room again; its WAL and backups have them."
+    )
+
+    def normalize(self, url: URL) -> URL:
+        if not url.database:
+            raise UsageError("The URL names no database: give postgresql://USER@HOST/DATABASE.")
+        return url.set(drivername="postgresql+psycopg")
+
+    def display_name(self, url: URL) -> str:
+        host = url.query.get("host", url.host or "")
+        port = f":{url.port}" if url.port else ""
+        return f"postgresql://{host if isinstance(host, str) else ','.join(host)}{port}/{url.database}"
+
+    def path(self, url: URL) -> NoReturn:
+        raise UsageError(f"{self.display_name(url)} is no file: this works with a database of SQLite only.")
+
+    def journal_root(self, url: URL) -> Path:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.display_name(url).removeprefix("postgresql://")).strip("-")
+        return user_data_path("recorder", appauthor=False) / "journals" / name
+
+    def verified_path(self, url: URL) -> Path:
+        return Path(f"{self.journal_root(url)}.verified")
+
+    def translated(self, url: URL) -> AbstractContextManager[None]:
+        from recorder.store.postgres.connection import translated
+
+        return translated(url)
+
+    def _is_of_statement(self, error: BaseException) -> bool:
+        import psycopg
+
+        code = getattr(error, "sqlstate", None)
+        if code is None:  # libpq has no code for a connection that could not be made, or broke
+            return isinstance(error, psycopg.Error) and not isinstance(error, psycopg.OperationalError)
+        return not str(code).startswith(_PASSING)
+
+    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        from recorder.store.postgres.migrate import upgrade
+
+        upgrade(url, busy_timeout_s)
+
+    def migration(self, url: URL) -> AbstractContextManager[Connection]:
+        from recorder.store.postgres.migrate import migration
+
+        return migration(url, BUSY_TIMEOUT_S)
+
+    def writer(self, url: URL, busy_timeout_s: float) -> PostgresWriter:
+        from recorder.store.postgres.writer import PostgresWriter
+
+        return PostgresWriter(url, busy_timeout_s)
+
+    def reader(self, url: URL) -> AsyncEngine:
+        from recorder.store.postgres.connection import reader_engine
+
+        return reader_engine(url)
+
+    async def revision(self, url: URL, fetch: Fetch) -> str | None:
+        from recorder.store.migrate import READ_REVISION
+        from recorder.store.postgres.migrate import require_tables
+
+        require_tables(url, await fetch(READ_TABLES))
+        return next((row[0] for row in await fetch(READ_REVISION)), None)
+
+    def verify_connection(self, url: URL) -> AbstractContextManager[PostgresVerifyConnection]:
+        from recorder.store.postgres.verify import verify_connection
+
+        return verify_connection(url)
+
+    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[PostgresVerifyConnection]:
+        from recorder.store.postgres.verify import scratch_connection
+
+        return scratch_connection(url, tables)
+
+    def query(self, url: URL) -> AbstractContextManager[PostgresQuery]:
+        from recorder.store.postgres.query import PostgresQuery
+
+        return PostgresQuery.open(url)
+
+    def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
+        from recorder.store.postgres.writer import sweep
+
+        return not vacuum or sweep(url, busy_timeout_s)
+
+    def back_up(self, url: URL, target: Path, progress: Progress, *, force: bool) -> NoReturn:
+        raise UsageError(f"{self.display_name(url)} is on a server: copy it with `pg_dump --schema recorder`.")
+
+
+ENGINE = PostgresEngine()

@@ -1,0 +1,62 @@
+"""SQL of the user's own: what each engine's connection for it offers, and the rules that are the same for all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import URL
+
+from recorder.store.engine import engine_of
+
+TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
+
+Value = int | float | str | None
+Row = tuple[Any, ...]
+
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w*)", re.DOTALL)
+
+
+class QueryResult(NamedTuple):
+    """The columns of a result, each name once, and its rows as they are read."""
+
+    columns: list[str]
+    rows: Iterator[Row]
+
+
+class Query(Protocol):
+    """A connection for the user's own SQL, which can do nothing but read."""
+
+    def is_stale(self) -> bool:
+        """Return whether projections are still to be computed: views then show less than the log holds."""
+
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
+        """Run one statement. Raise `RecorderError` with the engine's objection, here or while rows are read.
+
+        It may compute for `timeout_s` before the first row and between two; what is done with a row takes its time.
+        """
+
+
+def open_query(url: URL) -> AbstractContextManager[Query]:
+    """Open a log for questions. Raise `NotFoundError` or `StoreError` if there is none that can be read here."""
+    return engine_of(url).query(url)
+
+
+def first_word(sql: str) -> str:
+    """Return the verb of a statement, in capital letters."""
+    word = _FIRST_WORD.match(sql)
+    return word[1].upper() if word else ""
+
+
+def distinct(names: list[str]) -> list[str]:
+    """Return names as they are, but the second `text` as `text_2`."""
+    distinct: list[str] = []
+    for name in names:
+        number, candidate = 1, name
+        while candidate in distinct or (candidate != name and candidate in names):
+            number += 1
+            candidate = f"{name}_{number}"
+        distinct.append(candidate)
+    return distinct

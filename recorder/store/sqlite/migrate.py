@@ -1,0 +1,100 @@
+"""The ownership and the schema of a database file: whose it is, its revision, and the upgrade to the newest.
+
+Rules of this file:
+
+* The application id enters the file with the first schema, before WAL mode does. So it always stands in the file's
+  header, and a look at the header settles whose file it is.
+* Beside a file of another program nothing is left, not even a lock file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from recorder.errors import StoreError
+from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.migrate import APPLICATION_ID, HEAD, READ_REVISION, require_head, require_known, run
+from recorder.store.sqlite.connection import (
+    MIGRATION,
+    application_id,
+    create_file,
+    file_uri,
+    lock_path,
+    open_reader,
+    roll_back,
+    translated,
+    write_lock,
+    writer_engine,
+)
+
+
+def upgrade(path: Path, busy_timeout_s: float) -> None:
+    """Bring the file to the newest schema; create it if there is none."""
+    _claim(path)
+    with write_lock(path, busy_timeout_s):
+        revision = current(path, busy_timeout_s)
+        if revision == HEAD:
+            return
+        require_known(path, revision)
+        with _connected(path, busy_timeout_s) as connection:
+            run(connection)
+
+
+@contextmanager
+def migration(path: Path) -> Iterator[Connection]:
+    """Open a connection in a transaction of its own, under the write lock."""
+    _claim(path)
+    with write_lock(path, BUSY_TIMEOUT_S):
+        is_empty(path)
+        with _connected(path, BUSY_TIMEOUT_S) as connection:
+            yield connection
+
+
+def current(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> str | None:
+    """Return the revision of the schema, `None` if the file is empty. Raise `StoreError` if it is not recorder's."""
+    if is_empty(path):
+        return None
+    uri = f"{file_uri(path)}?mode=rw"  # `ro` would leave side files behind
+    with translated(path), closing(sqlite3.connect(uri, uri=True, timeout=busy_timeout_s)) as connection:
+        row = connection.execute(READ_REVISION).fetchone()
+        return row[0] if row else None
+
+
+def is_empty(path: Path) -> bool:
+    """Return whether a file is still to become a database. Raise `StoreError` if it is a file of another program."""
+    roll_back(path)
+    if path.stat().st_size == 0:
+        return True
+    if application_id(path) != APPLICATION_ID:
+        raise StoreError(f"{path} belongs to another program, not to recorder; give another path.")
+    return False
+
+
+@contextmanager
+def open_log(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a log for reading. Raise `StoreError` unless it is recorder's and has the schema of this program."""
+    if is_empty(path):
+        require_head(path, None)
+    with open_reader(path) as connection:
+        with translated(path):
+            row = connection.execute(READ_REVISION).fetchone()
+        require_head(path, row[0] if row else None)
+        yield connection
+
+
+def _claim(path: Path) -> None:
+    """Make sure that there is a file to write to, and that it is not of another program."""
+    create_file(path)
+    if not lock_path(path).exists():
+        is_empty(path)
+
+
+@contextmanager
+def _connected(path: Path, busy_timeout_s: float) -> Iterator[Connection]:
+    with translated(path), writer_engine(path, MIGRATION, busy_timeout_s).begin() as connection:
+        yield connection
