@@ -13,6 +13,7 @@ from recorder.commands.ops.recover import recover_command
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo, write_line
 from recorder.errors import UsageError
+from recorder.model.text import counted
 from recorder.store import engine as engines
 from recorder.store.location import chosen_url, database_name, is_file
 from recorder.store.postgres.ddl import GRANTS, READER, WRITER
@@ -90,6 +91,6 @@ def _rebuild(store: Store) -> None:
     with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Rebuilding")
         rebuilt = rebuild(store, lambda done, total: progress.update(task, completed=done, total=total))
-    echo(f"{rebuilt.exchanges:,} exchange{'s' if rebuilt.exchanges != 1 else ''} rebuilt.")
+    echo(f"{counted(rebuilt.exchanges, 'exchange')} rebuilt.")
     for session_id, exchange_id, reason in rebuilt.put_aside:
         echo(f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}")

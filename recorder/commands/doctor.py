@@ -28,7 +28,7 @@ BAD = 4  # the exit code, as of a finding
 
 
 @click.command()
-@with_json
+@with_json()
 @database_option
 @click.pass_context
 def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None:

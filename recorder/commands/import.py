@@ -20,7 +20,7 @@ from recorder.commands.ui.output import can_redraw, echo, with_json, write_json
 from recorder.commands.ui.selection import NEVER_FOUND, new_name
 from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.location import chosen_url, journal_root
 from recorder.store.writer import Store
 from recorder.wire.dialects import DIALECTS
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
     help="The request, as JSON: an object with method, url, headers and body, or the body alone. For one FILE.",
 )
 @click.option("--session", metavar="NAME", help="One session for all files. [default: one each, named like the file]")
-@with_json
+@with_json()
 @database_option
 def command(
     db: str | None,
@@ -136,12 +136,12 @@ def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: Passing) -
 def _say(made: Sequence[Made]) -> None:
     """How much was read, and what the sessions are called."""
     sessions = list({each.session.session_id: each.session for each in made}.values())
-    events = _count(sum(each.events for each in made), "event")
+    events = counted(sum(each.events for each in made), "event")
     names = [f"{safe_text(each.name)} ({each.session_id})" for each in sessions]
     if len(names) == 1:
-        echo(f"{_count(len(made), 'file')} imported: session {names[0]}, {events}.")
+        echo(f"{counted(len(made), 'file')} imported: session {names[0]}, {events}.")
         return
-    echo(f"{_count(len(made), 'file')} imported: {_count(len(names), 'session')}, {events}:")
+    echo(f"{counted(len(made), 'file')} imported: {counted(len(names), 'session')}, {events}:")
     for name in names[:LISTED]:
         echo(f"  {name}")
     if len(names) > LISTED:
@@ -172,7 +172,3 @@ def _with_progress(files: Sequence[Path]) -> Iterable[Path]:
     if len(files) == 1 or not can_redraw():
         return files
     return track(files, "Importing", console=Console(stderr=True), transient=True)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

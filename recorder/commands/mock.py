@@ -33,6 +33,7 @@ from recorder.commands.ui.output import echo, log_to_stderr
 from recorder.commands.ui.recordings import recordings
 from recorder.commands.ui.settings import match_rules
 from recorder.errors import UsageError
+from recorder.model.text import counted
 from recorder.proxy.admission import refusal
 from recorder.proxy.app import BODY_LIMIT_BYTES
 from recorder.proxy.forwarding import path_of
@@ -191,7 +192,7 @@ def _say_ready(count: int, host: str, token: Token | None, announce: Callable[[s
     here = address(host, port)
     announce(entrance(here, token))
     url = entrance(here, token and token.as_said())
-    echo(f"Answering with {count} recorded exchange{'' if count == 1 else 's'}")
+    echo(f"Answering with {counted(count, 'recorded exchange')}")
     echo(f"Listening on {url}")
     elsewhere = "" if url == DEFAULT_URL else f" --url {shlex.quote(url)}"
     echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')

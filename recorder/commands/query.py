@@ -54,7 +54,7 @@ Write = Callable[[Answer], None]
     show_default=True,
     help="Stop a statement that gives no row for so long.",
 )
-@with_json
+@with_json()
 @click.option("--csv", is_flag=True, help="CSV with a header; NULL is empty.")
 @wait_option
 @database_option

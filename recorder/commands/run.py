@@ -33,7 +33,7 @@ from recorder.commands.ui.settings import match_rules
 from recorder.commands.ui.subjects import is_file
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import WHOLE, Exchange, Session
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
 from recorder.proxy.http.descriptors import raise_limit
@@ -256,9 +256,8 @@ async def _recorded(log: Log, name: str, began_ns: int) -> _Run | None:
 
 def _summary(run: _Run) -> str:
     """One line: the session, and the tokens."""
-    count = len(run.exchanges)
-    line = f"Recorded session {safe_text(run.session.name)} ({run.session.session_id}): {count} exchange"
-    line += "" if count == 1 else "s"
+    name, count = safe_text(run.session.name), counted(len(run.exchanges), "exchange")
+    line = f"Recorded session {name} ({run.session.session_id}): {count}"
     used = run.used
     if used is None or used.total_tokens is None:
         return f"{line}, no usage reported."
@@ -360,7 +359,7 @@ def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
 def _refusals(proxy: Proxy) -> Iterator[str]:
     """Requests that were none to an API, as those for a WebSocket: SDKs hide what we have answered."""
     for count, message in proxy.refused.values():
-        yield safe_text(f"Refused, and not recorded: {count} request{'' if count == 1 else 's'}. {message}")
+        yield safe_text(f"Refused, and not recorded: {counted(count, 'request')}. {message}")
 
 
 def _asked_by_codex(held: Sequence[Recorded]) -> list[str]:

@@ -82,7 +82,7 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
     metavar="NAMES",
     help=f"What the table has, in this order, commas in between: {', '.join(_BY_NAME)}; or all.",
 )
-@with_json
+@with_json()
 @click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
 @wait_option
 @database_option

@@ -51,7 +51,7 @@ _SHARES = ("reasoning_share", "cached_share")
     "tools overlap: an exchange that calls two of them counts for both.",
 )
 @between
-@with_json
+@with_json()
 @click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
 @wait_option
 @database_option

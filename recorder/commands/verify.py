@@ -24,7 +24,7 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.reader import Log
 from recorder.store.verify.log import Checkup, Place, Verified
 from recorder.store.verify.manifest import FIRST_LINE, Mark, difference, line, read
@@ -37,7 +37,7 @@ STALE = "The projections are to be made anew, and so were not compared: run `rec
 @click.argument("sessions", nargs=-1, metavar="[SESSION]…", shell_complete=session_names)
 @click.option("--manifest", is_flag=True, help="Print a line with a digest for each session, to be kept.")
 @click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a manifest from before.")
-@with_json
+@with_json()
 @wait_option
 @database_option
 @click.pass_context
@@ -176,7 +176,7 @@ def _write_manifest(verified: Sequence[Verified]) -> None:
             write_line(safe_text(line(each.session_id, each.roots.last)))
             left_out += each.exchanges - each.roots.last.exchanges
     if left_out:
-        echo(f"The manifest leaves out {_count(left_out, 'exchange')}: open, or begun after one that is.")
+        echo(f"The manifest leaves out {counted(left_out, 'exchange')}: open, or begun after one that is.")
 
 
 def _write_lines(damage: Sequence[str], verified: Sequence[Verified]) -> None:
@@ -192,7 +192,7 @@ def _lines(verified: Verified) -> Iterator[str]:
     for exchange_id in verified.open:
         yield f"open    {place}/{exchange_id}: it is being recorded"
     for gap in verified.gaps:
-        lost = f"{_count(gap.chunks, 'chunk')}, {_count(gap.size_bytes, 'byte')} of the {gap.of} were not kept"
+        lost = f"{counted(gap.chunks, 'chunk')}, {counted(gap.size_bytes, 'byte')} of the {gap.of} were not kept"
         yield f"gap     {place}/{gap.exchange_id} @{gap.pos}: {lost}: {gap.reason}"
     if verified.purged and not verified.findings:
         yield f"purged  {place}"
@@ -205,11 +205,11 @@ def _place(session_id: str, found: Place) -> str:
 
 def _sum_up(verified: Sequence[Verified], findings: int) -> None:
     events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
-    counted = f"{_count(events, 'event')} of {_count(exchanges, 'exchange')} in {_count(len(verified), 'session')}"
+    checked = f"{counted(events, 'event')} of {counted(exchanges, 'exchange')} in {counted(len(verified), 'session')}"
     gaps = sum(len(each.gaps) for each in verified)
     if gaps:
-        echo(f"{_count(gaps, 'gap')}: what was not kept was counted when it happened, which is no failure.")
-    echo(f"{counted}: {_count(findings, 'finding') if findings else 'all as recorded'}.")
+        echo(f"{counted(gaps, 'gap')}: what was not kept was counted when it happened, which is no failure.")
+    echo(f"{checked}: {counted(findings, 'finding') if findings else 'all as recorded'}.")
 
 
 def _with_damage(damage: Sequence[str], verified: Sequence[Verified]) -> Iterator[Verified]:
@@ -237,7 +237,3 @@ def _state(verified: Verified) -> str:
     if verified.findings:
         return "bad"
     return "purged" if verified.purged else "open" if verified.open else "ok"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

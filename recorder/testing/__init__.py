@@ -11,6 +11,7 @@ own exceptions. `library` is the module `httpx` or `httpx2`; without it the firs
 
 from __future__ import annotations
 
+from recorder.replay.matching.noise import rules_from
 from recorder.testing.compared import assert_same_stream
 from recorder.testing.linted import assert_lints
 from recorder.testing.playing import (
@@ -34,4 +35,5 @@ __all__ = [
     "recorded_in",
     "recording_transport",
     "replay_transport",
+    "rules_from",
 ]

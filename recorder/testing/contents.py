@@ -13,6 +13,7 @@ from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.facts import Usage
+from recorder.model.text import counted
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow
 from recorder.proxy.recording import new_id
@@ -33,7 +34,7 @@ class Contents:
         self.episodes = list(episodes)
 
     def __repr__(self) -> str:
-        counts = f"{_counted(len(self.episodes), 'exchange')}, {_counted(len(self.events), 'event')}"
+        counts = f"{counted(len(self.episodes), 'exchange')}, {counted(len(self.events), 'event')}"
         return f"<session {self.session.name!r}: {counts}, text {shortened(self.text, SHOWN)!r}>"
 
     def recordings(self) -> list[Recorded]:
@@ -70,10 +71,6 @@ class Contents:
     @cached_property
     def _rows(self) -> list[Rows]:
         return [_folded(*episode) for episode in self.episodes]
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def shortened(text: str, limit: int) -> str:

@@ -16,7 +16,7 @@ from recorder.commands.ui.output import can_redraw, echo
 from recorder.errors import NotFoundError, UsageError
 from recorder.journal.format import MAGIC
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.backup import back_up
 from recorder.store.location import chosen_url, database_name, database_path, is_file, journal_root
 
@@ -43,7 +43,7 @@ def backup(db: str | None, file: Path, force: bool) -> None:
     with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Copying")
         made = back_up(path, file, lambda done, total: progress.update(task, completed=done, total=total), force=force)
-    ended = f"{made.exchanges:,} exchange{'s' if made.exchanges != 1 else ''} that {_have(made.exchanges)} ended"
+    ended = f"{counted(made.exchanges, 'exchange')} that {'has' if made.exchanges == 1 else 'have'} ended"
     echo(safe_text(f"{file} has {ended} ({file.stat().st_size:,} bytes)."))
     say_waiting(url, made.offsets)
 
@@ -56,10 +56,6 @@ def say_waiting(url: URL, offsets: Mapping[str, tuple[int, int]]) -> None:
             f"Up to {waiting:,} bytes stood in journals and are not in it: what is being recorded just now, and what "
             "killed recorders left (`recorder db recover` brings that in)."
         )
-
-
-def _have(count: int) -> str:
-    return "have" if count != 1 else "has"
 
 
 def waiting_bytes(root: Path, offsets: Mapping[str, tuple[int, int]]) -> int:

@@ -16,7 +16,7 @@ from recorder.commands.ops.backup import say_waiting
 from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.commands.ui.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.copy.copy import copy, same
 from recorder.store.copy.source import Side
 from recorder.store.copy.target import Copied
@@ -38,7 +38,7 @@ class _Outcome(NamedTuple):
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option("--session", metavar="SESSION", multiple=True, help="Only this session. May be repeated.")
-@with_json
+@with_json()
 @click.pass_context
 def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], json: bool, jsonl: bool) -> None:
     """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
@@ -122,14 +122,14 @@ def _sum_up(target: str, copied: Sequence[Copied]) -> int:
     )
     sessions = sum(each.exchanges > 0 for each in copied)
     open_, findings = (sum(len(getattr(each, name)) for each in copied) for name in ("open", "findings"))
-    of = f"{_count(events, 'event')} ({_count(size_bytes, 'byte')}) of {_count(exchanges, 'exchange')}"
-    told = f"{of} in {_count(sessions, 'session')} copied to {target}, and read back from it"
-    there = f"; {_count(standing, 'exchange')} stood there already" if standing else ""
+    of = f"{counted(events, 'event')} ({counted(size_bytes, 'byte')}) of {counted(exchanges, 'exchange')}"
+    told = f"{of} in {counted(sessions, 'session')} copied to {target}, and read back from it"
+    there = f"; {counted(standing, 'exchange')} stood there already" if standing else ""
     echo(safe_text(f"{told if exchanges else f'Nothing new to be copied to {target}'}{there}."))
     if open_:
-        echo(f"{_count(open_, 'exchange')} had not ended: run the same again when they have.")
+        echo(f"{counted(open_, 'exchange')} had not ended: run the same again when they have.")
     if findings:
-        echo(f"{_count(findings, 'finding')}: what is named was not copied, or not as it should be.")
+        echo(f"{counted(findings, 'finding')}: what is named was not copied, or not as it should be.")
     return findings
 
 
@@ -138,7 +138,3 @@ def _row(copied: Copied) -> dict[str, Any]:
     row = msgspec.to_builtins(copied)
     del row["purged"]
     return {"session_id": row.pop("session_id"), "name": row.pop("name"), "state": state, **row}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -20,6 +20,7 @@ from recorder.commands.ops.health import Line
 from recorder.commands.ops.last_verify import last_verify
 from recorder.commands.ops.writers import writer_of
 from recorder.errors import StoreError
+from recorder.model.text import counted
 from recorder.store import migrate
 from recorder.store.location import database_url, journal_root
 from recorder.store.schema import REBUILD_IS_DUE
@@ -139,9 +140,9 @@ def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[Line]:
         return
     for state, remedy in _REMEDIES.items():
         if count := counts[state]:
-            yield Line("warn", "open", f"{count:,} exchange{'' if count == 1 else 's'} without an end: {remedy}.")
+            yield Line("warn", "open", f"{counted(count, 'exchange')} without an end: {remedy}.")
     if count := counts["alive"]:
-        yield Line("ok", "open", f"{count:,} exchange{' is' if count == 1 else 's are'} being recorded.")
+        yield Line("ok", "open", f"{counted(count, 'exchange')} {'is' if count == 1 else 'are'} being recorded.")
     if not counts:
         yield Line("ok", "open", "No exchange is open.")
 

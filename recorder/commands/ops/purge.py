@@ -28,7 +28,7 @@ from recorder.commands.ui.table import Column, short_ids, write_table
 from recorder.commands.ui.times import Instant
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.journal.unreadable import folder, forget
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store import engine as engines
 from recorder.store.location import chosen_url, database_name, is_file, journal_root
 from recorder.store.purge.delete import being_recorded, purge
@@ -161,9 +161,8 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: Limits) -> Chosen:
         held = await log.holdings()
         spared = sum(each.session_id in recording for each in chosen(held, limits))
         if spared:
-            echo(
-                f"{_count(spared, 'session')} of these {'are' if spared != 1 else 'is'} being recorded, and left alone."
-            )
+            verb = "is" if spared == 1 else "are"
+            echo(f"{counted(spared, 'session')} of these {verb} being recorded, and left alone.")
         return Chosen(chosen(held, limits, recording), [])
 
 
@@ -188,7 +187,7 @@ async def _named(log: Log, refs: Sequence[str], recording: Collection[str]) -> C
 def _show(held: Sequence[Holding]) -> None:
     ids = short_ids([each.session_id for each in held])
     write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, held, strict=True)])
-    echo(f"{_count(len(held), 'session')}, {_sums(held)}.")
+    echo(f"{counted(len(held), 'session')}, {_sums(held)}.")
 
 
 def _cells(row: Holding) -> tuple[object, ...]:
@@ -198,12 +197,8 @@ def _cells(row: Holding) -> tuple[object, ...]:
 
 def _sums(held: Iterable[Holding | Counts]) -> str:
     held = list(held)
-    counts = (_count(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
+    counts = (counted(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
     return ", ".join(counts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
@@ -226,9 +221,9 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
             raise RecorderError(
                 f"{error} Then run `recorder db purge {again}`: pieces are still in the {_kept_in(url)}."
             ) from error
-    echo(f"{_count(len(done), 'session')} purged: {_sums(done)}." if done else "Swept up once more.")
+    echo(f"{counted(len(done), 'session')} purged: {_sums(done)}." if done else "Swept up once more.")
     if unknown:
-        echo(f"{_count(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
+        echo(f"{counted(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
     if not is_file(url):
         echo(ON_A_SERVER)
         late.tell_elsewhere(root)
@@ -268,6 +263,6 @@ def _delete(store: Store, held: Sequence[Holding], reason: str, progress: Progre
                 late.add(counts.late)
     except BaseException:
         if done:
-            echo(f"{_count(len(done), 'session')} purged so far: the next purge sweeps up what is left of them.")
+            echo(f"{counted(len(done), 'session')} purged so far: the next purge sweeps up what is left of them.")
         raise
     return done

@@ -16,7 +16,7 @@ from recorder.commands.ui.times import Span, span_text
 from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store import engine as engines
 from recorder.store.location import chosen_url, is_file, journal_root
 from recorder.store.writer import Store
@@ -50,7 +50,7 @@ def recover_command(db: str | None, gone_after: int | None) -> None:
         engines.require(url)
     with Store(url) as store:
         found = _recover(store, url)
-        lines = [f"{_count(found, 'journal')} recovered."] if found else []
+        lines = [f"{counted(found, 'journal')} recovered."] if found else []
         if not is_file(url):
             lines += _others(store, url, GONE_NS if gone_after is None else gone_after)
     for line in lines or ["There is nothing to recover."]:
@@ -86,12 +86,8 @@ def of_recorders(found: Sequence[Unfinished]) -> str:
     """What is open, and where."""
     hosts = sorted({each.host or "a machine unknown" for each in found})
     named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
-    exchanges = _count(sum(each.exchanges for each in found), "exchange")
-    return safe_text(f"{exchanges} of {_count(len(found), 'recorder')} elsewhere ({named})")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    exchanges = counted(sum(each.exchanges for each in found), "exchange")
+    return safe_text(f"{exchanges} of {counted(len(found), 'recorder')} elsewhere ({named})")
 
 
 def _wait(seconds: float) -> bool:

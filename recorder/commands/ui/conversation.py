@@ -26,7 +26,7 @@ from recorder.commands.ui.output import is_dumb, seconds
 from recorder.commands.ui.snapshot import Answered, Snapshot, Taken, Untold
 from recorder.commands.ui.table import LEAST_ID
 from recorder.model.events import Exchange
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.item import ItemRow
 from recorder.store.session_list import OPEN, last_status
@@ -299,7 +299,7 @@ def _choice(taken: Taken, item: ItemRow) -> int:
 
 def _not_understood(taken: Taken) -> str | None:
     exchange, count = taken.exchange, taken.timing.events
-    events = f"{count:,} event{'s' if count > 1 else ''}, `recorder events"
+    events = f"{counted(count, 'event')}, `recorder events"
     shows = f"{exchange.session_id[:LEAST_ID]} --exchange {taken.number}` shows {'them' if count > 1 else 'it'}"
     return f"not understood here: {events} {shows}" if count else None
 

@@ -10,7 +10,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -20,35 +20,31 @@ import msgspec
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 
-json_options = (
-    click.option("--json", is_flag=True, help="A JSON array; keys are the SQL column names."),
-    click.option("--jsonl", is_flag=True, help="One JSON object a line."),
-)
-
-
 HELD_BYTES = 64 * 1024  # of a JSON array before it is written: no more memory, and few calls
 FORMATS = ("json", "jsonl", "csv")
 
 
-def one_format(function: Any) -> Any:
-    """A command that refuses two of the options `--json`, `--jsonl` and `--csv` at once."""
+def with_json(
+    json: str = "A JSON array; keys are the SQL column names.", jsonl: str = "One JSON object a line."
+) -> Callable[[Any], Any]:
+    """Add the options `--json` and `--jsonl`, with these help texts.
 
-    @wraps(function)
-    def checked(*arguments: Any, **options: Any) -> Any:
-        chosen = [f"--{name}" for name in FORMATS if options.get(name)]
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} are different formats: choose one.")
-        return function(*arguments, **options)
+    The command raises `UsageError` for two of them, or of `--csv` and `--raw` where it has those, at once.
+    """
 
-    return checked
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def checked(*arguments: Any, **options: Any) -> Any:
+            chosen = [f"--{name}" for name in (*FORMATS, "raw") if options.get(name)]
+            if len(chosen) > 1:
+                raise UsageError(f"{' and '.join(chosen)} are different formats: choose one.")
+            return function(*arguments, **options)
 
+        return click.option("--json", is_flag=True, help=json)(
+            click.option("--jsonl", is_flag=True, help=jsonl)(checked)
+        )
 
-def with_json(function: Any) -> Any:
-    """The options `--json` and `--jsonl`, of which one can be had at a time."""
-    checked = one_format(function)
-    for option in reversed(json_options):
-        option(checked)
-    return checked
+    return decorate
 
 
 def is_plain() -> bool:

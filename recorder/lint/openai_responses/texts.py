@@ -9,7 +9,7 @@ from recorder.lint.openai_responses.said import Json, Said, is_complete, said
 from recorder.lint.openai_responses.walk import Item, Text, changes, walk
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.stream import Stream
-from recorder.lint.walk import counted
+from recorder.model.text import counted
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from recorder.model.text import counted
 from recorder.replay.matching.candidates import Entry, Group, Line, Question
 from recorder.replay.matching.differences import Difference, differences
 from recorder.replay.matching.fingerprint import NO_JSON, Likeness, Place, Request, canonical, json_value
@@ -128,7 +129,7 @@ def _named(entry: Entry, unused: Container[int]) -> str:
 
 def _counted(found: Sequence[Difference]) -> str:
     more = "at least " if len(found) == COUNT_LIMIT else ""
-    return f"{more}{len(found)} place{'' if len(found) == 1 else 's'}"
+    return f"{more}{counted(len(found), 'place')}"
 
 
 def _listed(lines: Sequence[str], items: Sequence[str]) -> str:
