@@ -37,32 +37,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--recorder-mode",
         choices=MODES,
         help="none: answer from cassettes only; once: record where there is no cassette; new_episodes: record what a "
-        "cassette does not answer; all, or rewrite: record anew. Default: the ini key recorder_mode, else none.",
+        "cassette does not answer; all, or rewrite: record again. Default: the ini key recorder_mode, else none.",
     )
     group.addoption(
-        "--recorder-speed", metavar="1|N|max", default="max", help="Times the original speed, where no marker says."
+        "--recorder-speed",
+        metavar="1|N|max",
+        default="max",
+        help="A factor on the speed, if no marker has one.",
     )
-    parser.addini("recorder_mode", "What --recorder-mode is if it is not given.", default="none")
-    parser.addini("recorder_cassette_dir", "Where cassettes are, beside each test file.", default="cassettes")
+    parser.addini("recorder_mode", "The mode of a run without --recorder-mode.", default="none")
+    parser.addini("recorder_cassette_dir", "The directory of cassettes, beside each test file.", default="cassettes")
     parser.addini(
-        "recorder_match", "A TOML file with a table [match], for recorder.toml beside the ini file.", default=""
+        "recorder_match", "A TOML file with a table [match], in place of recorder.toml beside the ini file.", default=""
     )
     parser.addini(
         "recorder_redact",
-        "fields:PATH, headers:NAME or parameters:NAME: what of requests is not to stand in a cassette.",
+        "fields:PATH, headers:NAME or parameters:NAME: parts of requests that no cassette may contain.",
         type="linelist",
         default=[],
     )
-    parser.addini(
-        "recorder_allow_network", "Whether a test that is replayed may reach other hosts.", type="bool", default=False
-    )
-    parser.addini("recorder_upstream", "NAME=URL: where to record from.", type="linelist", default=[])
+    parser.addini("recorder_allow_network", "Allow replayed tests to reach other hosts.", type="bool", default=False)
+    parser.addini("recorder_upstream", "NAME=URL: the address to record from.", type="linelist", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     if (mode := config.getini("recorder_mode")) not in MODES:
-        raise pytest.UsageError(f"recorder_mode = {mode} is no mode: there are {', '.join(MODES)}.")
+        raise pytest.UsageError(f"recorder_mode = {mode} is not a mode: use one of {', '.join(MODES)}.")
     config.stash[_BEGAN_NS] = getattr(config, "workerinput", {}).get(_BEGAN, time.time_ns())
     if config.getoption("recorder_speed") != "max" or _has_settings(config):
         from recorder.errors import UsageError

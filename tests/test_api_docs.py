@@ -89,7 +89,7 @@ def test_the_page_has_the_whole_pytest_plugin() -> None:
 
 def test_the_page_has_the_tree_of_exceptions() -> None:
     real = {
-        (f"`{name}`", f"`{value.__base__.__name__}`", str(getattr(value, "exit_code", "")))
+        (f"`{name}`", f"`{value.__mro__[1].__name__}`", str(getattr(value, "exit_code", "")))
         for name, value in vars(recorder.errors).items()
         if inspect.isclass(value) and issubclass(value, Exception)
     }

@@ -24,7 +24,7 @@ _files = click.argument("files", metavar="FILE...", nargs=-1, required=True, typ
 
 @click.group()
 def command() -> None:
-    """Check cassettes, and bring them into their canonical form.
+    """Check cassettes, and rewrite them in their canonical form.
 
     A cassette is a session as a text file for git: `recorder export --format cassette` writes it, `recorder import`
     reads it.

@@ -1,4 +1,4 @@
-"""`recorder db`: where the database is, and keeping it."""
+"""`recorder db`: the place of the database, and its maintenance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from recorder.store.writer import Store
 
 @click.group()
 def command() -> None:
-    """Keep the database."""
+    """Manage the database."""
 
 
 command.add_command(backup)
@@ -47,7 +47,7 @@ def path(db: str | None) -> None:
 @click.option(
     "--roles",
     is_flag=True,
-    help=f"On PostgreSQL, make the roles {WRITER} and {READER}, and give them their rights.",
+    help=f"On PostgreSQL, make the roles {WRITER} and {READER}, and grant them their rights.",
 )
 @database_option
 def upgrade(roles: bool, db: str | None) -> None:
@@ -59,7 +59,7 @@ def upgrade(roles: bool, db: str | None) -> None:
     """
     url = chosen_url(db)
     if roles and is_file(url):
-        raise UsageError("Roles are for PostgreSQL: a file has the rights that its mode gives.")
+        raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
     with Store(url) as store:
         with store.transaction():
             is_due = store.projector.is_due()

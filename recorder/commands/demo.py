@@ -42,7 +42,7 @@ ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
 
 
 class Call(NamedTuple):
-    """What a client asks, and how it says who it is."""
+    """A request of the demo: its path and its body."""
 
     path: str
     body: dict[str, Any]
@@ -102,13 +102,13 @@ def _say_how_to_use(base_url: str) -> None:
 
 
 def _run(*arguments: str) -> None:
-    """Run a command as a user would, and say which."""
+    """Run a command as a user would, and print it first."""
     echo(f"\n$ {shlex.join(('recorder', *arguments))}")
     recorder.main(arguments, prog_name="recorder", standalone_mode=False)
 
 
 async def _record(url: URL, name: str) -> list[bytes]:
-    """A session of several exchanges through the real proxy; returns the bodies that the client received, in order."""
+    """Record several exchanges through the real proxy; return the bodies that the client received, in order."""
     async with await start() as upstream:
         upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
         async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy:
@@ -147,7 +147,7 @@ async def _ask(client: httpx.AsyncClient, call: Call) -> bytes:
 
 
 def _tool_results(stream: bytes) -> list[dict[str, Any]]:
-    """The function calls of a response, each with its result: what an agent sends next."""
+    """Return the function calls of a response with their results, as an agent sends them next."""
     last = stream.rstrip().rpartition(b"data: ")[2]
     calls = [item for item in msgspec.json.decode(last)["response"]["output"] if item["type"] == "function_call"]
     results = [{"type": "function_call_output", "call_id": call["call_id"], "output": "18 °C, clear"} for call in calls]

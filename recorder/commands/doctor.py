@@ -1,4 +1,4 @@
-"""`recorder doctor`: what is wrong here."""
+"""`recorder doctor`: problems of this installation, and their remedies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
 
 
 def diagnosis(database: Path | URL) -> Iterator[Line]:
-    """What each check says. One that fails says so, and the others go on."""
+    """Yield the lines of all checks. A check that fails yields that, and the others go on."""
     url = database_url(database)
     libraries, checks = ([health.sqlite], _of_file(url)) if is_file(url) else ([], _of_server(url))
     checks = [health.python, *libraries, health.clock, health.descriptors, health.port, settings, *checks]
@@ -62,7 +62,7 @@ def diagnosis(database: Path | URL) -> Iterator[Line]:
             yield from check()
         except (OSError, ValueError) as error:
             named = check.func if isinstance(check, partial) else check
-            yield Line("bad", named.__name__, f"This cannot be looked at: {error}.")
+            yield Line("bad", named.__name__, f"This cannot be checked: {error}.")
 
 
 Check = Callable[[], Iterator[Line]]
@@ -78,7 +78,7 @@ def _of_file(url: URL) -> list[Check]:
 
 
 def _of_server(url: URL) -> list[Check]:
-    """Its files are its own affair, but for the journals, which are here."""
+    """Yield the checks of a database on a server: not its files, but the journals, which are here."""
     root = journal_root(url)
     return [
         *(partial(server, url), partial(health.modes, (), root)),
@@ -87,7 +87,7 @@ def _of_server(url: URL) -> list[Check]:
 
 
 def settings() -> Iterator[Line]:
-    """Files that hold settings: whether they can be read, and whether each verb in them would take its table."""
+    """Yield whether the files with settings can be read, and whether each verb accepts its table."""
     paths = [path for path in (platformdirs.user_config_path("recorder") / FILE_NAME, Path(FILE_NAME)) if path.exists()]
     good = True
     for path in paths:
@@ -98,10 +98,10 @@ def settings() -> Iterator[Line]:
             match_rules()
         except OSError as error:
             good = False
-            yield Line("warn", "settings", f"{path} cannot be read, and what it says is ignored: {error.strerror}.")
+            yield Line("warn", "settings", f"{path} cannot be read and is ignored: {error.strerror}.")
         except ValueError as error:
             good = False
-            yield Line("bad", "settings", f"{path} is not valid TOML ({error}): mend it or move it away.")
+            yield Line("bad", "settings", f"{path} is not valid TOML ({error}): fix it or move it away.")
         except RecorderError as error:
             good = False
             yield Line("bad", "settings", str(error))

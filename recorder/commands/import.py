@@ -1,4 +1,4 @@
-"""`recorder import`: streams that were stored elsewhere, and our own exports, as sessions of the log."""
+"""`recorder import`: foreign streams and our own exports, added to the log as sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BUSY_S = 2.0  # a locked database is tried again for as long as it takes, and Ct
 
 
 class Wanted(NamedTuple):
-    """What the user said about the files."""
+    """The options for the files of one import."""
 
     format: str
     dialect: str | None
@@ -105,7 +105,7 @@ def _request(path: Path) -> Request:
 
 
 class Made(NamedTuple):
-    """A file that was read, and the session that it is in."""
+    """A file that was read, and its session."""
 
     path: Path
     session: Session
@@ -121,7 +121,7 @@ class Made(NamedTuple):
 
 
 def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: Passing) -> list[Made]:
-    """Enter what can be read."""
+    """Add every readable file to the log."""
     sessions, made = _Sessions(wanted.session), list[Made]()
     with Store(url, BUSY_S) as store, Intake(store, journal_root(url)) as intake:
         for path in _with_progress(files):
@@ -134,7 +134,7 @@ def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: Passing) -
 
 
 def _say(made: Sequence[Made]) -> None:
-    """How much was read, and what the sessions are called."""
+    """Print how much was read, and the names of the sessions."""
     sessions = list({each.session.session_id: each.session for each in made}.values())
     events = counted(sum(each.events for each in made), "event")
     names = [f"{safe_text(each.name)} ({each.session_id})" for each in sessions]
@@ -168,7 +168,7 @@ class _Sessions:
 
 
 def _with_progress(files: Sequence[Path]) -> Iterable[Path]:
-    """The files, with a bar on a terminal if there are many to wait for."""
+    """Yield the files, with a progress bar on a terminal if there are several."""
     if len(files) == 1 or not can_redraw():
         return files
     return track(files, "Importing", console=Console(stderr=True), transient=True)

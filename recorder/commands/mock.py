@@ -1,4 +1,4 @@
-"""`recorder mock`: recordings as a server, which answers requests with what was recorded for them."""
+"""`recorder mock`: an HTTP server that answers requests from recordings."""
 
 from __future__ import annotations
 
@@ -59,24 +59,29 @@ REQUESTS = "/_recorder/requests"
     help="A cassette (.sse.jsonl), besides the sessions. Can be given many times.",
 )
 @click.option(
-    "--speed", type=Speed(), metavar="1|N|max", default="1", show_default=True, help="Times the original speed."
+    "--speed",
+    type=Speed(),
+    metavar="1|N|max",
+    default="1",
+    show_default=True,
+    help="A factor on the original speed.",
 )
-@click.option("--strict", is_flag=True, help="Give each recording once; else they are given again, in the same order.")
+@click.option("--strict", is_flag=True, help="Use each recording once; else they are used again.")
 @click.option(
     "--otherwise",
     type=click.Choice(["forward", "400", "404", "503"]),
     default=str(MISS_STATUS),
     show_default=True,
-    help="What is not recorded: forwarded to its upstream, or refused with that status.",
+    help="Forward requests that are not recorded to their upstream, or refuse them with this status.",
 )
 @click.option(
     "--fault",
     metavar="SPEC",
     multiple=True,
-    help=f"What goes wrong with every response: {'; '.join(FORMS.values())}. {RANGES}. Can be given many times.",
+    help=f"Inject this fault into every response: {'; '.join(FORMS.values())}. {RANGES}. Can be given many times.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the faults that are left to chance.")
-@click.option("--allow-gaps", is_flag=True, help="Take sessions although some of their bytes were not kept.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of random faults.")
+@click.option("--allow-gaps", is_flag=True, help="Use sessions even if some of their bytes were not kept.")
 @listening_options
 @token_option
 @max_body_option
@@ -148,7 +153,7 @@ def command(
 
 
 class Mock:
-    """The app: the proxy, and a page that says what was asked of it."""
+    """The application: the proxy, and a page that lists the requests so far."""
 
     def __init__(self, answering: Answering, hosts: Collection[str]) -> None:
         self._proxy, self._answering = answering.proxy, answering
@@ -161,7 +166,7 @@ class Mock:
         incoming.respond(200, [(b"content-type", b"application/json")], msgspec.json.encode(self._page()))
 
     def _is_own(self, incoming: Incoming) -> bool:
-        """Whether this is a question for the page, from somebody who may ask: what else there is, the proxy refuses."""
+        """Return whether this is an admitted request for the page; the proxy refuses all others."""
         if path_of(incoming) != REQUESTS or incoming.method not in ("GET", "HEAD"):
             return False
         hosts = [name for name, _ in incoming.headers].count(b"host")

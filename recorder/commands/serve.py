@@ -1,4 +1,4 @@
-"""`recorder serve`: record what passes, until told to stop."""
+"""`recorder serve`: records until it is stopped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from recorder.store.location import chosen_url
 
 
 class _Door(NamedTuple):
-    """Where a recorder listens, and whom it lets in."""
+    """The address of a recorder, and its admission rules."""
 
     host: str
     port: int

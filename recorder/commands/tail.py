@@ -1,4 +1,4 @@
-"""`recorder tail`: what is recorded just now, of all sessions, until interrupted."""
+"""`recorder tail`: follows what is being recorded in all sessions, until interrupted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Told(NamedTuple):
 @click.option("--jsonl", is_flag=True, help="One JSON object a line.")
 @database_option
 def command(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
-    """Follow what is recorded just now, in all sessions, until interrupted.
+    """Follow what is being recorded, in all sessions, until interrupted.
 
     Shows each event from now on, also of exchanges that are under way, with its time since the request, its session,
     the number of its exchange there, its type, and how it begins. What is imported meanwhile is not shown.
@@ -91,7 +91,7 @@ async def _endless(following: Following) -> AsyncIterator[Told]:
 
 
 class Following:
-    """What happens in the log, look by look.
+    """A poll of the log for new events.
 
     An exchange may enter the log later than one that began after it. So each look is at all that began lately, and what
     is known of it stays known for as long.
@@ -104,14 +104,14 @@ class Following:
         self._numbers: dict[str, tuple[int, str]] = {}  # of exchanges, with their api
 
     async def begin(self) -> None:
-        """From here on: what there is now is not told any more."""
+        """Skip the events that the log has now."""
         for each in await self._log.progress(self._first_id(BEFORE_S)):
             self._seen[each.exchange_id] = -1 if each.last_pos is None else each.last_pos
             if not each.ended:
                 self._going_on.add(each.exchange_id)
 
     async def news(self) -> AsyncIterator[Told]:
-        """What has come since the last look, exchange by exchange."""
+        """Yield the events since the last poll, exchange by exchange."""
         since = self._first_id(LATE_S)
         for each in await self._log.progress(since, self._going_on):
             if each.origin != "import" and self._session_id in (None, each.session_id):
@@ -145,7 +145,7 @@ class Following:
         return self._numbers[exchange.exchange_id]
 
     def _first_id(self, ago_s: int) -> str:
-        """The least id that an exchange could have that began so long ago."""
+        """Return the smallest id of an exchange that began at that time."""
         return uuid7(max(0, self._now_ns() - ago_s * 1_000_000_000), bytes(10))
 
 

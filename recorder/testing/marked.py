@@ -159,7 +159,7 @@ def _speed(told: Any) -> float | None:
     except (TypeError, ValueError):
         speed = 0.0
     if not 0 < speed < float("inf"):
-        raise UsageError(f"{told!r} is no speed: give 1 for the recorded one, a factor, or max for no pauses.")
+        raise UsageError(f"{told!r} is not a speed: give 1 for the recorded one, a factor, or max for no pauses.")
     return speed
 
 

@@ -82,7 +82,7 @@ async def test_what_was_recorded_before_is_waited_for_and_else_it_is_said(tmp_pa
         await asyncio.sleep(1.1)  # what is younger is on its way
         early = await asyncio.to_thread(run_apart, path, "sessions", "--wait", "0")
         assert early.code == 3
-        assert "of a recorder that runs are not in the log yet" in early.err
+        assert "of a running recorder are not in the log yet" in early.err
         assert "Nothing is in the log yet" in early.err
         assert NOTHING not in early.err
 

@@ -353,12 +353,12 @@ WRONG = [
     (["sessions", "--limit", "0"], 2, "--limit"),
     (["nonsense"], 2, "No such command 'nonsense'."),
     (["sesions"], 2, "Did you mean 'sessions'?"),
-    (["env", "openai", "--url", "localhost:8787"], 2, "is no http or https URL"),
-    (["env", "openai", "--url", "http://x/?y"], 2, "is no http or https URL"),
-    (["env", "codex", "--url", 'http://x/"'], 2, "is no http or https URL"),
-    (["serve", "--host", "0.0.0.0"], 2, "is no loopback address"),
-    (["serve", "--host", "::"], 2, "is no loopback address"),
-    (["serve", "--host", "example.com"], 2, "is no loopback address"),
+    (["env", "openai", "--url", "localhost:8787"], 2, "is not an http or https URL"),
+    (["env", "openai", "--url", "http://x/?y"], 2, "is not an http or https URL"),
+    (["env", "codex", "--url", 'http://x/"'], 2, "is not an http or https URL"),
+    (["serve", "--host", "0.0.0.0"], 2, "is not a loopback address"),
+    (["serve", "--host", "::"], 2, "is not a loopback address"),
+    (["serve", "--host", "example.com"], 2, "is not a loopback address"),
 ]
 
 

@@ -22,7 +22,7 @@ from tests import behind, serving
 from tests.ingest.test_ingester import never
 from tests.store.test_purge import asked, canary, files_with, record, session_id
 
-SWEPT = {"sqlite": "Swept up once more.\n", "postgresql": f"Swept up once more.\n{ON_A_SERVER}\n"}
+SWEPT = {"sqlite": "Removed what was left of it.\n", "postgresql": f"Removed what was left of it.\n{ON_A_SERVER}\n"}
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_sizes_are_written_as_people_write_them(path: URL, size: str) -> None:
 
 @pytest.mark.parametrize("size", ["", "big", "-1", "1 kilo"])
 def test_what_is_no_size_is_refused(path: URL, size: str) -> None:
-    assert "is no size: give 500M, 1G or a number of bytes" in run(path, "--larger-than", size).stderr
+    assert "is not a size: give 500M, 1G or a number of bytes" in run(path, "--larger-than", size).stderr
 
 
 def test_nothing_to_purge_is_no_error(path: URL) -> None:
@@ -167,7 +167,7 @@ def test_what_is_being_recorded_is_refused_by_name_and_spared_by_age(path: URL, 
         assert str(ran.exception) == (f"Session {canary('d')} is being recorded: purge it when its streams have ended.")
         assert len(names(path)) == 4
         ran = run(path, "--older-than", "0s", "--yes")
-        assert "1 session of these is being recorded, and left alone." in ran.stderr
+        assert "1 session of these is being recorded, and not purged." in ran.stderr
         assert names(path) == remaining("d")
         stream.end()
         ingester.drain()

@@ -127,7 +127,7 @@ async def test_a_login_with_chatgpt_is_recorded_from_chatgpt(home: Path) -> None
     (home / "bin" / "codex").write_text(f'#!/bin/sh\necho "$@"\nexec {sys.executable} -c "{unreachable}"\n')
     ran = await run(home, "--", "codex", "exec", "hi")
     assert ran.code == 9
-    assert "Codex is recorded from https://chatgpt.com/backend-api/codex, where it asks by itself.\n" in ran.err
+    assert "Codex is recorded from https://chatgpt.com/backend-api/codex, the server that it uses by " in ran.err
     assert b"/chatgpt" in ran.out
     assert b"requires_openai_auth=true" in ran.out
 

@@ -599,7 +599,7 @@ def test_a_rebuild_that_is_due_is_said_and_nothing_compared(own: Path) -> None:
     done = ran("--db", own)
     assert (done.exit_code, done.stdout) == (
         4,
-        "bad     The projections are to be made anew, and so were not compared: run `recorder db rebuild`.\n",
+        "bad     The projections must be rebuilt and were not compared: run `recorder db rebuild`.\n",
     )
 
 

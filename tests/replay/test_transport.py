@@ -416,5 +416,5 @@ async def test_without_a_timeout_a_client_waits_for_ever() -> None:
 
 @pytest.mark.parametrize("speed", [0, -1, float("inf"), float("nan")])
 def test_what_is_no_speed_is_refused(speed: float) -> None:
-    with pytest.raises(ValueError, match="is no speed"):
+    with pytest.raises(ValueError, match="is not a speed"):
         replaying(speed=speed)

@@ -150,7 +150,7 @@ REMOTE = ["0.0.0.0", "::", "[::]", "10.0.0.5", "box.lan", "::ffff:127.0.0.1.evil
 @pytest.mark.parametrize("host", REMOTE)
 @pytest.mark.parametrize("verb", ["serve", "mock"])
 def test_no_other_machine_is_listened_to_without_a_token(verb: str, host: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"no loopback address.*--token\."):
+    with pytest.raises(click.BadParameter, match=r"not a loopback address.*--token\."):
         parsed(verb, "--host", host)
 
 

@@ -23,7 +23,7 @@ from recorder.store.location import chosen_url, database_name, database_path, is
 
 @click.command("backup")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @database_option
 def backup(db: str | None, file: Path, force: bool) -> None:
     """Copy the database to FILE as it is now, while recorders go on.
@@ -49,17 +49,17 @@ def backup(db: str | None, file: Path, force: bool) -> None:
 
 
 def say_waiting(url: URL, offsets: Mapping[str, tuple[int, int]]) -> None:
-    """What of the journals of a database is not in a copy of it."""
+    """Print how many bytes of the journals are not in a copy of the database."""
     waiting = waiting_bytes(journal_root(url), offsets)
     if waiting:
         echo(
-            f"Up to {waiting:,} bytes stood in journals and are not in it: what is being recorded just now, and what "
-            "killed recorders left (`recorder db recover` brings that in)."
+            f"Up to {waiting:,} bytes are still in journals and not in it: open streams, and what "
+            "killed recorders left (`recorder db recover` ingests that)."
         )
 
 
 def waiting_bytes(root: Path, offsets: Mapping[str, tuple[int, int]]) -> int:
-    """How much stands in journals behind the places up to which they are in the log."""
+    """Return the size of the journals after the offsets up to which they are in the log."""
     total = 0
     for directory in journals(root):
         segment, offset = offsets.get(directory.name, (0, 0))

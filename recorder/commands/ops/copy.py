@@ -1,4 +1,4 @@
-"""`recorder db copy`: a log moves to another database."""
+"""`recorder db copy`: copies a log into another database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AGAIN = "What was copied stays: run the same again to go on."
 
 
 class _Outcome(NamedTuple):
-    """What became of the sessions, and how far the journals of the source are in it."""
+    """The copied sessions, and how far the source has ingested its journals."""
 
     copied: list[Copied]
     offsets: Mapping[str, tuple[int, int]]
@@ -75,7 +75,7 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
 
 
 def _check_apart(source: URL, target: URL) -> None:
-    """Of files; servers are asked who they are."""
+    """Raise `UsageError` if source and target are one file; servers are compared by their identity."""
     if is_file(source) and is_file(target):
         paths = database_path(source), database_path(target)
         if paths[0] == paths[1] or (all(path.exists() for path in paths) and paths[0].samefile(paths[1])):
@@ -112,11 +112,11 @@ def _lines(copied: Copied) -> Iterator[str]:
     for exchange_id in copied.open:
         yield f"open    {place}/{exchange_id}: it has not ended"
     if copied.purged:
-        yield f"purged  {place}: its tombstone takes nothing of it"
+        yield f"purged  {place}: it was purged in the target, and is not copied"
 
 
 def _sum_up(target: str, copied: Sequence[Copied]) -> int:
-    """Returns the number of findings."""
+    """Print the sums; return the number of findings."""
     exchanges, events, size_bytes, standing = (
         sum(getattr(each, name) for each in copied) for name in ("exchanges", "events", "bytes", "standing")
     )
@@ -127,9 +127,9 @@ def _sum_up(target: str, copied: Sequence[Copied]) -> int:
     there = f"; {counted(standing, 'exchange')} stood there already" if standing else ""
     echo(safe_text(f"{told if exchanges else f'Nothing new to be copied to {target}'}{there}."))
     if open_:
-        echo(f"{counted(open_, 'exchange')} had not ended: run the same again when they have.")
+        echo(f"{counted(open_, 'exchange')} had not ended: run the same command again when they have.")
     if findings:
-        echo(f"{counted(findings, 'finding')}: what is named was not copied, or not as it should be.")
+        echo(f"{counted(findings, 'finding')}: the parts named above were not copied, or not correctly.")
     return findings
 
 

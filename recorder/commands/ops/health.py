@@ -1,4 +1,4 @@
-"""What `recorder doctor` looks at outside of the database: this machine, and the files beside the database.
+"""The checks of `recorder doctor` outside of the database: this machine, and the files beside the database.
 
 Each check is a generator of lines, and waits for nothing. Whoever looks changes nothing.
 """
@@ -52,7 +52,7 @@ PASSING = {"tmpfs", "ramfs"}
 
 
 class Line(NamedTuple):
-    """What one check says: how it is, and in one sentence what that means or what to do."""
+    """A result of a check: its state, and one sentence with the finding or the remedy."""
 
     state: State
     check: str
@@ -60,11 +60,11 @@ class Line(NamedTuple):
 
 
 def python() -> Iterator[Line]:
-    """Versions, for whoever reports a bug; uvloop is what the proxy's figures were measured with."""
+    """Yield the versions, for bug reports; the proxy's figures were measured with uvloop."""
     found = [f"{name} {version}" for name in LIBRARIES if (version := _version(name))]
     yield Line("ok", "python", f"Python {sys.version.split()[0]}, recorder {__version__}, {', '.join(found)}.")
     if _version("uvloop") is None and sys.platform != "win32":
-        yield Line("warn", "python", "uvloop is not installed, and the proxy slower for it: `pip install uvloop`.")
+        yield Line("warn", "python", "uvloop is not installed, so the proxy is slower: `pip install uvloop`.")
 
 
 def _version(name: str) -> str | None:
@@ -75,7 +75,7 @@ def _version(name: str) -> str | None:
 
 
 def sqlite() -> Iterator[Line]:
-    """The library, and what it was compiled with."""
+    """Check the version of the SQLite library and how it was compiled."""
     version = sqlite3.sqlite_version_info
     if version < LEAST:
         least = ".".join(map(str, LEAST))
@@ -101,7 +101,7 @@ def has_wal_fix(version: tuple[int, ...]) -> bool:
 
 
 def descriptors() -> Iterator[Line]:
-    """How many files may be open, and so how many streams a recorder that is started here takes at once."""
+    """Check the limit of open files, which limits the concurrent streams of a recorder."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     served = room(hard).served
     message = f"A recorder may open {hard} files (it raises its soft limit, {soft} here): {served} streams at once."
@@ -112,7 +112,7 @@ def descriptors() -> Iterator[Line]:
 
 
 def clock() -> Iterator[Line]:
-    """Ids and sessions sort by the wall clock; times within an exchange are the monotonic one's."""
+    """Check the wall clock, by which ids and sessions sort; times within an exchange are monotonic."""
     wall_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
     year = time.gmtime(wall_ns / 1e9).tm_year
     time.sleep(0.01)
@@ -128,7 +128,7 @@ def clock() -> Iterator[Line]:
 
 
 def port(number: int = PORT) -> Iterator[Line]:
-    """Whether `recorder serve` could listen where it does by default."""
+    """Check whether the default port of `recorder serve` is free."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -144,7 +144,7 @@ def port(number: int = PORT) -> Iterator[Line]:
 
 
 def modes(files: Sequence[Path], root: Path) -> Iterator[Line]:
-    """Recordings hold what was said: they are for their owner only."""
+    """Check that only the owner can read the recordings."""
     found = list(_loose([*files, root, *journals(root), folder(root), *(each.path for each in kept(root))]))
     yield from found
     if not found:
@@ -153,7 +153,7 @@ def modes(files: Sequence[Path], root: Path) -> Iterator[Line]:
 
 
 def files_of(database: Path) -> list[Path]:
-    """What belongs to a database file, and it."""
+    """Return a database file and the files that belong to it."""
     return [
         database,
         *(Path(f"{database}{end}") for end in ("-wal", "-shm")),
@@ -178,12 +178,10 @@ def _loose(paths: list[Path]) -> Iterator[Line]:
 
 
 def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Line]:
-    """The locks of SQLite and of recorder do not hold on a network filesystem."""
+    """Check the type of the filesystem: locks of SQLite and recorder do not work on a network filesystem."""
     kind = filesystem_of(database, mounts)
     if kind is None:
-        yield Line(
-            "ok", "filesystem", "What filesystem this is cannot be seen here: keep the database on a local disk."
-        )
+        yield Line("ok", "filesystem", "The type of the filesystem is unknown here: keep the database on a local disk.")
     elif kind in NETWORK:
         message = f"The database is on {kind}, a network filesystem, where locks do not hold: move it to a local disk."
         yield Line("bad", "filesystem", message)
@@ -194,7 +192,7 @@ def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[
 
 
 def filesystem_of(path: Path, mounts: Path) -> str | None:
-    """The type of the filesystem that a path is on; `None` where that is not told."""
+    """Return the type of the filesystem of a path; None if the system does not tell."""
     try:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -211,7 +209,7 @@ def filesystem_of(path: Path, mounts: Path) -> str | None:
 
 
 def space(path: Path, what: str = "the database") -> Iterator[Line]:
-    """A recorder on a full disk forwards, and counts what it cannot keep."""
+    """Check the free disk space: on a full disk a recorder forwards, and counts what it cannot keep."""
     there = next((each for each in (path.parent, *path.parent.parents) if each.exists()), Path("/"))
     free = shutil.disk_usage(there).free
     said = f"{free / 2**30:.1f} GiB are free for {what}"
@@ -224,7 +222,7 @@ def space(path: Path, what: str = "the database") -> Iterator[Line]:
 
 
 def wal(database: Path) -> Iterator[Line]:
-    """What a reader that does not end keeps from being moved into the database."""
+    """Check the size of the WAL, which grows while a reader holds a transaction open."""
     path = Path(f"{database}-wal")
     size = path.stat().st_size if path.exists() else 0
     if size > WAL_BYTES:
@@ -235,7 +233,7 @@ def wal(database: Path) -> Iterator[Line]:
 
 
 def journal(root: Path) -> Iterator[Line]:
-    """Recorders that run, and what others left."""
+    """Check the journals of recorders that run, and of those that were killed."""
     alive = 0
     yield from _unreadable(root)
     for directory in journals(root):
@@ -255,7 +253,7 @@ def journal(root: Path) -> Iterator[Line]:
 
 
 def _unreadable(root: Path) -> Iterator[Line]:
-    """What stood in a journal and could not be read."""
+    """Yield the unreadable pieces of journals that were put aside."""
     files = kept(root)
     if files:
         size_bytes = sum(each.size_bytes for each in files)

@@ -1,4 +1,4 @@
-"""What `recorder doctor` asks the database itself: whose it is, its schema, what is to be done for it.
+"""The checks of `recorder doctor` on the database: owner, schema, open tasks.
 
 It is opened for reading only; without a WAL not even side files are made. All questions together take `LIMIT_S` at
 most: a table that is too long for that is not counted, and that is said.
@@ -38,7 +38,7 @@ Ask = Callable[[str], Any]
 
 
 def log(database: Path) -> Iterator[Line]:
-    """All there is to say of the database, down to the first thing that keeps from asking more."""
+    """Yield the checks of a database file, up to the first failure that prevents the others."""
     if database.is_dir():
         yield Line("bad", "database", f"{database} is a directory: give the path of a file with --db.")
     elif not database.exists():
@@ -79,7 +79,7 @@ def _opened(database: Path) -> Iterator[Line]:
 
 @contextmanager
 def _asking(database: Path) -> Iterator[Ask]:
-    """A connection that writes nothing: a file without a WAL is all there is, and read as one that does not change."""
+    """Open a read-only connection. A file without a WAL is complete, and opened as immutable."""
     wal = Path(f"{database}-wal")
     options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
     with translated(database):
@@ -95,7 +95,7 @@ def _projections(ask: Ask) -> Iterator[Line]:
     if ask(REBUILD_IS_DUE):
         yield Line("warn", "projections", "The projections are not up to date: run `recorder db rebuild`.")
     else:
-        yield Line("ok", "projections", "Messages, usage and all else that is computed are up to date.")
+        yield Line("ok", "projections", "Messages, usage and all other projections are up to date.")
 
 
 def _dead_letters(ask: Ask) -> Iterator[Line]:
@@ -113,7 +113,7 @@ def _gaps(ask: Ask) -> Iterator[Line]:
         message = f'{what} not whole, which was noted when it happened: `recorder query "{NOT_WHOLE}"` lists them.'
         yield Line("warn", "gaps", message)
     else:
-        yield Line("ok", "gaps", "Every exchange that has ended is whole.")
+        yield Line("ok", "gaps", "Every exchange that has ended is complete.")
 
 
 def _newest(ask: Ask) -> Iterator[Line]:
@@ -128,7 +128,7 @@ def _newest(ask: Ask) -> Iterator[Line]:
 
 
 def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[Line]:
-    """What `recorder verify` lists of exchanges without an end, counted."""
+    """Count the exchanges without an end that `recorder verify` would list."""
     counts: Counter[Writer] = Counter()
     try:
         for recorder_id, exchanges in msgspec.json.decode(ask(_UNENDED), type=list[tuple[str, int]]):
@@ -165,11 +165,11 @@ CHECKS: Mapping[str, Callable[[Ask], Iterator[Line]]] = {
 
 
 def too_long(check: str) -> Line:
-    return Line("ok", check, "The log is too long for a quick look; `recorder verify` looks.")
+    return Line("ok", check, "The log is too long for a quick check: run `recorder verify`.")
 
 
 def of_schema(name: object, revision: str | None) -> Line | None:
-    """What is wrong with the schema, if anything is."""
+    """Yield what is wrong with the schema."""
     try:
         migrate.require_head(name, revision)
     except StoreError as error:
@@ -182,7 +182,7 @@ def _verified(database: Path, has_exchanges: bool) -> Iterator[Line]:
     try:
         last = last_verify(database)
     except (OSError, ValueError):
-        yield Line("warn", "verify", "When the log was last verified cannot be read: run `recorder verify`.")
+        yield Line("warn", "verify", "The time of the last verification cannot be read: run `recorder verify`.")
         return
     if last is None:
         if has_exchanges:

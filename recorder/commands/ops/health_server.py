@@ -1,4 +1,4 @@
-"""What `recorder doctor` asks a server: whether it can be reached, who asks, what is to be done for the log.
+"""The checks of `recorder doctor` on a database server: connection, rights, open tasks.
 
 One connection that only reads, each question over in `LIMIT_S`. That the server keeps what it has committed is its own
 affair but for two settings; of `synchronous_commit` nothing is said, because recorders set it for themselves.
@@ -42,7 +42,7 @@ _ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
 
 
 def server(url: URL) -> Iterator[Line]:
-    """All there is to say of it, down to the first thing that keeps from asking more."""
+    """Yield the checks of a server, up to the first failure that prevents the others."""
     try:
         from recorder.store.postgres import connection as postgres
 

@@ -1,4 +1,4 @@
-"""`recorder db purge`: sessions go for good, and nothing of them stays in any file."""
+"""`recorder db purge`: deletes sessions for good, from every file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ _COLUMNS = (
 ON_A_SERVER = (
     "Nobody reads it any more. Its bytes go when the server uses their room again; its WAL and backups have them."
 )
-VACUUM = "Write the file anew: smaller, and no piece stays in it. On PostgreSQL, VACUUM the tables."
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
@@ -62,12 +61,12 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = _SIZE.fullmatch(str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no size: give 500M, 1G or a number of bytes.", param, ctx)
+            self.fail(f"{value!r} is not a size: give 500M, 1G or a number of bytes.", param, ctx)
         return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
 
 
 class Chosen(NamedTuple):
-    """What is to go, and what went before and is to be swept up once more."""
+    """The sessions to delete, and purged ones whose remains must be removed again."""
 
     holdings: list[Holding]
     purged: list[Tombstone]
@@ -75,20 +74,27 @@ class Chosen(NamedTuple):
 
 @click.command("purge")
 @click.argument("sessions", metavar="[SESSION]…", nargs=-1)
-@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All that were last used before that.")
-@click.option("--larger-than", type=Size(), metavar="SIZE", help="All that take more: 500M, 1G.")
+@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All sessions last used before then.")
+@click.option("--larger-than", type=Size(), metavar="SIZE", help="All sessions larger than this: 500M, 1G.")
 @click.option(
-    "--keep", type=Size(), metavar="SIZE", help="The longest unused, until all others take no more than that."
+    "--keep",
+    type=Size(),
+    metavar="SIZE",
+    help="The longest unused, until the others take no more than this.",
 )
-@click.option("--reason", metavar="TEXT", help="What the tombstone says; it stays. [default: by what it was chosen]")
-@click.option("--dry-run", is_flag=True, help="Only list what would go.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="What the tombstone says. [default: the condition that chose it]",
+)
+@click.option("--dry-run", is_flag=True, help="Only list the sessions that would be deleted.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option(
     "--vacuum/--no-vacuum",
     default=True,
-    help="Write the file anew: smaller, and no piece stays in it. On PostgreSQL, VACUUM the tables.",
+    help="Rewrite the file: it gets smaller, and no deleted byte stays in it. On PostgreSQL, VACUUM the tables.",
 )
-@click.option("--json", is_flag=True, help="What goes, as a JSON array.")
+@click.option("--json", is_flag=True, help="The deleted sessions, as a JSON array.")
 @database_option
 def purge_command(
     db: str | None,
@@ -118,11 +124,11 @@ def purge_command(
     """
     limits = Limits(older_than, larger_than, keep)
     if bool(sessions) == (limits != Limits()):
-        raise UsageError("Say what is to go: either sessions, or some of --older-than, --larger-than and --keep.")
+        raise UsageError("Choose what to delete: sessions by name, or by --older-than, --larger-than and --keep.")
     url = chosen_url(db)
     engines.require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
-        raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what would go.")
+        raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
     if not dry_run:
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
@@ -132,7 +138,7 @@ def purge_command(
         _show(found.holdings)
     if not dry_run and (found.holdings or found.purged):
         if not yes and found.holdings:
-            click.confirm("Delete them? They cannot be brought back", abort=True, err=True)
+            click.confirm("Delete them? This cannot be undone", abort=True, err=True)
         _purge(url, found, reason or _by(sessions, limits), vacuum)
     if json:
         write_json(msgspec.structs.asdict(each) for each in found.holdings)
@@ -162,12 +168,12 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: Limits) -> Chosen:
         spared = sum(each.session_id in recording for each in chosen(held, limits))
         if spared:
             verb = "is" if spared == 1 else "are"
-            echo(f"{counted(spared, 'session')} of these {verb} being recorded, and left alone.")
+            echo(f"{counted(spared, 'session')} of these {verb} being recorded, and not purged.")
         return Chosen(chosen(held, limits, recording), [])
 
 
 async def _named(log: Log, refs: Sequence[str], recording: Collection[str]) -> Chosen:
-    """Sessions by name; of one that is gone, its tombstone."""
+    """Find sessions by name; for a purged one, its tombstone."""
     ids, purged = [], []
     for ref in refs:
         try:
@@ -202,7 +208,7 @@ def _sums(held: Iterable[Holding | Counts]) -> str:
 
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
-    """Delete, then sweep up. Raises `RecorderError` if something stays that a later purge can take away."""
+    """Delete the sessions and vacuum. Raise `RecorderError` if a later purge must finish the work."""
     root, late = journal_root(url), Late()
     again = (found.purged or found.holdings)[0].session_id
     for tombstone in found.purged:
@@ -221,7 +227,7 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
             raise RecorderError(
                 f"{error} Then run `recorder db purge {again}`: pieces are still in the {_kept_in(url)}."
             ) from error
-    echo(f"{counted(len(done), 'session')} purged: {_sums(done)}." if done else "Swept up once more.")
+    echo(f"{counted(len(done), 'session')} purged: {_sums(done)}." if done else "Removed what was left of it.")
     if unknown:
         echo(f"{counted(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
     if not is_file(url):
@@ -240,7 +246,7 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
 
 
 def _forget(root: Path, session_ids: Collection[str]) -> int:
-    """What could not be read of journals goes too. Returns how much of it may have been of others."""
+    """Delete unreadable pieces of journals; return how many may have belonged to other sessions."""
     try:
         return forget(root, session_ids)
     except OSError as error:
@@ -263,6 +269,6 @@ def _delete(store: Store, held: Sequence[Holding], reason: str, progress: Progre
                 late.add(counts.late)
     except BaseException:
         if done:
-            echo(f"{counted(len(done), 'session')} purged so far: the next purge sweeps up what is left of them.")
+            echo(f"{counted(len(done), 'session')} purged so far: the next purge removes what is left of them.")
         raise
     return done

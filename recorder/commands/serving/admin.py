@@ -44,10 +44,10 @@ class Answer(NamedTuple):
 
 
 class Admin:
-    """The app."""
+    """The application of the admin port."""
 
     def __init__(self, vitals: Callable[[], Awaitable[Vitals]], hosts: Collection[str] = ()) -> None:
-        """`hosts` are further names of this machine, as for the proxy."""
+        """Admit `hosts` as further names of this machine, as the proxy does."""
         self._vitals = vitals
         self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
 
@@ -90,7 +90,7 @@ def _refused(refused: Refusal) -> Answer:
 
 @contextlib.asynccontextmanager
 async def administered(meter: Meter, port: int, hosts: Collection[str]) -> AsyncIterator[str]:
-    """Answer on that port for as long as the block lasts; gives the URL. Raises `RecorderError` if it cannot be had."""
+    """Serve the admin port during the block; give its URL. Raise `RecorderError` if the port is taken."""
     front = server.Server(Admin(meter.vitals, hosts), HOST, port, on_drain=lambda: None)
     try:
         await front.start()

@@ -1,4 +1,4 @@
-"""Recordings at work: the proxy over them, and what is told a person of it."""
+"""A proxy that answers from recordings, and its reports for people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPEATED = 5  # of them at the end
 
 
 class Answering:
-    """`proxy` answers with `held`; `seen`, `unused` and `idle` say what came of it."""
+    """A proxy that answers with `held`; `seen`, `unused` and `idle` report how it went."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Answering:
         await self._transport.aclose()
 
     def seen(self) -> list[Seen]:
-        """What was asked and how it was answered, in order."""
+        """Return the requests and how each was answered, in order."""
         seen = self._matcher.seen()
         if not self._forwards:
             return seen
@@ -66,15 +66,15 @@ class Answering:
         ]
 
     def unused(self) -> list[Recorded]:
-        """What nobody has asked for, in recorded order."""
+        """Return the recordings that no request used, in recorded order."""
         return self._matcher.unused()
 
     def idle(self) -> list[Fault]:
-        """The faults that have done nothing."""
+        """Return the faults that had no effect."""
         return self._transport.idle()
 
     def summary(self) -> list[str]:
-        """How far the recordings were used, in one line; misses that came again; faults that did nothing."""
+        """Return lines on the use of the recordings, repeated misses, and faults without effect."""
         seen = Counter(each.how for each in self.seen())
         counts = [f"Requests: {seen.total()}"]
         counts += [f"answered by a fault: {seen['fault']}"] if seen["fault"] else []

@@ -1,4 +1,4 @@
-"""How a recorder is: its figures at one moment, and what of them is a reason to worry."""
+"""The figures of a recorder at one moment, and the problems that follow from them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Reason = Callable[[Vitals], str | None]
 
 
 def reasons(vitals: Vitals) -> list[str]:
-    """Why a recorder is not well, a sentence each. None if it is."""
+    """Return the problems of a recorder, one sentence each."""
     return [sentence for reason in (_ingester, _journal, _lag, _database, _disk) if (sentence := reason(vitals))]
 
 

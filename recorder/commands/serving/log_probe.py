@@ -1,4 +1,4 @@
-"""A glance at the log: what it has of exchanges, in a few short statements.
+"""A probe of the log: it reads the sums of ended exchanges, in a few short statements.
 
 Rules of this file:
 
@@ -68,7 +68,7 @@ class Window(Protocol):
     """Where one looks at the log of a recorder. For one thread."""
 
     def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
-        """What the log has of exchanges that have begun, and of those that have ended, as far as there is time."""
+        """Find the exchanges that have begun and those that have ended, as far as time allows."""
 
     def close(self) -> None: ...
 

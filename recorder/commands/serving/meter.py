@@ -1,4 +1,4 @@
-"""What a recorder counts of itself: the exchanges that pass, and every few seconds a look at the rest.
+"""The metrics of a recorder: exchanges as they pass, and files, processes and database every few seconds.
 
 Rules of this file:
 
@@ -46,7 +46,7 @@ Write = Callable[[Mark, int, bytes], None]
 
 
 class Ingester(Protocol):
-    """What runs beside the recorder: `recorder.commands.serving.recording`."""
+    """The state of the ingester process, as `recorder.ingest.supervisor` has it."""
 
     restarts: int
     refusals: int  # how many of them ended because the database refused
@@ -57,7 +57,7 @@ class Ingester(Protocol):
 
 
 class Meter:
-    """Given to `recording`, which attaches it; `run` it, and ask for `vitals`."""
+    """The meter of one recorder. `recording` attaches it; `run` refreshes it."""
 
     def __init__(self, database: Path | URL) -> None:
         self._window = window(database_url(database))
@@ -68,13 +68,13 @@ class Meter:
         self._errors = 0
 
     def attach(self, journal: Journal, ingester: Ingester) -> Traffic:
-        """The journal to record with."""
+        """Return the journal to record with."""
         self._journal, self._ingester = journal, ingester
         self.traffic = Traffic(journal)
         return self.traffic
 
     async def run(self) -> None:
-        """Look every few seconds, for ever: what the log has is counted even if nobody asks."""
+        """Refresh every few seconds, for ever: exchanges in the log are counted even if nobody asks."""
         try:
             while True:
                 try:
@@ -86,7 +86,7 @@ class Meter:
             self.close()
 
     def close(self) -> None:
-        """Let go of the database, when a look that is under way is over."""
+        """Close the database after a running refresh."""
         self._thread.submit(self._window.close)
         self._thread.shutdown(wait=False)
 
@@ -124,7 +124,7 @@ class Meter:
         self._looked_s = time.monotonic()
 
     def _see(self, ingester: int | None, begun: Sequence[str], over: Sequence[str]) -> _Seen:
-        """In the thread."""
+        """Read files, processes and database, in the thread."""
         directory = self._journal.directory
         waits = waiting(directory)
         found = self._window.look(begun, over)
@@ -144,14 +144,14 @@ class Meter:
 
 
 class _Seen(NamedTuple):
-    """What a look has found."""
+    """The result of one refresh."""
 
     glance: Glance
     vitals: Vitals
 
 
 class Traffic:
-    """A journal, with two looks at each exchange. The figures are for reading."""
+    """A journal that counts the exchanges that pass through it."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -178,7 +178,7 @@ class Traffic:
             self.over[head.exchange_id] = time.time()
 
     def found(self, glance: Glance) -> None:
-        """What the log has of those it was asked for."""
+        """Add the sums of the exchanges that the log has now."""
         for exchange_id in glance.begun:
             self.begun.pop(exchange_id, None)
         for ended in glance.ended:
@@ -186,14 +186,14 @@ class Traffic:
                 self.sums = Ended("", *(one + other for one, other in zip(self.sums[1:], ended[1:], strict=True)))
 
     def forget(self, settled_s: float) -> None:
-        """What is not in the log although all of that time was ingested was purged, or refused: it never will be."""
+        """Forget exchanges that will never be in the log: that time is ingested, so they were purged or refused."""
         for missing in (self.begun, self.over):
             while missing and next(iter(missing.values())) < settled_s:
                 del missing[next(iter(missing))]
 
 
 class Tape:
-    """What one exchange writes: its first record and its last are looked at, the others are none of our business."""
+    """The writer of one exchange: it sees only the first and the last record."""
 
     def __init__(self, inner: JournalExchange, traffic: Traffic) -> None:
         self._inner, self._traffic = inner, traffic

@@ -1,4 +1,4 @@
-"""The metrics of a recorder: their names, what they mean, and the text that Prometheus reads (format 0.0.4)."""
+"""The metrics of a recorder: names, meanings, and the text format of Prometheus (0.0.4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sample = tuple[Mapping[str, str], float]
 
 
 class Metric(NamedTuple):
-    """A name, and where its values come from."""
+    """A metric, and a function for its values."""
 
     name: str
     type: Literal["counter", "gauge"]
@@ -25,7 +25,7 @@ class Metric(NamedTuple):
 
 
 def _one(value: Callable[[Vitals], float | None]) -> Callable[[Vitals], Iterable[Sample]]:
-    """A metric without labels; it is left out while it is not known."""
+    """Return the function of a metric without labels; it yields nothing while the value is unknown."""
 
     def samples(vitals: Vitals) -> Iterator[Sample]:
         found = value(vitals)
@@ -136,7 +136,7 @@ METRICS = (
 
 
 def exposition(vitals: Vitals) -> bytes:
-    """All metrics as text."""
+    """Return all metrics as text."""
     return "".join(line for metric in METRICS for line in _lines(metric, vitals)).encode()
 
 

@@ -18,7 +18,7 @@ class Process(NamedTuple):
 
 
 def process(pid: int) -> Process | None:
-    """`None` if it is gone, or not ours to look at."""
+    """Return the figures of a process; None if it is gone, or not ours to look at."""
     folder = Path(f"/proc/{pid}")
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()

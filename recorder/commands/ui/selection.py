@@ -1,4 +1,4 @@
-"""Which exchanges of which session a command is about."""
+"""The session and the exchanges that a command is about."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first),
 
 
 def new_name(said: str) -> str:
-    """A name to record under, as `--session` gives it: one by which the session is found again.
+    """Return a name for `--session` under which the session will be found again. Raise `UsageError` for others.
 
     Raises `UsageError`.
     """
     name = cleaned(said)
     if name is None or name in (".", ".."):
-        raise UsageError("--session needs a name that can be seen, and that is no dot: it stands in the clients' URLs.")
+        raise UsageError("--session needs a visible name that is not a dot: it is part of the clients' URLs.")
     if name == LATEST or _ID.fullmatch(name):
         means = "the session that was used last" if name == LATEST else "an id"
         raise UsageError(f"--session {name} would never be found by that name, which means {means}: give another name.")
@@ -33,7 +33,7 @@ def new_name(said: str) -> str:
 
 
 async def select(log: Log, session: str, exchange: str | None) -> tuple[Session, list[tuple[int, Exchange]]]:
-    """A session and its exchanges with their numbers, in order of their start; or the one that `exchange` names."""
+    """Return a session and its exchanges with their numbers, in order of their start; or only `exchange`."""
     found = await log.session(session)
     await _say_if_namesakes(log, session, found)
     numbered = list(enumerate(await log.exchanges(found.session_id), 1))
@@ -50,13 +50,13 @@ async def select(log: Log, session: str, exchange: str | None) -> tuple[Session,
 
 
 async def say_if_stale(log: Log) -> None:
-    """A word on stderr if what the projections say is not all that the log has."""
+    """Print a warning if the projections do not cover the whole log."""
     if await log.rebuild_is_due():
         echo(STALE)
 
 
 async def _say_if_namesakes(log: Log, session: str, found: Session) -> None:
-    """A word on stderr if it was found by a name that others have too."""
+    """Print a note if several sessions have the name."""
     if session != found.name or session in (found.session_id, LATEST):
         return
     count = await log.count_named(session)
