@@ -41,7 +41,7 @@ CHAT = {"model": "gpt-demo", "stream": True, "stream_options": {"include_usage":
 ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
 
 
-class Call(NamedTuple):
+class DemoRequest(NamedTuple):
     """A request of the demo: its path and its body."""
 
     path: str
@@ -124,21 +124,21 @@ async def _record(url: URL, name: str) -> list[bytes]:
 async def _converse(client: httpx.AsyncClient) -> list[bytes]:
     question = [{"role": "user", "content": QUESTION}]
     request = {"model": "gpt-demo", "stream": True, "tools": TOOLS}
-    first = await _ask(client, Call("/v1/responses", {**request, "input": question}))
+    first = await _ask(client, DemoRequest("/v1/responses", {**request, "input": question}))
     answered = [*question, *_tool_results(first)]
-    second = await _ask(client, Call("/v1/responses", {**request, "input": answered}))
+    second = await _ask(client, DemoRequest("/v1/responses", {**request, "input": answered}))
     messages = [{"role": "user", "content": "What is a stream?"}]
     others = (
-        Call("/v1/chat/completions", {**CHAT, "messages": messages}),
-        Call("/v1/messages", {**ANTHROPIC, "messages": messages}),
-        Call("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
+        DemoRequest("/v1/chat/completions", {**CHAT, "messages": messages}),
+        DemoRequest("/v1/messages", {**ANTHROPIC, "messages": messages}),
+        DemoRequest("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
     )
     async with asyncio.TaskGroup() as tasks:
         started = [tasks.create_task(_ask(client, call)) for call in others]
     return [first, second, *(task.result() for task in started)]
 
 
-async def _ask(client: httpx.AsyncClient, call: Call) -> bytes:
+async def _ask(client: httpx.AsyncClient, call: DemoRequest) -> bytes:
     began = time.monotonic()
     async with client.stream("POST", call.path, json=call.body) as response:
         body = b"".join([chunk async for chunk in response.aiter_raw()])

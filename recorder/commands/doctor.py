@@ -13,7 +13,7 @@ import platformdirs
 from sqlalchemy import URL
 
 from recorder.commands.ops import health
-from recorder.commands.ops.health import Line
+from recorder.commands.ops.health import CheckResult
 from recorder.commands.ops.health_log import log
 from recorder.commands.ops.health_server import server
 from recorder.commands.ui.database import database_option
@@ -52,7 +52,7 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
     ctx.exit(BAD if any(line.state == "bad" for line in lines) else 0)
 
 
-def diagnosis(database: Path | URL) -> Iterator[Line]:
+def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
     """Yield the lines of all checks. A check that fails yields that, and the others go on."""
     url = database_url(database)
     libraries, checks = ([health.sqlite], _of_file(url)) if is_file(url) else ([], _of_server(url))
@@ -62,10 +62,10 @@ def diagnosis(database: Path | URL) -> Iterator[Line]:
             yield from check()
         except (OSError, ValueError) as error:
             named = check.func if isinstance(check, partial) else check
-            yield Line("bad", named.__name__, f"This cannot be checked: {error}.")
+            yield CheckResult("bad", named.__name__, f"This cannot be checked: {error}.")
 
 
-Check = Callable[[], Iterator[Line]]
+Check = Callable[[], Iterator[CheckResult]]
 
 
 def _of_file(url: URL) -> list[Check]:
@@ -86,7 +86,7 @@ def _of_server(url: URL) -> list[Check]:
     ]
 
 
-def settings() -> Iterator[Line]:
+def settings() -> Iterator[CheckResult]:
     """Yield whether the files with settings can be read, and whether each verb accepts its table."""
     paths = [path for path in (platformdirs.user_config_path("recorder") / FILE_NAME, Path(FILE_NAME)) if path.exists()]
     good = True
@@ -98,13 +98,13 @@ def settings() -> Iterator[Line]:
             match_rules()
         except OSError as error:
             good = False
-            yield Line("warn", "settings", f"{path} cannot be read and is ignored: {error.strerror}.")
+            yield CheckResult("warn", "settings", f"{path} cannot be read and is ignored: {error.strerror}.")
         except ValueError as error:
             good = False
-            yield Line("bad", "settings", f"{path} is not valid TOML ({error}): fix it or move it away.")
+            yield CheckResult("bad", "settings", f"{path} is not valid TOML ({error}): fix it or move it away.")
         except RecorderError as error:
             good = False
-            yield Line("bad", "settings", str(error))
+            yield CheckResult("bad", "settings", str(error))
     if good:
         named = " and ".join(str(path) for path in paths) or "None are set in a file"
-        yield Line("ok", "settings", f"{named}{' hold settings' if paths else ''}.")
+        yield CheckResult("ok", "settings", f"{named}{' hold settings' if paths else ''}.")

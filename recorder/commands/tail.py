@@ -36,7 +36,7 @@ _COLUMNS = (
 )
 
 
-class Told(NamedTuple):
+class TailedEvent(NamedTuple):
     """An event, and where it happened."""
 
     event: Event
@@ -76,17 +76,17 @@ async def _tail(db: str | None, session: str | None, limit: int | None, jsonl: b
         echo("Following; Ctrl-C ends it.")
         show = _write_json if jsonl else _table()
         left = limit
-        async for told in _endless(following):
-            show(told)
+        async for tailed in _endless(following):
+            show(tailed)
             left = None if left is None else left - 1
             if left == 0:
                 return
 
 
-async def _endless(following: Following) -> AsyncIterator[Told]:
+async def _endless(following: Following) -> AsyncIterator[TailedEvent]:
     while True:
-        async for told in following.news():
-            yield told
+        async for tailed in following.news():
+            yield tailed
         await asyncio.sleep(POLL_S)
 
 
@@ -99,7 +99,7 @@ class Following:
 
     def __init__(self, log: Log, session_id: str | None, now_ns: Callable[[], int]) -> None:
         self._log, self._session_id, self._now_ns = log, session_id, now_ns
-        self._seen: dict[str, int] = {}  # the last position that was told, by exchange
+        self._seen: dict[str, int] = {}  # the last position that was shown, by exchange
         self._going_on: set[str] = set()
         self._numbers: dict[str, tuple[int, str]] = {}  # of exchanges, with their api
 
@@ -110,17 +110,17 @@ class Following:
             if not each.ended:
                 self._going_on.add(each.exchange_id)
 
-    async def news(self) -> AsyncIterator[Told]:
+    async def news(self) -> AsyncIterator[TailedEvent]:
         """Yield the events since the last poll, exchange by exchange."""
         since = self._first_id(LATE_S)
         for each in await self._log.progress(since, self._going_on):
             if each.origin != "import" and self._session_id in (None, each.session_id):
-                async for told in self._news_of(each):
-                    yield told
+                async for tailed in self._news_of(each):
+                    yield tailed
         self._seen = {id: pos for id, pos in self._seen.items() if id >= since or id in self._going_on}
         self._numbers = {id: number for id, number in self._numbers.items() if id in self._seen}
 
-    async def _news_of(self, exchange: Progress) -> AsyncIterator[Told]:
+    async def _news_of(self, exchange: Progress) -> AsyncIterator[TailedEvent]:
         id, after = exchange.exchange_id, self._seen.get(exchange.exchange_id, -1)
         if exchange.last_pos is None or exchange.last_pos <= after:
             return
@@ -132,7 +132,7 @@ class Following:
             if event.kind == "end":
                 self._going_on.discard(id)
             if event.kind in _SHOWN and not (event.kind == "request" and event.type == "body"):
-                yield Told(event, exchange.session_name, number, api)
+                yield TailedEvent(event, exchange.session_name, number, api)
             count += 1
             if count == BURST:
                 return
@@ -149,17 +149,17 @@ class Following:
         return uuid7(max(0, self._now_ns() - ago_s * 1_000_000_000), bytes(10))
 
 
-def _write_json(told: Told) -> None:
-    row = {**msgspec.structs.asdict(told.event), "hash": told.event.hash.hex()}
-    write_json([{"session_name": told.session_name, "exchange_number": told.number, **row}], lines=True)
+def _write_json(tailed: TailedEvent) -> None:
+    row = {**msgspec.structs.asdict(tailed.event), "hash": tailed.event.hash.hex()}
+    write_json([{"session_name": tailed.session_name, "exchange_number": tailed.number, **row}], lines=True)
 
 
-def _table() -> Callable[[Told], None]:
+def _table() -> Callable[[TailedEvent], None]:
     table, previews = Table(_COLUMNS, None), Previews()
 
-    def show(told: Told) -> None:
-        event = told.event
-        text = previews.of(told.api, event)
-        table.write((f"{event.t_ns / 1e9:.3f}", told.session_name, told.number, event.type or event.kind, text))
+    def show(tailed: TailedEvent) -> None:
+        event = tailed.event
+        text = previews.of(tailed.api, event)
+        table.write((f"{event.t_ns / 1e9:.3f}", tailed.session_name, tailed.number, event.type or event.kind, text))
 
     return show

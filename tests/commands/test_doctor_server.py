@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from recorder.commands.doctor import diagnosis
 from recorder.commands.ops import health_server
-from recorder.commands.ops.health import Line
+from recorder.commands.ops.health import CheckResult
 from recorder.store.location import database_url, journal_root
 from recorder.store.postgres.ddl import GRANTS, READER, WRITER
 from recorder.store.writer import Store
@@ -41,7 +41,7 @@ def url(postgres_database: URL) -> URL:
     return postgres_database.set(username="records")
 
 
-def said(url: URL, check: str) -> Line:
+def said(url: URL, check: str) -> CheckResult:
     [line] = [line for line in diagnosis(url) if line.check == check]
     return line
 

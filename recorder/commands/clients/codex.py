@@ -267,7 +267,7 @@ def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) ->
 
 
 def _refuse_old_profile(words: Sequence[str], config: Mapping[str, Any]) -> None:
-    """Refuse profiles within config.toml: older versions let them override `-c`; newer ones refuse them by themselves."""
+    """Refuse profiles within config.toml: older versions let them override `-c`; newer ones refuse them."""
     profile, profiles = _value(words, "-p", "--profile") or config.get("profile"), config.get("profiles")
     settings = profiles.get(profile) if isinstance(profiles, dict) and isinstance(profile, str) else None
     if isinstance(settings, dict) and not settings.keys().isdisjoint(_DECIDING):

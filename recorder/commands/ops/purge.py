@@ -7,7 +7,7 @@ import datetime
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journals
-from recorder.commands.ops.late_journals import Late
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.ui.database import database_option
@@ -27,6 +26,8 @@ from recorder.commands.ui.selection import select
 from recorder.commands.ui.table import Column, short_ids, write_table
 from recorder.commands.ui.times import Instant
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
+from recorder.journal.format import START, Position
+from recorder.journal.scrub import blank
 from recorder.journal.unreadable import folder, forget
 from recorder.model.text import counted, safe_text
 from recorder.store import engine as engines
@@ -209,7 +210,7 @@ def _sums(held: Iterable[Holding | Counts]) -> str:
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
     """Delete the sessions and vacuum. Raise `RecorderError` if a later purge must finish the work."""
-    root, late = journal_root(url), Late()
+    root, late = journal_root(url), LateJournals()
     again = (found.purged or found.holdings)[0].session_id
     for tombstone in found.purged:
         late.add(tombstone.late)
@@ -258,7 +259,7 @@ def _kept_in(url: URL) -> str:
     return "file or its WAL" if is_file(url) else "tables"
 
 
-def _delete(store: Store, held: Sequence[Holding], reason: str, progress: Progress, late: Late) -> list[Counts]:
+def _delete(store: Store, held: Sequence[Holding], reason: str, progress: Progress, late: LateJournals) -> list[Counts]:
     writer, there = writer_at(store.url), {directory.name for directory in journals(journal_root(store.url))}
     done: list[Counts] = []
     try:
@@ -272,3 +273,35 @@ def _delete(store: Store, held: Sequence[Holding], reason: str, progress: Progre
             echo(f"{counted(len(done), 'session')} purged so far: the next purge removes what is left of them.")
         raise
     return done
+
+
+class LateJournals:
+    """The exchanges that journals may still hold, by recorder."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, set[str]] = {}
+
+    def add(self, late: Mapping[str, Sequence[str]]) -> None:
+        for recorder_id, exchange_ids in late.items():
+            self._ids.setdefault(recorder_id, set()).update(exchange_ids)
+
+    def blank(self, store: Store, root: Path) -> bool:
+        """Overwrite them; returns whether none is left."""
+        there = [directory for directory in journals(root) if directory.name in self._ids]
+        return all([self._blank(store, directory) for directory in there])
+
+    def tell_elsewhere(self, root: Path) -> None:
+        """Journals of other machines are theirs to delete, as they do when they are done with a segment."""
+        elsewhere = self._ids.keys() - {directory.name for directory in journals(root)}
+        if elsewhere:
+            count = "a journal" if len(elsewhere) == 1 else f"{len(elsewhere):,} journals"
+            echo(f"What {count} on other machines may still hold of it, their recorders delete.")
+
+    def _blank(self, store: Store, directory: Path) -> bool:
+        with store.transaction():
+            place = store.offset(directory.name)
+        try:
+            return blank(directory, Position(*place) if place else START, self._ids[directory.name])
+        except (OSError, RecorderError) as error:
+            echo(safe_text(f"The journal {directory} cannot be overwritten: {error}"))
+            return False

@@ -21,8 +21,8 @@ from recorder.wire.recording import Recorded
 
 log = logging.getLogger(__name__)
 
-LINE_LIMIT = 600  # characters of what is said about a miss: the answer has the whole
-SAID_LIMIT = 1000  # misses whose repetitions are counted: a mock server may run for days
+LINE_LIMIT = 600  # characters of a message about a miss: the answer has the whole
+WARNED_LIMIT = 1000  # misses whose repetitions are counted: a mock server may run for days
 REPEATED = 5  # of them at the end
 
 
@@ -44,7 +44,7 @@ class Answering:
         body_limit_bytes: int = BODY_LIMIT_BYTES,
     ) -> None:
         self._forwards = not isinstance(otherwise, int)
-        self._matcher = _Telling(held, rules, strict=strict, forwards=self._forwards)
+        self._matcher = _LoggingMatcher(held, rules, strict=strict, forwards=self._forwards)
         replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
         self._transport = FaultTransport(replay, faults, seed=seed)
         routes = Routes(
@@ -87,28 +87,28 @@ class Answering:
         ]
 
 
-class _Telling(Matcher):
-    """Says on stderr what it has no answer to, the same only once."""
+class _LoggingMatcher(Matcher):
+    """A matcher that logs each miss once."""
 
     def __init__(self, held: Sequence[Recorded], rules: Rules, *, strict: bool, forwards: bool) -> None:
         super().__init__(held, rules, strict=strict)
         self._forwards = forwards
-        self._said: Counter[str] = Counter()
+        self._warned: Counter[str] = Counter()
 
     def match(self, request: Request) -> Match | Miss:
         found = super().match(request)
         if isinstance(found, Miss) and (self._forwards or not is_optional(request.method, request.target)):
-            self._tell(f"Forwarded. {found.line}" if self._forwards else found.line)
+            self._warn(f"Forwarded. {found.line}" if self._forwards else found.line)
         return found
 
     def repeated(self) -> list[str]:
-        """What was said and came again, the most frequent first."""
-        often = [(said, times) for said, times in self._said.most_common(REPEATED) if times > 1]
-        return [f"{times} times: {safe_text(said)}" for said, times in often]
+        """Return the misses that were repeated, the most frequent first."""
+        often = [(line, times) for line, times in self._warned.most_common(REPEATED) if times > 1]
+        return [f"{times} times: {safe_text(line)}" for line, times in often]
 
-    def _tell(self, said: str) -> None:
-        said = said if len(said) <= LINE_LIMIT else f"{said[:LINE_LIMIT]}…"
-        if said not in self._said:
-            log.warning("%s", said)
-        if said in self._said or len(self._said) < SAID_LIMIT:
-            self._said[said] += 1
+    def _warn(self, line: str) -> None:
+        line = line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]}…"
+        if line not in self._warned:
+            log.warning("%s", line)
+        if line in self._warned or len(self._warned) < WARNED_LIMIT:
+            self._warned[line] += 1

@@ -4,7 +4,7 @@ Rules of this file:
 
 * It is read-only, it is over in `LIMIT_S`, and it stays in no transaction.
 * It asks for exchanges by their ids, and reads each once, when it has ended: what it costs does not grow with the log.
-* A connection to a server is kept from one glance to the next: to make one holds up the event loop for longer.
+* A connection to a server is kept from one probe to the next: to make one holds up the event loop for longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from recorder.store.sqlite.connection import READER, apply, file_uri, translated
 LIMIT_S = 1.0
 CONNECT_S = 2  # to a server: the least that its library takes
 STEPS = 10_000  # of SQLite's machine between two looks at the time
-ENOUGH_S = 0.3  # after which no more is asked: the rest is for the next glance
+ENOUGH_S = 0.3  # after which no more is asked: the rest is for the next probe
 IDS = 50  # asked for at once: exchanges of a thousand events take some milliseconds
 
 _ENDED = """SELECT x.exchange_id, e.raw, (
@@ -48,8 +48,8 @@ class Ended(NamedTuple):
     gap_bytes: int
 
 
-class Glance(NamedTuple):
-    """What the log has of what was asked for."""
+class ProbeResult(NamedTuple):
+    """The exchanges that the log has, among those in question."""
 
     begun: list[str]
     ended: list[Ended]
@@ -58,28 +58,28 @@ class Glance(NamedTuple):
     error: str | None = None  # why the log could not be read, or not in time
 
 
-NOTHING = Glance([], [])
+NOTHING = ProbeResult([], [])
 
 Ask = Callable[[str, Any], list[Any]]
 """The rows of a statement with one value."""
 
 
-class Window(Protocol):
-    """Where one looks at the log of a recorder. For one thread."""
+class LogProbe(Protocol):
+    """A probe of one recorder's log, for one thread."""
 
-    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         """Find the exchanges that have begun and those that have ended, as far as time allows."""
 
     def close(self) -> None: ...
 
 
-def window(url: URL) -> Window:
-    """The one for that database."""
-    return FileWindow(database_path(url)) if is_file(url) else ServerWindow(url)
+def log_probe(url: URL) -> LogProbe:
+    """Return the probe of a database."""
+    return FileProbe(database_path(url)) if is_file(url) else ServerProbe(url)
 
 
-class FileWindow:
-    """A file."""
+class FileProbe:
+    """A probe of a database file."""
 
     _IS_ASKED_FOR = "IN (SELECT value FROM json_each(?))"
     _BEGUN = f"SELECT exchange_id FROM exchanges WHERE exchange_id {_IS_ASKED_FOR}"
@@ -88,7 +88,7 @@ class FileWindow:
     def __init__(self, path: Path) -> None:
         self._path, self._wal = path, Path(f"{path}-wal")
 
-    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         try:
             found = self._look(begun, ended)
         except StoreError as error:
@@ -98,7 +98,7 @@ class FileWindow:
             wal_bytes=size_bytes(self._wal),
         )
 
-    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         with translated(self._path):
             uri = f"{file_uri(self._path)}?mode=ro"
             with closing(sqlite3.connect(uri, uri=True, timeout=LIMIT_S, isolation_level=None)) as connection:
@@ -115,8 +115,8 @@ class FileWindow:
         """Nothing is kept open."""
 
 
-class ServerWindow:
-    """A database on a server."""
+class ServerProbe:
+    """A probe of a database on a server."""
 
     _SIZE = "SELECT pg_database_size(current_database())"
     _IS_ASKED_FOR = "= ANY (CAST(%s AS uuid[]))"
@@ -127,7 +127,7 @@ class ServerWindow:
         self._url = url
         self._connection: Any = None
 
-    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         was_kept = self._connection is not None
         try:
             return self._look(begun, ended)
@@ -136,7 +136,7 @@ class ServerWindow:
             # One that was kept may have ended long ago, with a server that is back.
             return self.look(begun, ended) if was_kept else NOTHING._replace(error=str(error))
 
-    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         from recorder.store.postgres import connection as postgres
 
         with postgres.translated(self._url):
@@ -157,12 +157,12 @@ class ServerWindow:
             connection.close()
 
 
-Asked = tuple[str, Sequence[str]]
+Query = tuple[str, Sequence[str]]
 
 
-def _found(ask: Ask, begun: Asked, ended: Asked) -> Glance:
+def _found(ask: Ask, begun: Query, ended: Query) -> ProbeResult:
     until_s = time.monotonic() + ENOUGH_S
-    return Glance(
+    return ProbeResult(
         [row[0] for row in _rows(ask, *begun, until_s)],
         [_ended(*row) for row in _rows(ask, *ended, until_s)],
     )

@@ -24,10 +24,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 from sqlalchemy import URL
 
-from recorder.commands.serving.health_snapshot import Vitals
-from recorder.commands.serving.log_probe import Ended, Glance, window
-from recorder.commands.serving.lowwater import free_bytes
-from recorder.commands.serving.processes import process
+from recorder.commands.serving.disk_watch import free_bytes
+from recorder.commands.serving.health_snapshot import HealthSnapshot, process
+from recorder.commands.serving.log_probe import Ended, ProbeResult, log_probe
 from recorder.journal.format import Mark
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes, waiting
 from recorder.journal.writer import Journal, JournalExchange
@@ -60,8 +59,8 @@ class Meter:
     """The meter of one recorder. `recording` attaches it; `run` refreshes it."""
 
     def __init__(self, database: Path | URL) -> None:
-        self._window = window(database_url(database))
-        self._look = Vitals()
+        self._probe = log_probe(database_url(database))
+        self._look = HealthSnapshot()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "look")
@@ -78,7 +77,7 @@ class Meter:
         try:
             while True:
                 try:
-                    await self.vitals()
+                    await self.health()
                 except Exception as error:  # who only looks must not end what is looked at
                     log.error("a look at this recorder failed: %s: %s", type(error).__name__, error)
                 await asyncio.sleep(LOOK_S)
@@ -87,10 +86,10 @@ class Meter:
 
     def close(self) -> None:
         """Close the database after a running refresh."""
-        self._thread.submit(self._window.close)
+        self._thread.submit(self._probe.close)
         self._thread.shutdown(wait=False)
 
-    async def vitals(self) -> Vitals:
+    async def health(self) -> HealthSnapshot:
         """The figures: those that are at hand as they are now, the others as of the last look."""
         async with self._looking:
             if time.monotonic() - self._looked_s > FRESH_S:
@@ -116,20 +115,20 @@ class Meter:
         begun, over = (list(islice(ids, IDS)) for ids in (traffic.begun, traffic.over))
         loop = asyncio.get_running_loop()
         seen = await loop.run_in_executor(self._thread, self._see, self._ingester.pid, begun, over)
-        traffic.found(seen.glance)
-        if seen.vitals.database_error is None:
-            traffic.forget(time.time() - seen.vitals.lag_s - FORGET_S)
-        self._errors += seen.vitals.database_error is not None and self._look.database_error is None
-        self._look = seen.vitals
+        traffic.found(seen.probe)
+        if seen.health.database_error is None:
+            traffic.forget(time.time() - seen.health.lag_s - FORGET_S)
+        self._errors += seen.health.database_error is not None and self._look.database_error is None
+        self._look = seen.health
         self._looked_s = time.monotonic()
 
     def _see(self, ingester: int | None, begun: Sequence[str], over: Sequence[str]) -> _Seen:
         """Read files, processes and database, in the thread."""
         directory = self._journal.directory
         waits = waiting(directory)
-        found = self._window.look(begun, over)
+        found = self._probe.look(begun, over)
         pids = {"recorder": os.getpid(), **({"ingester": ingester} if ingester else {})}
-        vitals = Vitals(
+        health = HealthSnapshot(
             journal=directory,
             journal_bytes=sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)),
             lag_s=waits.since_s or 0.0,
@@ -140,14 +139,14 @@ class Meter:
             free_bytes=free_bytes(directory),
             processes={name: each for name, pid in pids.items() if (each := process(pid))},
         )
-        return _Seen(found, vitals)
+        return _Seen(found, health)
 
 
 class _Seen(NamedTuple):
     """The result of one refresh."""
 
-    glance: Glance
-    vitals: Vitals
+    probe: ProbeResult
+    health: HealthSnapshot
 
 
 class Traffic:
@@ -177,11 +176,11 @@ class Traffic:
         if len(self.begun) + len(self.over) < WAITING:
             self.over[head.exchange_id] = time.time()
 
-    def found(self, glance: Glance) -> None:
+    def found(self, probe: ProbeResult) -> None:
         """Add the sums of the exchanges that the log has now."""
-        for exchange_id in glance.begun:
+        for exchange_id in probe.begun:
             self.begun.pop(exchange_id, None)
-        for ended in glance.ended:
+        for ended in probe.ended:
             if self.over.pop(ended.exchange_id, None) is not None:
                 self.sums = Ended("", *(one + other for one, other in zip(self.sums[1:], ended[1:], strict=True)))
 

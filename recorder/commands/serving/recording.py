@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import click
 from sqlalchemy import URL
 
-from recorder.commands.serving.lowwater import watch_disk
+from recorder.commands.serving.disk_watch import watch_disk
 from recorder.commands.serving.meter import Meter
 from recorder.commands.ui.settings import redactor
 from recorder.errors import StoreBusyError
