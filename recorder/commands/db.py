@@ -35,7 +35,7 @@ command.add_command(recover_command)
 @command.command()
 @database_option
 def path(db: str | None) -> None:
-    """Print where the database is; of one on a server its URL, without a password.
+    """Print the path of the database, or its URL on a server, without a password.
 
     \b
     sqlite3 -readonly "$(recorder db path)" "select name from sessions"
@@ -51,7 +51,7 @@ def path(db: str | None) -> None:
 )
 @database_option
 def upgrade(roles: bool, db: str | None) -> None:
-    """Create the log, or bring it up to the version of this program.
+    """Create the log, or upgrade it to the version of this program.
 
     \b
     recorder db upgrade --db recordings.db
@@ -73,10 +73,9 @@ def upgrade(roles: bool, db: str | None) -> None:
 @command.command("rebuild")
 @database_option
 def rebuild_command(db: str | None) -> None:
-    """Compute messages, tool calls, usage and all other projections anew from the log.
+    """Compute messages, tool calls, usage and all other projections again from the log.
 
-    Recorders may go on recording, and whoever reads is not disturbed. A rebuild that is interrupted goes on where it
-    was when it is called again.
+    Recorders and readers can go on. An interrupted rebuild continues where it was when it is called again.
 
     \b
     recorder db rebuild

@@ -62,9 +62,9 @@ class DemoRequest(NamedTuple):
 def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
-    With --serve that upstream stays up, a provider on this machine for OpenAI Responses and Chat Completions, Anthropic
-    Messages and Gemini, which takes any key; its URL is on stdout. Words of a question choose the answer: weather,
-    search, refuse, slow, fail, rate limit, unauthorized, bad request; of an agent's also shell and delegate.
+    With --serve the upstream stays up: a provider on this machine for OpenAI Responses and Chat Completions, Anthropic
+    Messages and Gemini, which accepts any key and prints its URL on stdout. Words in a question choose the answer:
+    weather, search, refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell and delegate.
 
     \b
     recorder demo

@@ -32,11 +32,11 @@ BAD = 4  # the exit code, as of a finding
 @database_option
 @click.pass_context
 def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None:
-    """Say what is wrong here, and what to do about it.
+    """Find problems of this installation, and say how to solve them.
 
-    Looks at the database, the files beside it, the disk, the clock, the settings and this Python; of a database on
-    a server at rights, partitions and recorders that are gone. It is quick, it changes nothing, and recorders may run.
-    Exit code 4 if something is bad.
+    Checks the database, the files beside it, the disk, the clock, the settings and this Python; for a database on a
+    server its rights, partitions and dead recorders. It is quick, it changes nothing, and recorders may run. The exit
+    code is 4 if something is bad.
 
     \b
     recorder doctor

@@ -78,8 +78,8 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
 
-    Those for Codex are for the login and the provider that it has now, without a profile. Where `recorder serve` has to
-    be told of that provider, that is said on stderr.
+    The settings for Codex fit its current login and provider, without a profile. If `recorder serve` needs an option
+    for that provider, it is printed on stderr.
 
     \b
     eval "$(recorder env openai)"

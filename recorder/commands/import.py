@@ -71,12 +71,12 @@ def command(
     json: bool,
     jsonl: bool,
 ) -> None:
-    """Enter stored streams into the log: each FILE, or `-` for stdin, becomes a session named like it.
+    """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
 
-    Bodies are kept byte for byte. When events came say our own exports, cassettes and HAR files; of all others the
-    times are made up, one event every 10 ms. The origin of what was imported is `import`. A file that cannot be read
-    is named and passed over; the exit code is then 1, or 3 if there is no such file. --json says of each file that was
-    read which session it is in.
+    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; for all others
+    the times are made up, one event every 10 ms. The origin of an imported session is `import`. A file that cannot be
+    read is named and skipped; the exit code is then 1, or 3 if it does not exist. --json lists each imported file with
+    its session.
 
     \b
     recorder import body.sse

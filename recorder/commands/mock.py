@@ -106,11 +106,11 @@ def command(
     max_body: int,
     ready_file: Path | None,
 ) -> None:
-    """Serve recordings to clients: each request is answered with what was recorded for one like it.
+    """Serve recordings to clients: each request gets the recorded response of an equal one.
 
-    SESSION is an id, the beginning of one, a name, or `latest`, which is taken if no cassette is named either. Bytes,
-    times and failures are the recorded ones, but for the ids that an agent's tools make: these are the client's. What
-    was asked, what answered and what is not used yet is at `/_recorder/requests`. Stop with Ctrl-C.
+    SESSION is an id, the beginning of one, a name, or `latest`, the default if there is no cassette either. Bytes,
+    times and failures are the recorded ones; only ids that an agent's tools make are those of the client. The page
+    `/_recorder/requests` lists the requests, their answers, and unused recordings. Stop with Ctrl-C.
 
     \b
     recorder mock                                  # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1

@@ -105,13 +105,13 @@ def command(
     upstream: list[Upstream],
     durability: Durability,
 ) -> None:
-    """Run CMD, and record what it asks of streaming APIs: a proxy on a free port, and the clients pointed at it.
+    """Run CMD, and record its requests to streaming APIs through a proxy on a free port.
 
-    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. An
-    address that those have already becomes the upstream. Codex is given arguments, in scripts too, and is recorded from
-    where it asks by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of CMD, or 5 if CMD
-    succeeds in a replay although something that it asked was not recorded, or an API was to be asked past the replay.
-    Recordings that it did not ask for are named.
+    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. If one
+    of them has an address already, that becomes the upstream. Codex gets arguments, also in scripts, and is recorded
+    from the server that it uses by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of
+    CMD. In a replay it is 5 if CMD succeeds although a request was not recorded, or an API was called past the replay.
+    Unused recordings are listed.
 
     \b
     recorder run -- python app.py

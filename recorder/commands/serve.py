@@ -66,8 +66,8 @@ def command(
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
 
-    Every byte goes through untouched and is on disk before the client has it. Give a session a name with a path,
-    `/s/NAME/v1`, or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end.
+    Every byte passes unchanged, and is on disk before the client gets it. Name a session with a path, `/s/NAME/v1`,
+    or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end.
 
     \b
     recorder serve

@@ -101,10 +101,10 @@ def command(
     jsonl: bool,
     csv: bool,
 ) -> None:
-    """List the sessions, the last used first, those that still stream included.
+    """List the sessions, the last used first. Sessions that are still streaming are included.
 
-    Of several filters all must hold. --model and -q look at exchanges that have ended. The table shows what people look
-    for, as far as there is room; --columns shows other things, --csv, --json and --jsonl all that is known.
+    A session must match all filters. --model and -q search exchanges that have ended. The table has the most useful
+    columns that fit; --columns chooses others, and --csv, --json and --jsonl have all.
 
     \b
     recorder sessions

@@ -38,7 +38,7 @@ from recorder.store.reader import Log
 def command(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None, json: bool
 ) -> None:
-    """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, those that still stream too.
+    """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, also while it streams.
 
     EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id.
 

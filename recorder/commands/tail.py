@@ -58,8 +58,8 @@ class TailedEvent(NamedTuple):
 def command(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
     """Follow what is being recorded, in all sessions, until interrupted.
 
-    Shows each event from now on, also of exchanges that are under way, with its time since the request, its session,
-    the number of its exchange there, its type, and how it begins. What is imported meanwhile is not shown.
+    Shows each event from now on, also of exchanges that are open, with its time since the request, its session, the
+    number of its exchange there, its type, and its beginning. Imported events are not shown.
 
     \b
     recorder tail

@@ -58,10 +58,10 @@ _SHARES = ("reasoning_share", "cached_share")
 def command(
     db: str | None, by: tuple[By, ...], since: int | None, until: int | None, json: bool, jsonl: bool, csv: bool
 ) -> None:
-    """Sum the tokens of the exchanges that have ended: by model, since tokens of two models are not the same thing.
+    """Sum the tokens of the exchanges that have ended: by model, since models count tokens differently.
 
-    Input includes what was cached, output includes reasoning. A response that was fetched again counts once. What no
-    exchange of a row has reported is empty, not 0; shares are of the exchanges that report both.
+    Input includes cached tokens, output includes reasoning. A response that was fetched again counts once. A value that
+    no exchange of a row reported is empty, not 0; shares are of the exchanges that report both values.
 
     \b
     recorder usage

@@ -50,10 +50,10 @@ def command(
     json: bool,
     jsonl: bool,
 ) -> None:
-    """Prove that SESSION, or everything in the database, is as it was recorded.
+    """Prove that SESSION, or the whole database, is unchanged since it was recorded.
 
-    Hashes, order, counts and digests of every event, rows that belong to nothing, and what was computed from them. Gaps
-    are listed: they were counted when they happened, and are no failure. Exit code 4 if there is a finding.
+    Checks hashes, order, counts and digests of every event, orphaned rows, and the projections. Gaps are listed: they
+    were counted when they happened, and are not failures. The exit code is 4 if there is a finding.
 
     \b
     recorder verify

@@ -134,7 +134,7 @@ def test_few_connections_are_said(url: URL, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_takes_too_long_is_not_waited_for(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_server, "LIMIT_S", 1.0)
     monkeypatch.setattr(health_server, "UNFINISHED", "SELECT pg_sleep(60)")
-    assert "too long for a quick look" in said(url, "recorders").message
+    assert "too long for a quick check" in said(url, "recorders").message
 
 
 def test_a_schema_that_is_not_the_newest_is_said(url: URL, postgres_database: URL) -> None:

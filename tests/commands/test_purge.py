@@ -130,7 +130,7 @@ def test_nothing_goes_unasked(path: URL) -> None:
 def test_it_is_sessions_or_conditions(path: URL, arguments: list[str]) -> None:
     ran = run(path, *arguments, "--yes")
     assert isinstance(ran.exception, UsageError)
-    assert "either sessions, or some of --older-than" in str(ran.exception)
+    assert "sessions by name, or by --older-than" in str(ran.exception)
 
 
 @pytest.mark.parametrize("size", ["1", "2K", "1.5 MiB", "3gb"])

@@ -194,8 +194,8 @@ def test_a_command_that_cannot_run_is_named(db: Path, name: str, code: int, said
     ("words", "said"),
     [
         (("--replay", "a", "--session", "b", "--", "true"), "--replay records nothing"),
-        (("--session", "\a", "--", "true"), "--session needs a name that can be seen"),
-        (("--session", "..", "--", "true"), "--session needs a name"),
+        (("--session", "\a", "--", "true"), "--session needs a visible name"),
+        (("--session", "..", "--", "true"), "--session needs a visible name"),
         (("--session", "latest", "--", "true"), "--session latest would never be found by that name"),
         (("--session", UUID, "--", "true"), f"--session {UUID} would never be found by that name, which means an id"),
         (("--speed", "max", "--", "true"), "--speed is for a replay: say with --replay which"),

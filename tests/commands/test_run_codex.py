@@ -212,7 +212,7 @@ async def test_scripts_call_a_codex_that_is_recorded(home: Path) -> None:
         ("model_provider=amazon-bedrock", "signs its requests for the host that they go to"),
         (
             'model_providers.mine.base_url="http://127.0.0.1:1/other"',
-            "is none that was known when the recorder started",
+            "was not known when the recorder started",
         ),
     ],
 )

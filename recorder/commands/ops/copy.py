@@ -43,11 +43,11 @@ class _Outcome(NamedTuple):
 def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], json: bool, jsonl: bool) -> None:
     """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
 
-    SRC is only read, and recorders may go on. DST is made if it is not there, and keeps what it has. The chain of every
-    exchange is verified on the way and read back from DST; projections are made anew. What is there already is not
-    copied again, so a copy that was interrupted goes on when it is called again, and so does one of exchanges that had
-    not ended. Journals stay where they are. Exit code 4 if something of SRC is damaged, or DST has something else in
-    its place: it is named, and all the rest is copied.
+    SRC is only read, and recorders can go on. DST is created if it does not exist, and keeps its content. The chain of
+    every exchange is verified and read back from DST; projections are computed again. Exchanges that are in DST already
+    are not copied, so run the command again after an interruption, or when open exchanges have ended. Journals are not
+    copied. The exit code is 4 if something in SRC is damaged, or DST has other content in its place: it is named, and
+    the rest is copied.
 
     \b
     recorder db copy recordings.db postgresql://me@db.example/recordings

@@ -109,14 +109,14 @@ def purge_command(
     vacuum: bool,
     json: bool,
 ) -> None:
-    """Delete sessions for good: each SESSION, or all that are old or large. Of several conditions all must hold.
+    """Delete sessions for good: each SESSION, or all that are old or large. A session must meet all conditions.
 
-    Nothing of them stays in the database, its WAL or its journals; a tombstone says when and why, and how much it was.
-    Recorders may go on: while the database is written anew, their journals keep what passes. Backups, exports and
-    cassettes are yours to delete. What a purge could not finish, another one of the same id does.
+    Nothing of them stays in the database, its WAL or its journals; a tombstone keeps the time, the reason and the size.
+    Recorders can go on: while the database is rewritten, their journals keep all chunks. Backups, exports and cassettes
+    are not touched. To finish an incomplete purge, run it again with the same id.
 
-    On PostgreSQL the owner of the schema purges. Nobody can read it then; but its bytes stay until the server uses
-    their room again, and in its WAL. Journals on other machines are deleted by their recorders.
+    On PostgreSQL only the owner of the schema can purge. Nobody can read the sessions then, but their bytes stay until
+    the server reuses the space, and in its WAL. Other machines' recorders delete their own journals.
 
     \b
     recorder db purge latest --reason "a password in it"

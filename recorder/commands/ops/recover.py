@@ -34,10 +34,10 @@ NAMED = 5  # machines that a line names
 )
 @database_option
 def recover_command(db: str | None, gone_after: int | None) -> None:
-    """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself.
+    """Ingest the journals of killed recorders. `recorder serve` does so by itself.
 
-    On PostgreSQL, the exchanges of recorders on other machines that have not been heard of for long are ended, too,
-    where the log has them: with a gap, and as `recorder_crash`. Those of recorders that live are not touched.
+    On PostgreSQL this also ends the open exchanges of recorders on other machines that gave no sign of life for long:
+    with a gap, and as `recorder_crash`. Exchanges of recorders that run are not touched.
 
     \b
     recorder db recover
