@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
 MARKER = (
-    "recorder(cassette or session, speed, fault, upstream, match, allow_network): what `recorder_replay` answers with; "
+    "recorder(cassette or session, speed, fault, upstream, match, allow_network): how `recorder_replay` answers; "
     "a cassette's path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none is named."
 )
 
@@ -76,14 +76,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _has_settings(config: pytest.Config) -> bool:
-    """Whether there is anything to be read: in most runs there is not, and nothing is loaded for it."""
+    """Return whether there are settings: most runs have none, and load nothing for them."""
     named = ("recorder_match", "recorder_redact", "recorder_upstream")
     return any(map(config.getini, named)) or (config.rootpath / "recorder.toml").exists()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Of pytest-xdist: the run began when that of its parent did."""
+    """Give a pytest-xdist worker the start time of its parent's run."""
     node.workerinput[_BEGAN] = node.config.stash[_BEGAN_NS]
 
 
@@ -101,8 +101,8 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
-    """Recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
-    `.session`. A request that none of them answers fails the test at its end, and so does one that is not asked for.
+    """Give the recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
+    `.session`. An unrecorded request fails the test at its end, and so does an unused recording.
     """
     from recorder.testing.pytesting import opened
 

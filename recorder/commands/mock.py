@@ -196,7 +196,7 @@ def _faults(specs: Iterable[str]) -> list[Fault]:
 def _say_ready(count: int, host: str, token: Token | None, announce: Callable[[str], None], port: int) -> None:
     here = address(host, port)
     announce(entrance(here, token))
-    url = entrance(here, token and token.as_said())
+    url = entrance(here, token and token.as_printed())
     echo(f"Answering with {counted(count, 'recorded exchange')}")
     echo(f"Listening on {url}")
     elsewhere = "" if url == DEFAULT_URL else f" --url {shlex.quote(url)}"

@@ -162,18 +162,18 @@ class _Text(_Sse):
 
     def write(self, event: Event) -> None:
         for fact in self._reading.facts(event):
-            self._tell(fact)
+            self._handle(fact)
 
     def close(self) -> str | None:
         for fact in self._reading.close():  # a body that is no stream
-            self._tell(fact)
+            self._handle(fact)
         if not self._last:
             return "there is no text in it"
         if not self._last.endswith("\n"):
             write_line()
         return None
 
-    def _tell(self, fact: Fact) -> None:
+    def _handle(self, fact: Fact) -> None:
         if isinstance(fact, TextAdded) and fact.item not in self._others:
             self._say(fact.field, fact.text)
         elif isinstance(fact, ItemStarted) and self._has_choices and fact.output_index:

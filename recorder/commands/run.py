@@ -20,7 +20,7 @@ from recorder.cassettes.writing import cassette, save
 from recorder.commands.clients import child, gemini
 from recorder.commands.clients.codex import Doors, named, pointed
 from recorder.commands.clients.presets import BASES, CODEX, KEYS, assigned, codex_place, environment, program
-from recorder.commands.clients.shim import codex_asked, codex_providers, read, shim
+from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.listening import upstream_option
@@ -132,7 +132,7 @@ def command(
     name = _name(session, words)
     inherited = _inherited({each.name for each in upstream})
     names, added = named(upstream, inherited, codex_providers(words))
-    if (asked := codex_asked(words)) is not None and Doors("", names).name(asked) != "openai":
+    if (asked := codex_provider(words)) is not None and Doors("", names).name(asked) != "openai":
         _say(f"Codex is recorded from {safe_text(asked.base)}, the server that it uses by itself.")
     upstreams = [*inherited, *added, *upstream]
     sys.exit(
@@ -315,7 +315,7 @@ async def _replay(
     async with _listening(answering.proxy) as base, _refusing() as refusing:
         given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
         given |= {} if allow_network else refusing.variables(given)
-        doors = Doors(base, names, _asked_by_codex(held))
+        doors = Doors(base, names, _codex_upstreams(held))
         code = await _run(words, given, doors, found)
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})
@@ -362,7 +362,7 @@ def _refusals(proxy: Proxy) -> Iterator[str]:
         yield safe_text(f"Refused, and not recorded: {counted(count, 'request')}. {message}")
 
 
-def _asked_by_codex(held: Sequence[Recorded]) -> list[str]:
+def _codex_upstreams(held: Sequence[Recorded]) -> list[str]:
     """Return the upstreams that Codex used, as far as an address can name them: recordings may be foreign."""
     names = {each.request.upstream for each in held if (each.exchange.client or "").startswith(CODEX)}
     return sorted(name for name in names if name in UPSTREAMS or any(recorded_upstreams([name])))

@@ -94,7 +94,7 @@ async def _serve(
     def ready(bound_port: int) -> None:
         server.settle()
         door.announce(entrance(address(door.host, bound_port), door.token))
-        here = entrance(address(door.host, bound_port), door.token and door.token.as_said())
+        here = entrance(address(door.host, bound_port), door.token and door.token.as_printed())
         for line in describe(url, here, Routes(upstreams).upstreams):
             echo(line)
         elsewhere = "" if here == DEFAULT_URL else f" --url {shlex.quote(here)}"

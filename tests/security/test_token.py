@@ -196,6 +196,6 @@ def test_no_name_stands_for_all_names_without_a_token() -> None:
 
 
 def test_a_token_that_was_given_is_not_repeated() -> None:
-    assert entrance("http://h:1", TOKEN.as_said()) == "http://h:1/t/TOKEN"
-    assert entrance("http://h:1", Token("made", is_made=True).as_said()) == "http://h:1/t/made"
+    assert entrance("http://h:1", TOKEN.as_printed()) == "http://h:1/t/TOKEN"
+    assert entrance("http://h:1", Token("made", is_made=True).as_printed()) == "http://h:1/t/made"
     assert entrance("http://h:1", None) == "http://h:1"

@@ -41,7 +41,7 @@ def read(path: Path) -> bytes | None:
         raise UsageError(f"{path}, which Codex reads, cannot be read: {error.strerror}.") from None
 
 
-def codex_asked(command: Sequence[str]) -> Provider | None:
+def codex_provider(command: Sequence[str]) -> Provider | None:
     """Return what a command asks, if it is Codex. Raises `UsageError` if it is, and that cannot be known."""
     place = codex_place(command)
     return None if place is None else effective(command[place:], assigned(command[:place], os.environ), read)
@@ -49,7 +49,7 @@ def codex_asked(command: Sequence[str]) -> Provider | None:
 
 def codex_providers(command: Sequence[str]) -> list[Provider]:
     """Return what Codex may ask that is this command, or that this command calls. Raises `UsageError`."""
-    asked = codex_asked(command)
+    asked = codex_provider(command)
     suffix = ".config.toml"
     profiles = sorted(each.name.removesuffix(suffix) for each in codex_home(os.environ).glob(f"*{suffix}"))
     return [*([asked] if asked else ()), *configured(os.environ, read, profiles)]

@@ -59,7 +59,7 @@ def _opened(database: Path) -> Iterator[CheckResult]:
     if application_id(database) != migrate.APPLICATION_ID:
         yield CheckResult("bad", "database", f"{database} belongs to another program: give another path with --db.")
         return
-    with _asking(database) as ask:
+    with _connection(database) as ask:
         revision = ask(migrate.READ_REVISION)
         if wrong := of_schema(database, revision):
             yield wrong
@@ -78,7 +78,7 @@ def _opened(database: Path) -> Iterator[CheckResult]:
 
 
 @contextmanager
-def _asking(database: Path) -> Iterator[Ask]:
+def _connection(database: Path) -> Iterator[Ask]:
     """Open a read-only connection. A file without a WAL is complete, and opened as immutable."""
     wal = Path(f"{database}-wal")
     options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"

@@ -52,7 +52,7 @@ def server(url: URL) -> Iterator[CheckResult]:
             def rows(sql: str) -> list[Any]:
                 return connection.execute(sql.encode()).fetchall()
 
-            yield from _asked(url, rows)
+            yield from _checks(url, rows)
     except RecorderError as error:
         yield CheckResult("bad", "database", str(error))
 
@@ -60,7 +60,7 @@ def server(url: URL) -> Iterator[CheckResult]:
 Rows = Callable[[str], list[Any]]
 
 
-def _asked(url: URL, rows: Rows) -> Iterator[CheckResult]:
+def _checks(url: URL, rows: Rows) -> Iterator[CheckResult]:
     def ask(sql: str) -> Any:
         return (rows(sql) or [(None,)])[0][0]
 

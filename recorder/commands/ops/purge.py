@@ -233,7 +233,7 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
         echo(f"{counted(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
     if not is_file(url):
         echo(ON_A_SERVER)
-        late.tell_elsewhere(root)
+        late.report_elsewhere(root)
     if not is_swept:
         raise RecorderError(
             f"A program that reads {database_name(url)} keeps what was deleted in the {_kept_in(url)}: when it is "
@@ -290,7 +290,7 @@ class LateJournals:
         there = [directory for directory in journals(root) if directory.name in self._ids]
         return all([self._blank(store, directory) for directory in there])
 
-    def tell_elsewhere(self, root: Path) -> None:
+    def report_elsewhere(self, root: Path) -> None:
         """Journals of other machines are theirs to delete, as they do when they are done with a segment."""
         elsewhere = self._ids.keys() - {directory.name for directory in journals(root)}
         if elsewhere:

@@ -37,7 +37,7 @@ class Token(NamedTuple):
     text: str
     is_made: bool = False
 
-    def as_said(self) -> Token:
+    def as_printed(self) -> Token:
         return self if self.is_made else Token("TOKEN")
 
 

@@ -57,7 +57,7 @@ def wait_option(function: F) -> F:
     """Add the option `--wait` to a command that reads the log; `current_url` uses it."""
 
     @wraps(function)
-    def told(*arguments: Any, wait: float, **options: Any) -> Any:
+    def decorated(*arguments: Any, wait: float, **options: Any) -> Any:
         click.get_current_context().meta.setdefault(KEY, _Waited(wait))
         return function(*arguments, **options)
 
@@ -68,7 +68,7 @@ def wait_option(function: F) -> F:
         show_default=True,
         metavar="SECONDS",
         help="Wait up to this long for earlier recordings if the log is behind; 0 does not wait.",
-    )(cast(F, told))
+    )(cast(F, decorated))
 
 
 def current_url(db: str | None) -> URL:

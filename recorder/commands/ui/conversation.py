@@ -93,7 +93,7 @@ class _Lines:
             yield from self._untold(each) if isinstance(each, Untold) else self._nested(each)
 
     def _untold(self, untold: Untold) -> Iterator[Text]:
-        yield from self._line((str(untold.number), _asked(untold.exchange)), "bold")
+        yield from self._line((str(untold.number), _request_line(untold.exchange)), "bold")
         yield from self._block("failed", untold.reason, "red")
 
     def _nested(self, taken: Taken) -> Iterator[Text]:
@@ -123,7 +123,7 @@ class _Lines:
         """Yield the heading: the exchange and its end."""
         told, superseded_by = taken.told, taken.superseded_by
         model = told.response_model or told.request_model
-        began = (str(taken.number), self._threads.label(taken), _asked(taken.exchange), model)
+        began = (str(taken.number), self._threads.label(taken), _request_line(taken.exchange), model)
         style = "bold" if told.purpose in _CONVERSED else "dim"
         if superseded_by is not None:
             return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), style)
@@ -283,7 +283,7 @@ def _flat(text: str) -> str:
     return " ".join(_safe(text).split())
 
 
-def _asked(exchange: Exchange) -> str:
+def _request_line(exchange: Exchange) -> str:
     return f"{exchange.method} {exchange.target.partition('?')[0]}"
 
 
