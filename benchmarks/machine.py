@@ -59,9 +59,11 @@ def resident_bytes(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that the main thread of a process has started."""
+    """Return the processes that a process has started, in any of its threads."""
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child) for each in Path(f"/proc/{pid}/task").glob("*/children") for child in each.read_text().split()
+        ]
     except OSError:
         return []
 

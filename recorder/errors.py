@@ -1,12 +1,12 @@
 """Every exception that recorder raises on purpose.
 
     RecorderError              exit 1: something failed; the message says what to do next
-    ├── UsageError             exit 2: the request itself makes no sense as it stands
-    ├── NotFoundError          exit 3: what was asked for is not there
+    ├── UsageError             exit 2: the call makes no sense
+    ├── NotFoundError          exit 3: the session, file or exchange does not exist
     ├── StoreError             exit 1: the database refused (not writable, newer, foreign, full)
     │   ├── StoreBusyError             another process holds it; the same call may succeed later
     │   ├── StoreLostError             its file was deleted or replaced while it was open: open it again
-    │   └── StoreConflictError         other content stands at that position of the log
+    │   └── StoreConflictError         the log has other content at that position
     └── UpstreamError          exit 1: the upstream could not be reached, or broke off
 
 Foreign exceptions are translated into these in one place per library.
@@ -14,44 +14,44 @@ Foreign exceptions are translated into these in one place per library.
 
 
 class RecorderError(Exception):
-    """Something failed. The message is one sentence for a person and says what to do next."""
+    """A failure. Its message is one sentence for a person, with what to do next."""
 
     exit_code = 1
 
 
 class UsageError(RecorderError):
-    """The request makes no sense as it stands: an ambiguous name, a combination that cannot be."""
+    """A call that makes no sense: an ambiguous name, options that exclude each other."""
 
     exit_code = 2
 
 
 class NotFoundError(RecorderError):
-    """What was asked for is not there."""
+    """A session, file or exchange that does not exist."""
 
     exit_code = 3
 
 
 class StoreError(RecorderError):
-    """The database refused. Nothing was written."""
+    """A refusal of the database. Nothing was written."""
 
 
 class StoreBusyError(StoreError):
-    """The database is locked or full just now. The same call may succeed later."""
+    """A database that is locked or full. The same call may succeed later."""
 
 
 class StoreLostError(StoreError):
-    """The database file was deleted or replaced while it was open. Open it again and repeat the transaction."""
+    """A database file that was deleted or replaced while it was open. Open it again and repeat the transaction."""
 
 
 class StoreConflictError(StoreError):
-    """Other content already stands at that position of the log, or a position would be skipped."""
+    """A position of the log that has other content already, or that would leave a hole before it."""
 
 
 class UpstreamError(RecorderError):
-    """The upstream could not be reached, or broke off in mid-response.
+    """An upstream that could not be reached, or that broke off in mid-response.
 
-    `outcome` is how the exchange ended, in the words of `recorder.model.events.Outcome`; `status` what a client is
-    answered that has no response yet (502, or 503 where it may try again).
+    `outcome` is the end of the exchange, a `recorder.model.events.Outcome`. `status` is for a client without a response
+    yet: 502, or 503 if it may retry.
     """
 
     def __init__(self, message: str, outcome: str, *, status: int = 502) -> None:

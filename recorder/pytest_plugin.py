@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
 MARKER = (
-    "recorder(cassette or session, speed, fault, upstream, match, allow_network): what `recorder_replay` answers with; "
+    "recorder(cassette or session, speed, fault, upstream, match, allow_network): how `recorder_replay` answers; "
     "a cassette's path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none is named."
 )
 
@@ -37,32 +37,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--recorder-mode",
         choices=MODES,
         help="none: answer from cassettes only; once: record where there is no cassette; new_episodes: record what a "
-        "cassette does not answer; all, or rewrite: record anew. Default: the ini key recorder_mode, else none.",
+        "cassette does not answer; all, or rewrite: record again. Default: the ini key recorder_mode, else none.",
     )
     group.addoption(
-        "--recorder-speed", metavar="1|N|max", default="max", help="Times the original speed, where no marker says."
+        "--recorder-speed",
+        metavar="1|N|max",
+        default="max",
+        help="A factor on the speed, if no marker has one.",
     )
-    parser.addini("recorder_mode", "What --recorder-mode is if it is not given.", default="none")
-    parser.addini("recorder_cassette_dir", "Where cassettes are, beside each test file.", default="cassettes")
+    parser.addini("recorder_mode", "The mode of a run without --recorder-mode.", default="none")
+    parser.addini("recorder_cassette_dir", "The directory of cassettes, beside each test file.", default="cassettes")
     parser.addini(
-        "recorder_match", "A TOML file with a table [match], for recorder.toml beside the ini file.", default=""
+        "recorder_match", "A TOML file with a table [match], in place of recorder.toml beside the ini file.", default=""
     )
     parser.addini(
         "recorder_redact",
-        "fields:PATH, headers:NAME or parameters:NAME: what of requests is not to stand in a cassette.",
+        "fields:PATH, headers:NAME or parameters:NAME: parts of requests that no cassette may contain.",
         type="linelist",
         default=[],
     )
-    parser.addini(
-        "recorder_allow_network", "Whether a test that is replayed may reach other hosts.", type="bool", default=False
-    )
-    parser.addini("recorder_upstream", "NAME=URL: where to record from.", type="linelist", default=[])
+    parser.addini("recorder_allow_network", "Allow replayed tests to reach other hosts.", type="bool", default=False)
+    parser.addini("recorder_upstream", "NAME=URL: the address to record from.", type="linelist", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     if (mode := config.getini("recorder_mode")) not in MODES:
-        raise pytest.UsageError(f"recorder_mode = {mode} is no mode: there are {', '.join(MODES)}.")
+        raise pytest.UsageError(f"recorder_mode = {mode} is not a mode: use one of {', '.join(MODES)}.")
     config.stash[_BEGAN_NS] = getattr(config, "workerinput", {}).get(_BEGAN, time.time_ns())
     if config.getoption("recorder_speed") != "max" or _has_settings(config):
         from recorder.errors import UsageError
@@ -75,14 +76,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _has_settings(config: pytest.Config) -> bool:
-    """Whether there is anything to be read: in most runs there is not, and nothing is loaded for it."""
+    """Return whether there are settings: most runs have none, and load nothing for them."""
     named = ("recorder_match", "recorder_redact", "recorder_upstream")
     return any(map(config.getini, named)) or (config.rootpath / "recorder.toml").exists()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Of pytest-xdist: the run began when that of its parent did."""
+    """Give a pytest-xdist worker the start time of its parent's run."""
     node.workerinput[_BEGAN] = node.config.stash[_BEGAN_NS]
 
 
@@ -100,8 +101,8 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
-    """Recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
-    `.session`. A request that none of them answers fails the test at its end, and so does one that is not asked for.
+    """Give the recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
+    `.session`. An unrecorded request fails the test at its end, and so does an unused recording.
     """
     from recorder.testing.fixture import opened
 

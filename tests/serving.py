@@ -140,7 +140,7 @@ class Serving:
         """The ids of the processes that the recorder has started and that run."""
         pid = self.process.pid
         try:
-            found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+            found = " ".join(each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children"))
         except FileNotFoundError:
             found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
         return [int(child) for child in found.split()]

@@ -235,3 +235,18 @@ def test_the_test_shown_runs_against_a_cassette(demo_db: Path, tmp_path: Path, m
         )
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert text.startswith("A stream is a letter that arrives word by word.")
+
+
+def test_the_glossary_is_short_and_each_of_its_words_is_used() -> None:
+    docs = ROOT / "docs"
+    words = re.findall(r"^\| (\w+) \| .+ \|$", (docs / "glossary.md").read_text(), re.MULTILINE)[1:]
+    used = "\n".join([README, *(page.read_text() for page in docs.glob("*.md") if page.name != "glossary.md")]).lower()
+    assert 0 < len(words) <= 25
+    assert words == sorted(set(words))
+    for word in words:
+        assert re.search(rf"\b{word.removesuffix('y')}", used), f"no page uses {word!r}"
+
+
+@pytest.mark.parametrize("page", ["api.md", "glossary.md"])
+def test_the_readme_leads_to_the_page(page: str) -> None:
+    assert f"(docs/{page})" in README

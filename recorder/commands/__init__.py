@@ -25,7 +25,10 @@ from recorder.model.text import safe_text
 
 
 class Verbs(click.Group):
-    """Loads a verb when it is called: `recorder sessions` need not wait for the proxy to be imported."""
+    """The group of all verbs.
+
+    Each is loaded when it is called, so that `recorder sessions` does not import the proxy.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -37,14 +40,14 @@ class Verbs(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The verbs with what each is for, none of which is loaded for that."""
+        """Complete the verbs with their help texts, without loading any of them."""
         verbs = [CompletionItem(verb, help=said) for verb, said in VERBS.items() if verb.startswith(incomplete)]
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb, with the settings that files have for it; who asks for help needs none of them."""
+        """Find the verb, and read its settings from files unless only its help is wanted."""
         if args[0] not in VERBS and not args[0].startswith("-"):
             import difflib
 
@@ -78,7 +81,9 @@ def recorder() -> None:
 
 
 def _let_interrupts_end_commands() -> None:
-    """From here on Ctrl-C is an exception, so that what is begun is ended; `recorder.__main__` has ended it before."""
+    """Make Ctrl-C an exception from here on, so that a command can clean up; before, `recorder.__main__` ends it at
+    once.
+    """
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

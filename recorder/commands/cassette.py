@@ -25,7 +25,7 @@ _files = click.argument("files", metavar="FILE...", nargs=-1, required=True, typ
 
 @click.group()
 def command() -> None:
-    """Check cassettes, and bring them into their canonical form.
+    """Check cassettes, and rewrite them in their canonical form.
 
     A cassette is a session as a text file for git: `recorder export --format cassette` writes it, `recorder import`
     reads it.
@@ -35,9 +35,9 @@ def command() -> None:
 @command.command()
 @_files
 def check(files: Sequence[Path]) -> None:
-    """Say what is wrong with each FILE: what cannot be read or cannot be so, and what looks like a secret.
+    """Check each FILE for unreadable lines, contradictions, and text that looks like a secret.
 
-    The exit code is 4 if there is anything, 1 if a FILE cannot be opened, 3 if there is no such FILE.
+    The exit code is 4 if there is a finding, 1 if a FILE cannot be opened, 3 if it does not exist.
 
     \b
     recorder cassette check *.sse.jsonl
@@ -56,11 +56,10 @@ def check(files: Sequence[Path]) -> None:
 @command.command()
 @_files
 def fmt(files: Sequence[Path]) -> None:
-    """Write each FILE anew in its canonical form, if it is in another.
+    """Rewrite each FILE in its canonical form.
 
-    Headers are redacted, exchanges numbered from 1. What the cassette says stays the same. A file is replaced as a
-    whole or left as it is; one that cannot be read is named and passed over, and the exit code is 1, or 3 if there is
-    no such FILE.
+    Headers are redacted, exchanges are numbered from 1. The content stays the same. A file is replaced as a whole or
+    not at all; one that cannot be read is named and skipped, and the exit code is 1, or 3 if it does not exist.
 
     \b
     recorder cassette fmt *.sse.jsonl

@@ -1,4 +1,4 @@
-"""`recorder db`: where the database is, and keeping it."""
+"""`recorder db`: the place of the database, and its maintenance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from recorder.commands.ops.recover import recover_command
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo, write_line
 from recorder.errors import UsageError
+from recorder.model.text import counted
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name
 from recorder.store.postgres.ddl import READER, WRITER
@@ -22,7 +23,7 @@ from recorder.store.writer import Store
 
 @click.group()
 def command() -> None:
-    """Keep the database."""
+    """Manage the database."""
 
 
 command.add_command(backup)
@@ -34,7 +35,7 @@ command.add_command(recover_command)
 @command.command()
 @database_option
 def path(db: str | None) -> None:
-    """Print where the database is; of one on a server its URL, without a password.
+    """Print the path of the database, or its URL on a server, without a password.
 
     \b
     sqlite3 -readonly "$(recorder db path)" "select name from sessions"
@@ -46,11 +47,11 @@ def path(db: str | None) -> None:
 @click.option(
     "--roles",
     is_flag=True,
-    help=f"On PostgreSQL, make the roles {WRITER} and {READER}, and give them their rights.",
+    help=f"On PostgreSQL, make the roles {WRITER} and {READER}, and grant them their rights.",
 )
 @database_option
 def upgrade(roles: bool, db: str | None) -> None:
-    """Create the log, or bring it up to the version of this program.
+    """Create the log, or upgrade it to the version of this program.
 
     \b
     recorder db upgrade --db recordings.db
@@ -59,7 +60,7 @@ def upgrade(roles: bool, db: str | None) -> None:
     url = chosen_url(db)
     engine = engine_of(url)
     if roles and not engine.grants:
-        raise UsageError("Roles are for PostgreSQL: a file has the rights that its mode gives.")
+        raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
     with Store(url) as store:
         with store.transaction():
             is_due = store.projector.is_due()
@@ -73,10 +74,9 @@ def upgrade(roles: bool, db: str | None) -> None:
 @command.command("rebuild")
 @database_option
 def rebuild_command(db: str | None) -> None:
-    """Compute messages, tool calls, usage and all other projections anew from the log.
+    """Compute messages, tool calls, usage and all other projections again from the log.
 
-    Recorders may go on recording, and whoever reads is not disturbed. A rebuild that is interrupted goes on where it
-    was when it is called again.
+    Recorders and readers can go on. An interrupted rebuild continues where it was when it is called again.
 
     \b
     recorder db rebuild
@@ -91,6 +91,6 @@ def _rebuild(store: Store) -> None:
     with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Rebuilding")
         rebuilt = rebuild(store, lambda done, total: progress.update(task, completed=done, total=total))
-    echo(f"{rebuilt.exchanges:,} exchange{'s' if rebuilt.exchanges != 1 else ''} rebuilt.")
+    echo(f"{counted(rebuilt.exchanges, 'exchange')} rebuilt.")
     for session_id, exchange_id, reason in rebuilt.put_aside:
         echo(f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}")

@@ -41,8 +41,8 @@ CHAT = {"model": "gpt-demo", "stream": True, "stream_options": {"include_usage":
 ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
 
 
-class Call(NamedTuple):
-    """What a client asks, and how it says who it is."""
+class DemoRequest(NamedTuple):
+    """A request of the demo: its path and its body."""
 
     path: str
     body: dict[str, Any]
@@ -62,9 +62,9 @@ class Call(NamedTuple):
 def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
-    With --serve that upstream stays up, a provider on this machine for OpenAI Responses and Chat Completions, Anthropic
-    Messages and Gemini, which takes any key; its URL is on stdout. Words of a question choose the answer: weather,
-    search, refuse, slow, fail, rate limit, unauthorized, bad request; of an agent's also shell and delegate.
+    With --serve the upstream stays up: a provider on this machine for OpenAI Responses and Chat Completions, Anthropic
+    Messages and Gemini, which accepts any key and prints its URL on stdout. Words in a question choose the answer:
+    weather, search, refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell and delegate.
 
     \b
     recorder demo
@@ -102,13 +102,13 @@ def _say_how_to_use(base_url: str) -> None:
 
 
 def _run(*arguments: str) -> None:
-    """Run a command as a user would, and say which."""
+    """Run a command as a user would, and print it first."""
     echo(f"\n$ {shlex.join(('recorder', *arguments))}")
     recorder.main(arguments, prog_name="recorder", standalone_mode=False)
 
 
 async def _record(url: URL, name: str) -> list[bytes]:
-    """A session of several exchanges through the real proxy; returns the bodies that the client received, in order."""
+    """Record several exchanges through the real proxy; return the bodies that the client received, in order."""
     async with await start() as upstream:
         upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
         async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy:
@@ -124,21 +124,21 @@ async def _record(url: URL, name: str) -> list[bytes]:
 async def _converse(client: httpx.AsyncClient) -> list[bytes]:
     question = [{"role": "user", "content": QUESTION}]
     request = {"model": "gpt-demo", "stream": True, "tools": TOOLS}
-    first = await _ask(client, Call("/v1/responses", {**request, "input": question}))
+    first = await _ask(client, DemoRequest("/v1/responses", {**request, "input": question}))
     answered = [*question, *_tool_results(first)]
-    second = await _ask(client, Call("/v1/responses", {**request, "input": answered}))
+    second = await _ask(client, DemoRequest("/v1/responses", {**request, "input": answered}))
     messages = [{"role": "user", "content": "What is a stream?"}]
     others = (
-        Call("/v1/chat/completions", {**CHAT, "messages": messages}),
-        Call("/v1/messages", {**ANTHROPIC, "messages": messages}),
-        Call("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
+        DemoRequest("/v1/chat/completions", {**CHAT, "messages": messages}),
+        DemoRequest("/v1/messages", {**ANTHROPIC, "messages": messages}),
+        DemoRequest("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
     )
     async with asyncio.TaskGroup() as tasks:
         started = [tasks.create_task(_ask(client, call)) for call in others]
     return [first, second, *(task.result() for task in started)]
 
 
-async def _ask(client: httpx.AsyncClient, call: Call) -> bytes:
+async def _ask(client: httpx.AsyncClient, call: DemoRequest) -> bytes:
     began = time.monotonic()
     async with client.stream("POST", call.path, json=call.body) as response:
         body = b"".join([chunk async for chunk in response.aiter_raw()])
@@ -147,7 +147,7 @@ async def _ask(client: httpx.AsyncClient, call: Call) -> bytes:
 
 
 def _tool_results(stream: bytes) -> list[dict[str, Any]]:
-    """The function calls of a response, each with its result: what an agent sends next."""
+    """Return the function calls of a response with their results, as an agent sends them next."""
     last = stream.rstrip().rpartition(b"data: ")[2]
     calls = [item for item in msgspec.json.decode(last)["response"]["output"] if item["type"] == "function_call"]
     results = [{"type": "function_call_output", "call_id": call["call_id"], "output": "18 °C, clear"} for call in calls]

@@ -1,4 +1,4 @@
-"""`recorder doctor`: what is wrong here."""
+"""`recorder doctor`: problems of this installation, and their remedies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import platformdirs
 from sqlalchemy import URL
 
 from recorder.commands.ops import health
-from recorder.commands.ops.health import Line
+from recorder.commands.ops.health import CheckResult
 from recorder.commands.ops.health_log import log
 from recorder.commands.ops.health_server import server
 from recorder.commands.ui.database import database_option
@@ -29,15 +29,15 @@ BAD = 4  # the exit code, as of a finding
 
 
 @click.command()
-@with_json
+@with_json()
 @database_option
 @click.pass_context
 def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None:
-    """Say what is wrong here, and what to do about it.
+    """Find problems of this installation, and say how to solve them.
 
-    Looks at the database, the files beside it, the disk, the clock, the settings and this Python; of a database on
-    a server at rights, partitions and recorders that are gone. It is quick, it changes nothing, and recorders may run.
-    Exit code 4 if something is bad.
+    Checks the database, the files beside it, the disk, the clock, the settings and this Python; for a database on a
+    server its rights, partitions and dead recorders. It is quick, it changes nothing, and recorders may run. The exit
+    code is 4 if something is bad.
 
     \b
     recorder doctor
@@ -53,8 +53,8 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
     ctx.exit(BAD if any(line.state == "bad" for line in lines) else 0)
 
 
-def diagnosis(database: Path | URL) -> Iterator[Line]:
-    """What each check says. One that fails says so, and the others go on."""
+def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
+    """Yield the lines of all checks. A check that fails yields that, and the others go on."""
     url = database_url(database)
     libraries, of_database = _BY_ENGINE[engine_of(url).name]
     general = [health.python, *libraries, health.clock, health.descriptors, health.port, settings]
@@ -63,10 +63,10 @@ def diagnosis(database: Path | URL) -> Iterator[Line]:
             yield from check()
         except (OSError, ValueError) as error:
             named = check.func if isinstance(check, partial) else check
-            yield Line("bad", named.__name__, f"This cannot be looked at: {error}.")
+            yield CheckResult("bad", named.__name__, f"This cannot be checked: {error}.")
 
 
-Check = Callable[[], Iterator[Line]]
+Check = Callable[[], Iterator[CheckResult]]
 
 
 def _of_file(url: URL) -> list[Check]:
@@ -79,7 +79,7 @@ def _of_file(url: URL) -> list[Check]:
 
 
 def _of_server(url: URL) -> list[Check]:
-    """Its files are its own affair, but for the journals, which are here."""
+    """Yield the checks of a database on a server: not its files, but the journals, which are here."""
     root = journal_root(url)
     return [
         *(partial(server, url), partial(health.modes, (), root)),
@@ -93,8 +93,8 @@ _BY_ENGINE: Mapping[str, tuple[Sequence[Check], Callable[[URL], list[Check]]]] =
 }
 
 
-def settings() -> Iterator[Line]:
-    """Files that hold settings: whether they can be read, and whether each verb in them would take its table."""
+def settings() -> Iterator[CheckResult]:
+    """Yield whether the files with settings can be read, and whether each verb accepts its table."""
     paths = [path for path in (platformdirs.user_config_path("recorder") / FILE_NAME, Path(FILE_NAME)) if path.exists()]
     good = True
     for path in paths:
@@ -105,13 +105,13 @@ def settings() -> Iterator[Line]:
             match_rules()
         except OSError as error:
             good = False
-            yield Line("warn", "settings", f"{path} cannot be read, and what it says is ignored: {error.strerror}.")
+            yield CheckResult("warn", "settings", f"{path} cannot be read and is ignored: {error.strerror}.")
         except ValueError as error:
             good = False
-            yield Line("bad", "settings", f"{path} is not valid TOML ({error}): mend it or move it away.")
+            yield CheckResult("bad", "settings", f"{path} is not valid TOML ({error}): fix it or move it away.")
         except RecorderError as error:
             good = False
-            yield Line("bad", "settings", str(error))
+            yield CheckResult("bad", "settings", str(error))
     if good:
         named = " and ".join(str(path) for path in paths) or "None are set in a file"
-        yield Line("ok", "settings", f"{named}{' hold settings' if paths else ''}.")
+        yield CheckResult("ok", "settings", f"{named}{' hold settings' if paths else ''}.")

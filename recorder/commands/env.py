@@ -29,7 +29,7 @@ def _export(variables: Mapping[str, str], url: str) -> str:
 
 
 def _codex(url: str) -> str:
-    """A function and not an alias: shells expand no alias on the line that makes it, and none in a script."""
+    """Return a shell function. An alias would not work on the line that defines it, nor in a script."""
     provider = effective([], os.environ, read)
     assert provider is not None, "without arguments Codex asks"
     found = override(provider, f"{url}{_path(provider)}", os.environ)
@@ -39,14 +39,14 @@ def _codex(url: str) -> str:
 
 
 def _path(provider: Provider) -> str:
-    """Where a provider is to be found below `recorder serve`, which is told to have it if it has not."""
+    """Return the path of a provider below `recorder serve`, and print the upstream that it needs, if any."""
     if provider.base == PUBLIC:
         return "/v1"
     name = own_name(provider)
     if not provider.base:
         raise UsageError(
-            "It cannot be known whether Codex is logged in with ChatGPT or with a key, since its login is not in "
-            "auth.json: use `recorder run --upstream openai=URL -- codex`, which is told where it asks."
+            "It is unknown whether Codex is logged in with ChatGPT or with a key, because its login is not in "
+            "auth.json: use `recorder run --upstream openai=URL -- codex`, with the URL of its server."
         )
     if provider.base != CHATGPT:
         base = upstream(name, provider).base.rstrip("/")
@@ -61,7 +61,7 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise click.BadParameter(f"{value!r} is no http or https URL, such as http://127.0.0.1:8787.")
+        raise click.BadParameter(f"{value!r} is not an http or https URL such as http://127.0.0.1:8787.")
     return value.rstrip("/")
 
 
@@ -72,14 +72,14 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
     default=DEFAULT_URL,
     show_default=True,
     callback=_base_url,
-    help="Where `recorder serve` listens.",
+    help="The URL of `recorder serve`.",
 )
 @click.option("--session", metavar="NAME", help="Record everything under this session.")
 def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
 
-    Those for Codex are for the login and the provider that it has now, without a profile. Where `recorder serve` has to
-    be told of that provider, that is said on stderr.
+    The settings for Codex fit its current login and provider, without a profile. If `recorder serve` needs an option
+    for that provider, it is printed on stderr.
 
     \b
     eval "$(recorder env openai)"

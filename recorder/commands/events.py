@@ -43,7 +43,7 @@ Numbered = tuple[int, Exchange, Event]  # with the number of the exchange in its
 @click.option("--raw", is_flag=True, help="The response bodies as they were received, decoded, and no more.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
 @click.option("--follow", is_flag=True, help="Go on as events come in, until interrupted.")
-@with_json
+@with_json()
 @wait_option
 @database_option
 def command(
@@ -65,8 +65,6 @@ def command(
     recorder events latest --exchange 1 --raw
     recorder events latest --follow --jsonl
     """
-    if raw and (json or jsonl):
-        raise UsageError("--raw is bytes, --json and --jsonl are JSON: choose one.")
     if follow and json:
         raise UsageError("A JSON array has an end and --follow has none: use --jsonl.")
     show = _raw if raw else _json_lines if jsonl else _json if json else _growing if follow else _table

@@ -1,4 +1,4 @@
-"""`recorder import`: streams that were stored elsewhere, and our own exports, as sessions of the log."""
+"""`recorder import`: foreign streams and our own exports, added to the log as sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recorder.commands.ui.output import can_redraw, echo, with_json, write_json
 from recorder.commands.ui.selection import NEVER_FOUND, new_name
 from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.recordings.files import NAMES, cassette_in, opened, opening, own_name, reason, shown
 from recorder.store.location import chosen_url, journal_root
 from recorder.store.writer import Store
@@ -31,7 +31,7 @@ BUSY_S = 2.0  # a locked database is tried again for as long as it takes, and Ct
 
 
 class Wanted(NamedTuple):
-    """What the user said about the files."""
+    """The options for the files of one import."""
 
     format: str
     dialect: str | None
@@ -60,7 +60,7 @@ class Wanted(NamedTuple):
     help="The request, as JSON: an object with method, url, headers and body, or the body alone. For one FILE.",
 )
 @click.option("--session", metavar="NAME", help="One session for all files. [default: one each, named like the file]")
-@with_json
+@with_json()
 @database_option
 def command(
     db: str | None,
@@ -72,12 +72,12 @@ def command(
     json: bool,
     jsonl: bool,
 ) -> None:
-    """Enter stored streams into the log: each FILE, or `-` for stdin, becomes a session named like it.
+    """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
 
-    Bodies are kept byte for byte. When events came say our own exports, cassettes and HAR files; of all others the
-    times are made up, one event every 10 ms. The origin of what was imported is `import`. A file that cannot be read
-    is named and passed over; the exit code is then 1, or 3 if there is no such file. --json says of each file that was
-    read which session it is in.
+    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; for all others
+    the times are made up, one event every 10 ms. The origin of an imported session is `import`. A file that cannot be
+    read is named and skipped; the exit code is then 1, or 3 if it does not exist. --json lists each imported file with
+    its session.
 
     \b
     recorder import body.sse
@@ -106,7 +106,7 @@ def _request(path: Path) -> PlainRequest:
 
 
 class Made(NamedTuple):
-    """A file that was read, and the session that it is in."""
+    """A file that was read, and its session."""
 
     path: Path
     session: Session
@@ -122,7 +122,7 @@ class Made(NamedTuple):
 
 
 def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: SkippedFiles) -> list[Made]:
-    """Enter what can be read."""
+    """Add every readable file to the log."""
     sessions, made = _Sessions(wanted.session), list[Made]()
     with Store(url, BUSY_S) as store, Intake(store, journal_root(url)) as intake:
         for path in _with_progress(files):
@@ -135,14 +135,14 @@ def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: SkippedFil
 
 
 def _say(made: Sequence[Made]) -> None:
-    """How much was read, and what the sessions are called."""
+    """Print how much was read, and the names of the sessions."""
     sessions = list({each.session.session_id: each.session for each in made}.values())
-    events = _count(sum(each.events for each in made), "event")
+    events = counted(sum(each.events for each in made), "event")
     names = [f"{safe_text(each.name)} ({each.session_id})" for each in sessions]
     if len(names) == 1:
-        echo(f"{_count(len(made), 'file')} imported: session {names[0]}, {events}.")
+        echo(f"{counted(len(made), 'file')} imported: session {names[0]}, {events}.")
         return
-    echo(f"{_count(len(made), 'file')} imported: {_count(len(names), 'session')}, {events}:")
+    echo(f"{counted(len(made), 'file')} imported: {counted(len(names), 'session')}, {events}:")
     for name in names[:LISTED]:
         echo(f"  {name}")
     if len(names) > LISTED:
@@ -169,11 +169,7 @@ class _Sessions:
 
 
 def _with_progress(files: Sequence[Path]) -> Iterable[Path]:
-    """The files, with a bar on a terminal if there are many to wait for."""
+    """Yield the files, with a progress bar on a terminal if there are several."""
     if len(files) == 1 or not can_redraw():
         return files
     return track(files, "Importing", console=Console(stderr=True), transient=True)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -11,7 +11,7 @@ import click
 
 from recorder.commands.ui.catch_up import wait_option
 from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, is_plain, one_format, write_json, write_line
+from recorder.commands.ui.output import echo, is_plain, with_json, write_json, write_line
 from recorder.commands.ui.recordings import loader
 from recorder.commands.ui.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
@@ -35,15 +35,12 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "the profile of its own API.",
 )
 @click.option("--list", is_flag=True, help="Name the rules, of all profiles or of one.")
-@click.option(
-    "--json",
-    is_flag=True,
-    help="An array of findings: session, exchange, exchange_id, profile, rule, severity, meaning, why, source, count "
+@with_json(
+    "An array of findings: session, exchange, exchange_id, profile, rule, severity, meaning, why, source, count "
     "and places (each with pos and said). With --list, of rules.",
+    "The same as --json, one object a line.",
 )
-@click.option("--jsonl", is_flag=True, help="The same as --json, one object a line.")
 @wait_option
-@one_format
 @database_option
 def command(
     db: str | None, subjects: Sequence[str], profile: Profile | None, list: bool, json: bool, jsonl: bool

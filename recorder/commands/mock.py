@@ -1,4 +1,4 @@
-"""`recorder mock`: recordings as a server, which answers requests with what was recorded for them."""
+"""`recorder mock`: an HTTP server that answers requests from recordings."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from recorder.commands.ui.recordings import loader
 from recorder.commands.ui.settings import match_rules
 from recorder.errors import UsageError
 from recorder.model.recording import Recording
+from recorder.model.text import counted
 from recorder.proxy.admission import refusal
 from recorder.proxy.app import BODY_LIMIT_BYTES
 from recorder.proxy.forwarding import path_of
@@ -58,24 +59,29 @@ REQUESTS = "/_recorder/requests"
     help="A cassette (.sse.jsonl), besides the sessions. Can be given many times.",
 )
 @click.option(
-    "--speed", type=Speed(), metavar="1|N|max", default="1", show_default=True, help="Times the original speed."
+    "--speed",
+    type=Speed(),
+    metavar="1|N|max",
+    default="1",
+    show_default=True,
+    help="A factor on the original speed.",
 )
-@click.option("--strict", is_flag=True, help="Give each recording once; else they are given again, in the same order.")
+@click.option("--strict", is_flag=True, help="Use each recording once; else they are used again.")
 @click.option(
     "--otherwise",
     type=click.Choice(["forward", "400", "404", "503"]),
     default=str(MISS_STATUS),
     show_default=True,
-    help="What is not recorded: forwarded to its upstream, or refused with that status.",
+    help="Forward requests that are not recorded to their upstream, or refuse them with this status.",
 )
 @click.option(
     "--fault",
     metavar="SPEC",
     multiple=True,
-    help=f"What goes wrong with every response: {'; '.join(FORMS.values())}. {RANGES}. Can be given many times.",
+    help=f"Inject this fault into every response: {'; '.join(FORMS.values())}. {RANGES}. Can be given many times.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the faults that are left to chance.")
-@click.option("--allow-gaps", is_flag=True, help="Take sessions although some of their bytes were not kept.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of random faults.")
+@click.option("--allow-gaps", is_flag=True, help="Use sessions even if some of their bytes were not kept.")
 @listening_options
 @token_option
 @max_body_option
@@ -100,11 +106,11 @@ def command(
     max_body: int,
     ready_file: Path | None,
 ) -> None:
-    """Serve recordings to clients: each request is answered with what was recorded for one like it.
+    """Serve recordings to clients: each request gets the recorded response of an equal one.
 
-    SESSION is an id, the beginning of one, a name, or `latest`, which is taken if no cassette is named either. Bytes,
-    times and failures are the recorded ones, but for the ids that an agent's tools make: these are the client's. What
-    was asked, what answered and what is not used yet is at `/_recorder/requests`. Stop with Ctrl-C.
+    SESSION is an id, the beginning of one, a name, or `latest`, the default if there is no cassette either. Bytes,
+    times and failures are the recorded ones; only ids that an agent's tools make are those of the client. The page
+    `/_recorder/requests` lists the requests, their answers, and unused recordings. Stop with Ctrl-C.
 
     \b
     recorder mock                                  # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1
@@ -147,7 +153,7 @@ def command(
 
 
 class Mock:
-    """The app: the proxy, and a page that says what was asked of it."""
+    """The application: the proxy, and a page that lists the requests so far."""
 
     def __init__(self, answering: Answering, hosts: Collection[str]) -> None:
         self._proxy, self._answering = answering.proxy, answering
@@ -160,7 +166,7 @@ class Mock:
         incoming.respond(200, [(b"content-type", b"application/json")], msgspec.json.encode(self._page()))
 
     def _is_own(self, incoming: ServerExchange) -> bool:
-        """Whether this is a question for the page, from somebody who may ask: what else there is, the proxy refuses."""
+        """Return whether this is an admitted request for the page; the proxy refuses all others."""
         if path_of(incoming) != REQUESTS or incoming.method not in ("GET", "HEAD"):
             return False
         hosts = [name for name, _ in incoming.headers].count(b"host")
@@ -190,8 +196,8 @@ def _faults(specs: Iterable[str]) -> list[Fault]:
 def _say_ready(count: int, host: str, token: Token | None, announce: Callable[[str], None], port: int) -> None:
     here = address(host, port)
     announce(entrance(here, token))
-    url = entrance(here, token and token.as_said())
-    echo(f"Answering with {count} recorded exchange{'' if count == 1 else 's'}")
+    url = entrance(here, token and token.as_printed())
+    echo(f"Answering with {counted(count, 'recorded exchange')}")
     echo(f"Listening on {url}")
     elsewhere = "" if url == DEFAULT_URL else f" --url {shlex.quote(url)}"
     echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')

@@ -1,4 +1,4 @@
-"""`recorder query`: SQL over what was recorded."""
+"""`recorder query`: SQL over the log and its projections."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ Write = Callable[[QueryResult], None]
     type=(str, str),
     multiple=True,
     metavar="NAME VALUE",
-    help="What `:NAME` in the SQL stands for; a number if it is written as one (42, 0.5, not 007).",
+    help="The value of `:NAME` in the SQL; a number if it is written as one (42, 0.5, not 007).",
 )
-@click.option("--list", is_flag=True, help="Name the views, and what their rows and columns mean.")
+@click.option("--list", is_flag=True, help="List the views, with the meaning of their rows and columns.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     default=TIMEOUT_S,
     show_default=True,
-    help="Stop a statement that gives no row for so long.",
+    help="Stop a statement that returns no row for this long.",
 )
-@with_json
+@with_json()
 @click.option("--csv", is_flag=True, help="CSV with a header; NULL is empty.")
 @wait_option
 @database_option
@@ -67,7 +67,7 @@ def command(
     jsonl: bool,
     csv: bool,
 ) -> None:
-    """Ask in SQL: one statement, which can only read. Without SQL, or with `-`, it is read from stdin.
+    """Query the log in SQL: one read-only statement. Without SQL, or with `-`, it is read from stdin.
 
     \b
     recorder query --list
@@ -87,7 +87,7 @@ def command(
 
 
 def _given(sql: str | None) -> str:
-    """The argument, or what stdin has."""
+    """Return the statement from the argument or stdin."""
     if sql is None and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(
             'Which SQL? `recorder query "select …"`, or on stdin; `recorder query --list` names the views.'
@@ -102,7 +102,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
 
 
 def _value(text: str) -> Value:
-    """A number if it is written as one: SQLite says that every text is greater than every number."""
+    """Return a parameter as a number if it is written as one: in SQLite every text is greater than every number."""
     if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
         return int(text)
     return float(text) if _DECIMAL.fullmatch(text) else text.encode("utf-8", "replace").decode()
@@ -125,7 +125,7 @@ def _table(answer: QueryResult) -> None:
 
 
 def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Column]:
-    """Numbers to the right; on a terminal the widest column takes what is left, and the last ones go first."""
+    """Return the columns of the table: numbers to the right; on a terminal the widest one takes the remaining room."""
     taker = needed.index(max(needed))
     return [
         Column(
@@ -162,7 +162,7 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
 
 
 def _held(rows: Iterator[Row], most: int | None) -> tuple[list[Row], bool]:
-    """As many rows as may be held, and whether those are all."""
+    """Return the rows that fit into memory, and whether these are all."""
     held: list[Row] = []
     size = 0
     for row in rows:
@@ -174,7 +174,7 @@ def _held(rows: Iterator[Row], most: int | None) -> tuple[list[Row], bool]:
 
 
 def _text(value: Any) -> str:
-    """A value as a cell: `NULL` is empty, bytes are as in `write_json`."""
+    """Return a value as a cell: NULL is empty, bytes are as in `write_json`."""
     if not isinstance(value, bytes):
         return "" if value is None else str(value)
     try:
@@ -189,7 +189,7 @@ def _text(value: Any) -> str:
 def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool, engine: str) -> None:
     if sql is not None or csv:
         odd = "--csv" if csv else f"{sql!r}"
-        raise UsageError(f"--list names all views: leave {odd} away. It stands alone, or with --json or --jsonl.")
+        raise UsageError(f"--list names all views: leave {odd} out. Only --json or --jsonl can be added.")
     if json or jsonl:
         write_json((_described(view, engine) for view in VIEWS), lines=jsonl)
         return
@@ -201,6 +201,6 @@ def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool, engine: str
 
 
 def _described(view: View, engine: str) -> dict[str, Any]:
-    """A view with the example that its engine takes."""
+    """Return a view with the example for its engine."""
     columns = [{"name": name, "meaning": meaning(view.name, name)} for name in view.columns]
     return {"view": view.name, "row": view.row, "columns": columns, "example": written(view.example, engine)}

@@ -1,4 +1,4 @@
-"""`recorder replay`: a session's responses on stdout, at the times they came."""
+"""`recorder replay`: plays a session's responses on stdout, at their recorded times."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Speed(click.ParamType[float | None]):
         except ValueError:
             speed = 0.0
         if not 0 < speed < float("inf"):
-            self.fail(f"{value} is no speed: give a number over 0, or max.", param, ctx)
+            self.fail(f"{value} is not a speed: give a number over 0, or max.", param, ctx)
         return speed
 
 
 class _End(msgspec.Struct, frozen=True):
-    """What is read here of an `end` event."""
+    """The fields of an `end` event that a replay reads."""
 
     status: str = "unknown"
 
@@ -55,18 +55,18 @@ class _End(msgspec.Struct, frozen=True):
     metavar="1|N|max",
     default="1",
     show_default=True,
-    help="Times the original speed.",
+    help="A factor on the original speed.",
 )
 @click.option(
     "--format",
     type=click.Choice(["sse", "jsonl", "text"]),
     default="sse",
     show_default=True,
-    help="sse: the bytes of the response body. jsonl: one event a line, its JSON payload as data, and as raw "
-    "what has none. text: what the model wrote.",
+    help="sse: the bytes of the response body. jsonl: one event a line, with its JSON payload as data, or "
+    "its bytes as raw. text: what the model wrote.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
-@click.option("--allow-gaps", is_flag=True, help="Play a session although some of its bytes were not kept.")
+@click.option("--allow-gaps", is_flag=True, help="Play a session even if some of its bytes were not kept.")
 @wait_option
 @database_option
 def command(
@@ -102,20 +102,20 @@ async def _replay(
             if remarks:
                 echo(f"Exchange {number}: {', '.join(remarks)}.")
         if not played:
-            raise NotFoundError(f"There is no response body in session {found.name}: `recorder events` shows what is.")
+            raise NotFoundError(f"Session {found.name} has no response body: `recorder events` shows its events.")
 
 
 async def _ending(log: LogReader, exchange: Exchange) -> str | None:
-    """What there is to say about a stream that did not end as streams do."""
+    """Return remarks about a stream that did not end normally."""
     async for event in log.events(exchange.session_id, exchange.exchange_id, kinds=("end",)):
         status: str = msgspec.json.decode(event.raw, type=_End).status
         is_cut = status in get_args(BrokenOff) and not await _is_whole(log, exchange)
         return f"it broke off ({status})" if is_cut else None
-    return "it is unfinished, this is what there is of it so far"
+    return "it is not finished, this is the part recorded so far"
 
 
 async def _is_whole(log: LogReader, exchange: Exchange) -> bool:
-    """Whether its client left when all was said: a recorder of before did not know."""
+    """Return whether the client left after the last event: older recorders did not record that."""
     end = concluded(exchange, [event async for event in log.events(exchange.session_id, exchange.exchange_id)])
     return end is not None and end.outcome in WHOLE
 
@@ -127,7 +127,7 @@ async def _refuse_gaps(log: LogReader, chosen: list[tuple[int, Exchange]]) -> No
 
 
 class _Sse:
-    """The bytes as they were received."""
+    """A writer of the received bytes."""
 
     def __init__(self, exchange: Exchange) -> None:
         pass
@@ -141,7 +141,7 @@ class _Sse:
 
 
 class _Jsonl(_Sse):
-    """Events as objects: `data` is the JSON payload; `raw` is there instead where an event has none."""
+    """A writer of events as objects: `data` is the JSON payload, or `raw` the bytes of an event without one."""
 
     def write(self, event: Event) -> None:
         row = msgspec.structs.asdict(event)
@@ -152,7 +152,7 @@ class _Jsonl(_Sse):
 
 
 class _Text(_Sse):
-    """What the model wrote, as it wrote it, with the end of a line at its end; of several choices the first."""
+    """A writer of the model's text, which ends with a line feed; of several choices the first."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._reading = FactReader(exchange)
@@ -162,18 +162,18 @@ class _Text(_Sse):
 
     def write(self, event: Event) -> None:
         for fact in self._reading.facts(event):
-            self._tell(fact)
+            self._handle(fact)
 
     def close(self) -> str | None:
         for fact in self._reading.close():  # a body that is no stream
-            self._tell(fact)
+            self._handle(fact)
         if not self._last:
             return "there is no text in it"
         if not self._last.endswith("\n"):
             write_line()
         return None
 
-    def _tell(self, fact: Fact) -> None:
+    def _handle(self, fact: Fact) -> None:
         if isinstance(fact, TextAdded) and fact.item not in self._others:
             self._say(fact.field, fact.text)
         elif isinstance(fact, ItemStarted) and self._has_choices and fact.output_index:
@@ -195,7 +195,7 @@ _WRITERS: dict[str, type[_Sse]] = {"sse": _Sse, "jsonl": _Jsonl, "text": _Text}
 
 
 def _payload(event: Event) -> bytes | None:
-    """The JSON payload of a frame, if that is what it has."""
+    """Return the JSON payload of a frame, if it has one."""
     if event.data_start is None or event.data_length is None:
         return None
     return event.raw[event.data_start : event.data_start + event.data_length]

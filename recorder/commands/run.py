@@ -1,4 +1,4 @@
-"""`recorder run`: a command, recorded or answered from a recording, without a server to start or a variable to set."""
+"""`recorder run`: records one command, or answers it from a recording, without a separate server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.commands.clients import child, gemini
 from recorder.commands.clients.codex import Doors, named, pointed
 from recorder.commands.clients.presets import BASES, CODEX, KEYS, assigned, codex_place, environment, program
-from recorder.commands.clients.shim import codex_asked, codex_providers, read, shim
+from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.listening import upstream_option
@@ -33,7 +33,7 @@ from recorder.commands.ui.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import WHOLE, Exchange, Session, has_ended
 from recorder.model.recording import MemoryBudget, Recording
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
 from recorder.proxy.http.server_capacity import raise_limit
@@ -61,32 +61,32 @@ _OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("words", metavar="-- CMD [ARG]...", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--session", metavar="NAME", help="Record under this session. [default: one of its own]")
+@click.option("--session", metavar="NAME", help="Record into the session of this name. [default: a new one]")
 @click.option(
     "--cassette",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write what was recorded to a cassette (.sse.jsonl) too. One that is there is replaced if CMD succeeds and no "
+    help="Also write the recording to a cassette (.sse.jsonl). An existing one is replaced only if CMD succeeds and no "
     "exchange broke off.",
 )
-@click.option("--replay", metavar="SESSION|FILE", help="Record nothing: answer from this session, or this cassette.")
+@click.option("--replay", metavar="SESSION|FILE", help="Record nothing; answer from this session or cassette.")
 @click.option(
     "--speed",
     type=Speed(),
     metavar="1|N|max",
     default="1",
     show_default=True,
-    help="Of a replay: times the original speed.",
+    help="In a replay: a factor on the original speed, or max.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="Of a replay: give each recording once, and exit with 5 if CMD succeeds although one was not asked for.",
+    help="In a replay: use each recording once, and exit with 5 if CMD succeeds without using all of them.",
 )
 @click.option(
     "--allow-network",
     is_flag=True,
-    help="Of a replay: let CMD reach other hosts; else what it asks of them through a proxy variable is refused.",
+    help="In a replay: let CMD reach other hosts. Without it, requests through a proxy variable are refused.",
 )
 @upstream_option
 @durability_option
@@ -105,13 +105,13 @@ def command(
     upstream: list[Upstream],
     durability: Durability,
 ) -> None:
-    """Run CMD, and record what it asks of streaming APIs: a proxy on a free port, and the clients pointed at it.
+    """Run CMD, and record its requests to streaming APIs through a proxy on a free port.
 
-    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. An
-    address that those have already becomes the upstream. Codex is given arguments, in scripts too, and is recorded from
-    where it asks by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of CMD, or 5 if CMD
-    succeeds in a replay although something that it asked was not recorded, or an API was to be asked past the replay.
-    Recordings that it did not ask for are named.
+    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. If one
+    of them has an address already, that becomes the upstream. Codex gets arguments, also in scripts, and is recorded
+    from the server that it uses by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of
+    CMD. In a replay it is 5 if CMD succeeds although a request was not recorded, or an API was called past the replay.
+    Unused recordings are listed.
 
     \b
     recorder run -- python app.py
@@ -132,8 +132,8 @@ def command(
     name = _name(session, words)
     inherited = _inherited({each.name for each in upstream})
     names, added = named(upstream, inherited, codex_providers(words))
-    if (asked := codex_asked(words)) is not None and Doors("", names).name(asked) != "openai":
-        _say(f"Codex is recorded from {safe_text(asked.base)}, where it asks by itself.")
+    if (asked := codex_provider(words)) is not None and Doors("", names).name(asked) != "openai":
+        _say(f"Codex is recorded from {safe_text(asked.base)}, the server that it uses by itself.")
     upstreams = [*inherited, *added, *upstream]
     sys.exit(
         server.run(_record(words, chosen_url(db), name, cassette, names, upstreams=upstreams, durability=durability))
@@ -141,7 +141,7 @@ def command(
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None) -> None:
-    """Options of the command line that would do nothing. What files and variables say is for other runs, too."""
+    """Refuse options that have no effect. Settings of files and variables are for other runs, too."""
     others = _OF_REPLAYS if replay is None else _OF_RECORDINGS
     given = [
         f"--{name.replace('_', '-')}"
@@ -149,22 +149,22 @@ def _refuse_idle(ctx: click.Context, replay: str | None) -> None:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     if given and replay is None:
-        raise UsageError(f"{given[0]} is for a replay: say with --replay which, or leave it away.")
+        raise UsageError(f"{given[0]} is for a replay: name a recording with --replay, or leave it out.")
     if given:
-        raise UsageError(f"--replay records nothing: leave {' and '.join(given)} away.")
+        raise UsageError(f"--replay records nothing: leave {' and '.join(given)} out.")
 
 
 def _refuse_name(cassette: Path | None) -> None:
-    """A name by which nobody would take it for a cassette, or for something else."""
+    """Refuse a file name that does not look like a cassette."""
     if cassette is not None and not cassette.name.endswith(SUFFIX):
         raise UsageError(
-            f"--cassette {cassette} would be no cassette by its name: give one that ends in {SUFFIX}; "
+            f"--cassette {cassette} is not the name of a cassette: give one that ends in {SUFFIX}; "
             "`recorder export` writes other formats."
         )
 
 
 def _name(session: str | None, words: Sequence[str]) -> str:
-    """The name of the session; one that nobody else has, if none is given."""
+    """Return the name of the session; a unique one if none is given."""
     if session is None:
         called = (cleaned(program(words)) or "run")[:PROGRAM_LIMIT]
         return f"{called}-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
@@ -172,7 +172,7 @@ def _name(session: str | None, words: Sequence[str]) -> str:
 
 
 def _inherited(named: Iterable[str]) -> list[Upstream]:
-    """Where the clients of this environment went so far, unless an option says better."""
+    """Return the upstreams of this environment's variables, unless an option overrides them."""
     found = dict[str, Upstream]()
     for variable, upstream in BASES.items():
         if upstream not in (*named, *found) and (base := os.environ.get(variable)):
@@ -185,7 +185,7 @@ def _inherited(named: Iterable[str]) -> list[Upstream]:
 
 @contextlib.asynccontextmanager
 async def _listening(proxy: Proxy) -> AsyncIterator[str]:
-    """The URL of a proxy, on a free port for as long as the block lasts."""
+    """Serve a proxy on a free port during the block; give its URL."""
     front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown)
     await front.start()
     try:
@@ -217,7 +217,7 @@ async def _record(
         _say(line)
     if not proxy.forwarded:
         what = "no other request" if proxy.refused else "no request"
-        _say(f"Nothing was recorded: the command sent {what} here. `recorder env CLIENT` says how to point one.")
+        _say(f"Nothing was recorded: the command sent {what} here. `recorder env CLIENT` shows how to point one.")
         return code
     async with await LogReader.open(url) as log:
         run = await _recorded(log, name, began_ns)
@@ -231,13 +231,13 @@ async def _record(
 
 
 def _say(line: str) -> None:
-    """On stderr, if that takes it: the exit code is the command's."""
+    """Print on stderr if possible: a failure must not change the exit code, which is the command's."""
     with contextlib.suppress(OSError):
         echo(line)
 
 
 class _Run(NamedTuple):
-    """What was recorded."""
+    """The recording of one command."""
 
     session: Session
     exchanges: Sequence[Exchange]
@@ -255,10 +255,9 @@ async def _recorded(log: LogReader, name: str, began_ns: int) -> _Run | None:
 
 
 def _summary(run: _Run) -> str:
-    """One line: the session, and the tokens."""
-    count = len(run.exchanges)
-    line = f"Recorded session {safe_text(run.session.name)} ({run.session.session_id}): {count} exchange"
-    line += "" if count == 1 else "s"
+    """Return one line with the session and the tokens."""
+    name, count = safe_text(run.session.name), counted(len(run.exchanges), "exchange")
+    line = f"Recorded session {name} ({run.session.session_id}): {count}"
     used = run.used
     if used is None or used.total_tokens is None:
         return f"{line}, no usage reported."
@@ -273,7 +272,7 @@ def _part(count: int | None, what: str) -> str:
 
 
 async def _save(log: LogReader, run: _Run, path: Path, code: int) -> bool:
-    """Write the cassette; returns whether that was done. One that is there is replaced by a whole recording only."""
+    """Write the cassette; return whether it was written. An existing one is only replaced by a complete recording."""
     export = f"`recorder export {run.session.session_id} --format cassette`"
     again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")
     try:
@@ -318,7 +317,7 @@ async def _replay(
     async with _listening(answering.proxy) as base, _refusing() as refusing:
         given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
         given |= {} if allow_network else refusing.variables(given)
-        doors = Doors(base, names, _asked_by_codex(held))
+        doors = Doors(base, names, _codex_upstreams(held))
         code = await _run(words, given, doors, found)
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})
@@ -330,7 +329,7 @@ async def _replay(
 
 @contextlib.asynccontextmanager
 async def _refusing() -> AsyncIterator[RefusingProxy]:
-    """A proxy that lets nobody out. The addresses that clients of this environment had are those of APIs, too."""
+    """Run a proxy that refuses everything. It knows the API hosts of this environment's variables."""
     refusing = RefusingProxy(_had())
     await refusing.start()
     try:
@@ -340,7 +339,7 @@ async def _refusing() -> AsyncIterator[RefusingProxy]:
 
 
 def _had() -> Iterator[tuple[str, str]]:
-    """The hosts in the variables of clients, each with its upstream."""
+    """Yield the hosts in the variables of clients, each with its upstream."""
     for variable, name in BASES.items():
         with contextlib.suppress(ValueError):  # no address, which a replay does not need
             if host := urlsplit(os.environ.get(variable, "")).hostname:
@@ -348,36 +347,36 @@ def _had() -> Iterator[tuple[str, str]]:
 
 
 def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
-    """Who was to be asked past the replay: APIs first, then what clients ask besides, as for updates."""
+    """Yield the hosts that clients tried to reach past the replay: APIs first, then others, for example for updates."""
     if past:
         yield (
-            f"Asked past the replay, and refused: {', '.join(past)}. A client there takes its address from elsewhere "
-            "(`recorder env CLIENT`); --allow-network lets it through."
+            f"Requests that bypassed the replay were refused: {', '.join(past)}. A client has its address from "
+            "elsewhere (`recorder env CLIENT`); --allow-network lets it through."
         )
     if others := [host for host in outside.hosts if host not in past]:
         more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
-        yield f"Besides, refused in this replay: {', '.join(others[:LISTED])}{more}."
+        yield f"Also refused in this replay: {', '.join(others[:LISTED])}{more}."
 
 
 def _refusals(proxy: Proxy) -> Iterator[str]:
-    """Requests that were none to an API, as those for a WebSocket: SDKs hide what we have answered."""
+    """Yield refused requests, for example for a WebSocket: SDKs hide our answer to them."""
     for count, message in proxy.refused.values():
-        yield safe_text(f"Refused, and not recorded: {count} request{'' if count == 1 else 's'}. {message}")
+        yield safe_text(f"Refused, and not recorded: {counted(count, 'request')}. {message}")
 
 
-def _asked_by_codex(held: Sequence[Recording]) -> list[str]:
-    """The upstreams that Codex asked, as far as they can be named in an address: recordings may come from others."""
+def _codex_upstreams(held: Sequence[Recording]) -> list[str]:
+    """Return the upstreams that Codex used, as far as an address can name them: recordings may be foreign."""
     names = {each.request.upstream for each in held if (each.exchange.client or "").startswith(CODEX)}
     return sorted(name for name in names if name in UPSTREAMS or any(recorded_upstreams([name])))
 
 
 def _is_file(source: str) -> bool:
-    """A file, or what can only have been meant as one."""
+    """Return whether this is a file, or looks like a path."""
     return is_file(source) or source.endswith((SUFFIX, os.sep))
 
 
 def _named(unused: Sequence[Recording]) -> Iterator[str]:
-    """A line for each recording that was not asked for."""
+    """Yield a line for each unused recording."""
     for each in unused[:LISTED]:
         asked = each.request
         yield safe_text(f"Not asked for: {each.name}, {asked.method} {asked.target} ({asked.upstream}).")

@@ -1,4 +1,4 @@
-"""`recorder serve`: record what passes, until told to stop."""
+"""`recorder serve`: records until it is stopped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from recorder.store.location import chosen_url
 
 
 class _Door(NamedTuple):
-    """Where a recorder listens, and whom it lets in."""
+    """The address of a recorder, and its admission rules."""
 
     host: str
     port: int
@@ -66,8 +66,8 @@ def command(
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
 
-    Every byte goes through untouched and is on disk before the client has it. Give a session a name with a path,
-    `/s/NAME/v1`, or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end.
+    Every byte passes unchanged, and is on disk before the client gets it. Name a session with a path, `/s/NAME/v1`,
+    or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end.
 
     \b
     recorder serve
@@ -94,7 +94,7 @@ async def _serve(
     def ready(bound_port: int) -> None:
         server.settle()
         door.announce(entrance(address(door.host, bound_port), door.token))
-        here = entrance(address(door.host, bound_port), door.token and door.token.as_said())
+        here = entrance(address(door.host, bound_port), door.token and door.token.as_printed())
         for line in describe(url, here, Routes(upstreams).upstreams):
             echo(line)
         elsewhere = "" if here == DEFAULT_URL else f" --url {shlex.quote(here)}"

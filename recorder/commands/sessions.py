@@ -1,4 +1,4 @@
-"""`recorder sessions`: what was recorded, the last used first."""
+"""`recorder sessions`: lists the sessions, the last used first."""
 
 from __future__ import annotations
 
@@ -53,36 +53,36 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
 
 @click.command()
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many, newest first."
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most this many, newest first."
 )
-@click.option("--model", metavar="TEXT", help="Only those with an exchange of a model that has this in its name.")
-@click.option("--client", metavar="TEXT", help="Only those with an exchange of a client that has this in its name.")
+@click.option("--model", metavar="TEXT", help="Only sessions with an exchange whose model has this in its name.")
+@click.option("--client", metavar="TEXT", help="Only sessions with an exchange whose client has this in its name.")
 @click.option(
     "--status",
     type=click.Choice(_STATUSES),
     metavar="STATUS",
-    help="Only those with an exchange that ended so (completed, failed, truncated, …), or is open.",
+    help="Only sessions with an exchange of this status: completed, failed, truncated, …, open.",
 )
 @between
 @click.option(
     "--query",
     "-q",
     metavar="WORDS",
-    help="Only those in which all these words occur in one message, piece of reasoning, or arguments of a tool; "
-    "`wea*` is any word that begins so.",
+    help="Only sessions with all these words in one message, one piece of reasoning, or the arguments of one call; "
+    "`wea*` is any word that begins with wea.",
 )
 @click.option(
     "--probes",
     is_flag=True,
-    help="Those of probes instead, one a day: HEAD requests, GET requests that only ask what a server offers, and "
-    "Gemini CLI's question which model is to answer.",
+    help="Only the sessions of probes, one a day: HEAD requests, GET requests that list what a server offers, and "
+    "Gemini CLI's requests that choose a model.",
 )
 @click.option(
     "--columns",
     metavar="NAMES",
-    help=f"What the table has, in this order, commas in between: {', '.join(_BY_NAME)}; or all.",
+    help=f"The columns of the table, in this order, separated by commas: {', '.join(_BY_NAME)}; or all.",
 )
-@with_json
+@with_json()
 @click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
 @wait_option
 @database_option
@@ -101,10 +101,10 @@ def command(
     jsonl: bool,
     csv: bool,
 ) -> None:
-    """List the sessions, the last used first, those that still stream included.
+    """List the sessions, the last used first. Sessions that are still streaming are included.
 
-    Of several filters all must hold. --model and -q look at exchanges that have ended. The table shows what people look
-    for, as far as there is room; --columns shows other things, --csv, --json and --jsonl all that is known.
+    A session must match all filters. --model and -q search exchanges that have ended. The table has the most useful
+    columns that fit; --columns chooses others, and --csv, --json and --jsonl have all.
 
     \b
     recorder sessions
@@ -137,14 +137,14 @@ def command(
 
 
 def _chosen(columns: str | None, *, is_table: bool) -> tuple[Column, ...]:
-    """What `--columns` says, of which the last are left out first; else what people look for."""
+    """Return the columns of `--columns`, of which the last are left out first; else the usual ones."""
     if columns is None:
         return _COLUMNS
     if not is_table:
-        raise UsageError(f"--columns is of the table: {', '.join(f'--{each}' for each in FORMATS)} have every column.")
+        raise UsageError(f"--columns is for the table: {', '.join(f'--{each}' for each in FORMATS)} have every column.")
     names = list(_BY_NAME) if columns == "all" else [name.strip() for name in columns.split(",")]
     if odd := [name for name in names if name not in _BY_NAME]:
-        raise UsageError(f"There is no column {odd[0]!r}: there are {', '.join(_BY_NAME)}; or all.")
+        raise UsageError(f"There is no column {odd[0]!r}: choose from {', '.join(_BY_NAME)}, or all.")
     wanted = list(dict.fromkeys(names))
     return tuple(
         _BY_NAME[name]._replace(goes=len(wanted) - number if number else 0, rare=False)
@@ -201,7 +201,7 @@ def _nothing(wanted: SessionFilter) -> str:
 
 
 def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object]:
-    """By the names of the columns. Numbers are grouped, and times are short, for people only."""
+    """Return the cells by column name. Numbers are grouped, and times are short, only for people."""
 
     def number(count: int | None) -> str | None:
         return None if count is None else f"{count:,}" if is_terminal else str(count)
@@ -235,13 +235,13 @@ def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object
 
 
 def _tokens(row: SessionRow) -> int | None:
-    """All of them: as reported, else what is known of input and output."""
+    """Return the total: as reported, else the sum of the known input and output."""
     known = [count for count in (row.input_tokens, row.output_tokens) if count is not None]
     return row.total_tokens if row.total_tokens is not None else sum(known) if known else None
 
 
 def _short(at: datetime.datetime) -> str:
-    """A time of this day by the clock, one of the last months without its year, any other as a date."""
+    """Return a time of today as clock time, of the last months without the year, any other as a date."""
     age = datetime.datetime.now() - at
     if at.date() == datetime.date.today():
         return f"{at:%H:%M:%S}"
@@ -249,5 +249,5 @@ def _short(at: datetime.datetime) -> str:
 
 
 def _joined(value: Any) -> Any:
-    """A list as the view has it."""
+    """Return a list as the view has it."""
     return ", ".join(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""`recorder show`: a session as a conversation, now or as it stood at any moment."""
+"""`recorder show`: shows a session as a conversation, now or at any moment of it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from recorder.store.session_state import Snapshot, cutoff, take_snapshot
     "--at",
     type=Moment(),
     metavar="1.5s|50%",
-    help="As it stood so long after the first request, or at that share of the whole time; of an exchange, "
-    "since its own beginning.",
+    help="Show it at this time after the first request, or at this share of the whole time; one exchange, "
+    "at this time after it began.",
 )
-@click.option("--at-event", type=click.IntRange(min=0), metavar="POS", help="As it stood after that event.")
+@click.option("--at-event", type=click.IntRange(min=0), metavar="POS", help="Show it after this event.")
 @click.option("--json", is_flag=True, help="One JSON object with the session and all of its exchanges.")
 @wait_option
 @database_option
 def command(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None, json: bool
 ) -> None:
-    """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, those that still stream too.
+    """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, also while it streams.
 
     EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id.
 
@@ -59,7 +59,7 @@ def command(
             write_line(line)
     if snapshot.unfoldable:
         count = f"{len(snapshot.unfoldable)} of {len(snapshot.exchanges)} exchanges"
-        raise RecorderError(f"recorder cannot make sense of {count}; the others are shown.")
+        raise RecorderError(f"recorder cannot decode {count}; the others are shown.")
 
 
 async def _snapshot(

@@ -1,4 +1,4 @@
-"""`recorder tail`: what is recorded just now, of all sessions, until interrupted."""
+"""`recorder tail`: follows what is being recorded in all sessions, until interrupted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COLUMNS = (
 )
 
 
-class Told(NamedTuple):
+class TailedEvent(NamedTuple):
     """An event, and where it happened."""
 
     event: Event
@@ -55,10 +55,10 @@ class Told(NamedTuple):
 @click.option("--jsonl", is_flag=True, help="One JSON object a line.")
 @database_option
 def command(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
-    """Follow what is recorded just now, in all sessions, until interrupted.
+    """Follow what is being recorded, in all sessions, until interrupted.
 
-    Shows each event from now on, also of exchanges that are under way, with its time since the request, its session,
-    the number of its exchange there, its type, and how it begins. What is imported meanwhile is not shown.
+    Shows each event from now on, also of exchanges that are open, with its time since the request, its session, the
+    number of its exchange there, its type, and its beginning. Imported events are not shown.
 
     \b
     recorder tail
@@ -75,22 +75,22 @@ async def _tail(db: str | None, session: str | None, limit: int | None, jsonl: b
         echo("Following; Ctrl-C ends it.")
         show = _write_json if jsonl else _table()
         left = limit
-        async for told in _endless(following):
-            show(told)
+        async for tailed in _endless(following):
+            show(tailed)
             left = None if left is None else left - 1
             if left == 0:
                 return
 
 
-async def _endless(following: Following) -> AsyncIterator[Told]:
+async def _endless(following: Following) -> AsyncIterator[TailedEvent]:
     while True:
-        async for told in following.news():
-            yield told
+        async for tailed in following.news():
+            yield tailed
         await asyncio.sleep(POLL_S)
 
 
 class Following:
-    """What happens in the log, look by look.
+    """A poll of the log for new events.
 
     An exchange may enter the log later than one that began after it. So each look is at all that began lately, and what
     is known of it stays known for as long.
@@ -98,28 +98,28 @@ class Following:
 
     def __init__(self, log: LogReader, session_id: str | None, now_ns: Callable[[], int]) -> None:
         self._log, self._session_id, self._now_ns = log, session_id, now_ns
-        self._seen: dict[str, int] = {}  # the last position that was told, by exchange
+        self._seen: dict[str, int] = {}  # the last position that was shown, by exchange
         self._going_on: set[str] = set()
         self._numbers: dict[str, tuple[int, str]] = {}  # of exchanges, with their api
 
     async def begin(self) -> None:
-        """From here on: what there is now is not told any more."""
+        """Skip the events that the log has now."""
         for each in await self._log.progress(self._first_id(BEFORE_S)):
             self._seen[each.exchange_id] = -1 if each.last_pos is None else each.last_pos
             if not each.ended:
                 self._going_on.add(each.exchange_id)
 
-    async def news(self) -> AsyncIterator[Told]:
-        """What has come since the last look, exchange by exchange."""
+    async def news(self) -> AsyncIterator[TailedEvent]:
+        """Yield the events since the last poll, exchange by exchange."""
         since = self._first_id(LATE_S)
         for each in await self._log.progress(since, self._going_on):
             if each.origin != "import" and self._session_id in (None, each.session_id):
-                async for told in self._news_of(each):
-                    yield told
+                async for tailed in self._news_of(each):
+                    yield tailed
         self._seen = {id: pos for id, pos in self._seen.items() if id >= since or id in self._going_on}
         self._numbers = {id: number for id, number in self._numbers.items() if id in self._seen}
 
-    async def _news_of(self, exchange: ExchangeProgress) -> AsyncIterator[Told]:
+    async def _news_of(self, exchange: ExchangeProgress) -> AsyncIterator[TailedEvent]:
         id, after = exchange.exchange_id, self._seen.get(exchange.exchange_id, -1)
         if exchange.last_pos is None or exchange.last_pos <= after:
             return
@@ -131,7 +131,7 @@ class Following:
             if event.kind == "end":
                 self._going_on.discard(id)
             if event.kind in _SHOWN and not (event.kind == "request" and event.type == "body"):
-                yield Told(event, exchange.session_name, number, api)
+                yield TailedEvent(event, exchange.session_name, number, api)
             count += 1
             if count == BURST:
                 return
@@ -144,21 +144,21 @@ class Following:
         return self._numbers[exchange.exchange_id]
 
     def _first_id(self, ago_s: int) -> str:
-        """The least id that an exchange could have that began so long ago."""
+        """Return the smallest id of an exchange that began at that time."""
         return uuid7(max(0, self._now_ns() - ago_s * 1_000_000_000), bytes(10))
 
 
-def _write_json(told: Told) -> None:
-    row = {**msgspec.structs.asdict(told.event), "hash": told.event.hash.hex()}
-    write_json([{"session_name": told.session_name, "exchange_number": told.number, **row}], lines=True)
+def _write_json(tailed: TailedEvent) -> None:
+    row = {**msgspec.structs.asdict(tailed.event), "hash": tailed.event.hash.hex()}
+    write_json([{"session_name": tailed.session_name, "exchange_number": tailed.number, **row}], lines=True)
 
 
-def _table() -> Callable[[Told], None]:
+def _table() -> Callable[[TailedEvent], None]:
     table, previews = Table(_COLUMNS, None), Previews()
 
-    def show(told: Told) -> None:
-        event = told.event
-        text = previews.of(told.api, event)
-        table.write((f"{event.t_ns / 1e9:.3f}", told.session_name, told.number, event.type or event.kind, text))
+    def show(tailed: TailedEvent) -> None:
+        event = tailed.event
+        text = previews.of(tailed.api, event)
+        table.write((f"{event.t_ns / 1e9:.3f}", tailed.session_name, tailed.number, event.type or event.kind, text))
 
     return show

@@ -1,4 +1,4 @@
-"""`recorder usage`: what tokens were used for."""
+"""`recorder usage`: sums tokens."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ _SHARES = ("reasoning_share", "cached_share")
     multiple=True,
     default=("model",),
     show_default=True,
-    help="What a row is of; given twice, each pair has a row. Days are those of UTC, weeks those of ISO 8601. Rows of "
-    "tools overlap: an exchange that calls two of them counts for both.",
+    help="One row for each of these; given twice, one for each pair. Days are of UTC, weeks of ISO 8601. Rows of "
+    "tools overlap: an exchange that calls two tools counts for both.",
 )
 @between
-@with_json
+@with_json()
 @click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
 @wait_option
 @database_option
 def command(
     db: str | None, by: tuple[By, ...], since: int | None, until: int | None, json: bool, jsonl: bool, csv: bool
 ) -> None:
-    """Sum the tokens of the exchanges that have ended: by model, since tokens of two models are not the same thing.
+    """Sum the tokens of the exchanges that have ended: by model, since models count tokens differently.
 
-    Input includes what was cached, output includes reasoning. A response that was fetched again counts once. What no
-    exchange of a row has reported is empty, not 0; shares are of the exchanges that report both.
+    Input includes cached tokens, output includes reasoning. A response that was fetched again counts once. A value that
+    no exchange of a row reported is empty, not 0; shares are of the exchanges that report both values.
 
     \b
     recorder usage
@@ -84,7 +84,7 @@ def command(
 
 
 async def _tallies(db: str | None, by: Sequence[By], since: int | None, until: int | None) -> tuple[list[Tally], bool]:
-    """The sums, and whether they are not of all that the log has."""
+    """Return the sums, and whether they miss a part of the log."""
     async with await LogReader.open(current_url(db)) as log:
         return await log.usage(by, since, until), await log.rebuild_is_due()
 
@@ -95,7 +95,7 @@ def _nothing(since: int | None, until: int | None) -> str:
 
 
 def _write(by: Sequence[By], tallies: Sequence[Tally]) -> None:
-    """On a terminal with the sum of all rows, if no exchange is in two of them."""
+    """Write the table, on a terminal with the total, unless rows overlap."""
     is_terminal = sys.stdout.isatty()
     shown = [tally.row(by) for tally in tallies]
     if is_terminal and len(shown) > 1 and "tool" not in by:
@@ -112,7 +112,7 @@ def _write(by: Sequence[By], tallies: Sequence[Tally]) -> None:
 
 
 def _cell(name: str, value: Any, is_terminal: bool) -> Any:
-    """Numbers are grouped for people only."""
+    """Return a cell. Numbers are grouped only for people."""
     if name in _SHARES and value is not None:
         return f"{value:.0%}".replace("%", " %") if is_terminal else f"{value:.4f}"
     return f"{value:,}" if is_terminal and isinstance(value, int) else value

@@ -1,26 +1,26 @@
-"""The verbs of the command line and what each is for."""
+"""The verbs of the command line with their help texts."""
 
 from __future__ import annotations
 
 VERBS = {
     "serve": "Record: a proxy between clients and streaming APIs.",
-    "run": "Run a command and record what it asks, or answer it from a recording.",
+    "run": "Run a command and record its requests, or answer them from a recording.",
     "sessions": "List what was recorded.",
     "show": "Show a session as a conversation, now or at any moment of it.",
     "events": "Show the raw events of a session.",
-    "tail": "Follow what is recorded just now, in all sessions.",
-    "query": "Ask in SQL: one statement, which can only read.",
+    "tail": "Follow what is being recorded, in all sessions.",
+    "query": "Query the log in SQL: one read-only statement.",
     "replay": "Play a session to stdout at its original timing.",
     "mock": "Serve recordings to clients.",
-    "diff": "Say how two recordings differ: request, answer, tools, usage, timing, events.",
-    "lint": "Judge streams by their protocol: what is wrong, and which client it breaks.",
+    "diff": "Compare two recordings: request, answer, tools, usage, timing, events.",
+    "lint": "Check streams against their protocol: what is wrong, and which client it breaks.",
     "usage": "Sum the tokens: by model, day, session, client, tool.",
     "demo": "Record, show, count and replay against a built-in upstream: no key, no network.",
-    "import": "Enter stored streams, and exports of other databases.",
+    "import": "Add stored streams, and exports of other databases, to the log.",
     "export": "Write a session to stdout, for `recorder import` or as bare bodies.",
-    "cassette": "Check cassettes, and bring them into their canonical form.",
-    "verify": "Prove that the log is as it was recorded, and that nothing is missing.",
-    "doctor": "Say what is wrong here, and what to do.",
+    "cassette": "Check cassettes, and rewrite them in their canonical form.",
+    "verify": "Prove that the log is unchanged and complete.",
+    "doctor": "Find problems of this installation, and say how to solve them.",
     "env": "Print the settings that point a client here.",
-    "db": "Keep the database: path, upgrade, rebuild, recover, backup, copy, purge.",
+    "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, purge.",
 }

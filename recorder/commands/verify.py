@@ -1,4 +1,4 @@
-"""`recorder verify`: whether the log is what was recorded."""
+"""`recorder verify`: proves that the log is unchanged."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.reader import LogReader
 from recorder.store.verify.log import LogFinding, LogVerifier, SessionReport
 from recorder.store.verify.manifest import FIRST_LINE, Mark, difference, line, read
 
 FOUND = 4  # the exit code of findings
-STALE = "The projections are to be made anew, and so were not compared: run `recorder db rebuild`."
+STALE = "The projections must be rebuilt and were not compared: run `recorder db rebuild`."
 
 
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION]…", shell_complete=session_names)
-@click.option("--manifest", is_flag=True, help="Print a line with a digest for each session, to be kept.")
-@click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a manifest from before.")
-@with_json
+@click.option("--manifest", is_flag=True, help="Print a line with a digest for each session; keep it elsewhere.")
+@click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with this earlier manifest.")
+@with_json()
 @wait_option
 @database_option
 @click.pass_context
@@ -50,10 +50,10 @@ def command(
     json: bool,
     jsonl: bool,
 ) -> None:
-    """Prove that SESSION, or everything in the database, is as it was recorded.
+    """Prove that SESSION, or the whole database, is unchanged since it was recorded.
 
-    Hashes, order, counts and digests of every event, rows that belong to nothing, and what was computed from them. Gaps
-    are listed: they were counted when they happened, and are no failure. Exit code 4 if there is a finding.
+    Checks hashes, order, counts and digests of every event, orphaned rows, and the projections. Gaps are listed: they
+    were counted when they happened, and are not failures. The exit code is 4 if there is a finding.
 
     \b
     recorder verify
@@ -72,7 +72,7 @@ def command(
         _write_lines(run.damage, verified)
     findings = len(run.damage) + sum(len(each.findings) for each in verified)
     if manifest and findings:
-        echo("A manifest of what is damaged proves nothing: `recorder verify` says what was found.")
+        echo("A manifest of a damaged log proves nothing: `recorder verify` lists the findings.")
     _sum_up(verified, findings)
     if not sessions:
         run.say_killed()
@@ -81,7 +81,7 @@ def command(
 
 
 class _Run:
-    """One verification: of some sessions, or of all there is."""
+    """One verification, of some sessions or of all."""
 
     def __init__(self, db: str | None, refs: Sequence[str]) -> None:
         self._url, self._refs = current_url(db), refs
@@ -89,7 +89,7 @@ class _Run:
         self.damage: list[str] = []
 
     def all(self, told: Mapping[str, Mark]) -> Iterator[SessionReport]:
-        """Every session that is asked for, and those that only a manifest knows."""
+        """Yield every session to verify, and those that only the manifest has."""
         with LogVerifier.open(self._url, writer_at(self._url)) as checkup:
             self.damage = [] if self._refs else checkup.damage()
             try:
@@ -120,18 +120,18 @@ class _Run:
                 yield verified
 
     def _found(self, ref: str, checkup: LogVerifier) -> str:
-        """The id of a session that may have nothing left but its tombstone."""
+        """Return the id of a session, which may have nothing left but its tombstone."""
         if len(ref) == ID_LENGTH and ids_beginning(ref) and checkup.has(ref):
             return ref
         return asyncio.run(_session_id(self._url, ref))
 
     def say_killed(self) -> None:
-        """What `recorder doctor` says of journals, in the same words."""
+        """Print the sentences of `recorder doctor` about journals."""
         for sentence in other_killed(self._url):
             echo(sentence)
 
     def keep(self, verified: Sequence[SessionReport], findings: int) -> None:
-        """When all was verified last, for `recorder doctor`: not in the database."""
+        """Save the time and the result for `recorder doctor`, outside of the database."""
         events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
         keep(self._url, LastVerify(self._began_ns, time.time_ns(), len(verified), exchanges, events, findings))
 
@@ -176,7 +176,7 @@ def _write_manifest(verified: Sequence[SessionReport]) -> None:
             write_line(safe_text(line(each.session_id, each.roots.last)))
             left_out += each.exchanges - each.roots.last.exchanges
     if left_out:
-        echo(f"The manifest leaves out {_count(left_out, 'exchange')}: open, or begun after one that is.")
+        echo(f"The manifest leaves out {counted(left_out, 'exchange')}: open, or begun after an open one.")
 
 
 def _write_lines(damage: Sequence[str], verified: Sequence[SessionReport]) -> None:
@@ -192,7 +192,7 @@ def _lines(verified: SessionReport) -> Iterator[str]:
     for exchange_id in verified.open:
         yield f"open    {place}/{exchange_id}: it is being recorded"
     for gap in verified.gaps:
-        lost = f"{_count(gap.chunks, 'chunk')}, {_count(gap.size_bytes, 'byte')} of the {gap.of} were not kept"
+        lost = f"{counted(gap.chunks, 'chunk')}, {counted(gap.size_bytes, 'byte')} of the {gap.of} were not kept"
         yield f"gap     {place}/{gap.exchange_id} @{gap.pos}: {lost}: {gap.reason}"
     if verified.purged and not verified.findings:
         yield f"purged  {place}"
@@ -205,11 +205,11 @@ def _place(session_id: str, found: LogFinding) -> str:
 
 def _sum_up(verified: Sequence[SessionReport], findings: int) -> None:
     events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
-    counted = f"{_count(events, 'event')} of {_count(exchanges, 'exchange')} in {_count(len(verified), 'session')}"
+    checked = f"{counted(events, 'event')} of {counted(exchanges, 'exchange')} in {counted(len(verified), 'session')}"
     gaps = sum(len(each.gaps) for each in verified)
     if gaps:
-        echo(f"{_count(gaps, 'gap')}: what was not kept was counted when it happened, which is no failure.")
-    echo(f"{counted}: {_count(findings, 'finding') if findings else 'all as recorded'}.")
+        echo(f"{counted(gaps, 'gap')}: the bytes were counted when they were lost; this is not a failure.")
+    echo(f"{checked}: {counted(findings, 'finding') if findings else 'all as recorded'}.")
 
 
 def _with_damage(damage: Sequence[str], verified: Sequence[SessionReport]) -> Iterator[SessionReport]:
@@ -219,7 +219,7 @@ def _with_damage(damage: Sequence[str], verified: Sequence[SessionReport]) -> It
 
 
 def _row(verified: SessionReport) -> dict[str, Any]:
-    """A session as JSON; what is wrong with the file as a whole comes first, without an id."""
+    """Return a session as JSON. Damage of the file as a whole comes first, without an id."""
     return {
         "session_id": verified.session_id or None,
         "name": verified.name,
@@ -237,7 +237,3 @@ def _state(verified: SessionReport) -> str:
     if verified.findings:
         return "bad"
     return "purged" if verified.purged else "open" if verified.open else "ok"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

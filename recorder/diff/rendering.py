@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from recorder.diff.report import Difference, Level, LevelReport, Measure, Pair, Report, Same, Which, Word
+from recorder.model.text import counted
 
 SHOWN = 10
 """Differences of a level and pair that are shown, if not all are asked for: they fit on a screen."""
@@ -78,7 +79,7 @@ class Rendering:
                 yield _line(Span(f"  {level.level}: {level.note}", "dim"))
 
     def _level(self, level: LevelReport) -> Iterator[Line]:
-        yield _line(Span("  "), Span(level.level, "bold"), Span(f"  {counted(level.count)}", "dim"))
+        yield _line(Span("  "), Span(level.level, "bold"), Span(f"  {counted(level.count, 'difference')}", "dim"))
         if any(each.differs for each in level.measures):
             yield from _table(level.measures)
         for each in level.differences[: self._shown]:
@@ -112,12 +113,8 @@ def stat_lines(report: Report) -> Iterator[Line]:
         yield _line(Span(f"{level:<9}  {_told(report, level)}", "yellow" if report.count(level) else "dim"))
 
 
-def counted(count: int) -> str:
-    return "1 difference" if count == 1 else f"{count:,} differences"
-
-
 def _told(report: Report, level: Level) -> str:
-    told = counted(report.count(level)) if report.count(level) else "equal"
+    told = counted(report.count(level), "difference") if report.count(level) else "equal"
     lacking = report.uncompared(level)
     if lacking == len(report.pairs):
         return "not compared"

@@ -17,6 +17,7 @@ from recorder.diff.final_texts import FinalTexts
 from recorder.diff.report import Difference, cut
 from recorder.diff.steps import Step, joined
 from recorder.diff.words import changes
+from recorder.model.text import counted
 from recorder.wire.dialects.json_values import as_json
 
 SHOWN = 120  # characters of a delta
@@ -132,8 +133,7 @@ def _shown(one: str, other: str) -> tuple[str, str]:
 
 
 def _counted(step: Step) -> str:
-    noun = "delta" if step.is_delta else "time"
-    return f"{step.count:,} {noun}" if step.count == 1 else f"{step.count:,} {noun}s"
+    return counted(step.count, "delta" if step.is_delta else "time")
 
 
 # -- runs that another event breaks

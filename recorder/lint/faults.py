@@ -71,11 +71,6 @@ def is_whole_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 item`, `2 items`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def misfit(found: Misfit) -> str:
     """Describe a misfit."""
     said = "is missing" if found.value is None else f"is {shown(found.value)}"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, get_args
 
 from recorder.lint import PROFILES, Finding, Hit, Profile, Rule, Severity, lint, profile_of
-from recorder.lint.faults import counted
 from recorder.model.events import Exchange
 from recorder.model.recording import Recording
+from recorder.model.text import counted
 
 WIDTH = 100  # characters of a line of prose
 PLACES_SHOWN = 3  # of what a finding says of its places: the first show what is wrong

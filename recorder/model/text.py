@@ -41,3 +41,8 @@ def storable_json(text: str | None) -> str | None:
 def safe_text(text: str) -> str:
     """Return recorded text as a terminal may see it: control characters, bidi controls and surrogates made visible."""
     return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode()
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 event`, `2,000 events`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -9,6 +9,7 @@ from recorder.errors import RecorderError
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.facts import Usage
 from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.text import counted
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow
 from recorder.wire.recording import require_answerable
@@ -26,7 +27,7 @@ class RecordedSession:
         self.name = session.name if name is None else name
 
     def __repr__(self) -> str:
-        counts = f"{_counted(len(self.recordings), 'exchange')}, {_counted(len(self.events), 'event')}"
+        counts = f"{counted(len(self.recordings), 'exchange')}, {counted(len(self.events), 'event')}"
         return f"<session {self.session.name!r}: {counts}, text {shortened(self.text, TEXT_SHOWN)!r}>"
 
     @property
@@ -85,10 +86,6 @@ def budget_of(name: str) -> MemoryBudget:
 def shortened(text: str, limit: int) -> str:
     """Return a text, cut to `limit` characters with an ellipsis at its end."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def projected(exchange: Exchange, events: Iterable[Event]) -> Rows:

@@ -173,7 +173,7 @@ class ReplayTransport:
         clock: Clock = LOOP,
     ) -> None:
         if speed is not None and not 0 < speed < float("inf"):
-            raise ValueError(f"{speed} is no speed: give a number over 0, or None for no pauses.")
+            raise ValueError(f"{speed} is not a speed: give a number over 0, or None for no pauses.")
         self._matcher, self._speed, self._reads = matcher, speed, reads
         self._otherwise, self._clock = otherwise, clock
 

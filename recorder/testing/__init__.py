@@ -11,6 +11,7 @@ own exceptions. `library` is the module `httpx` or `httpx2`; without it the firs
 
 from __future__ import annotations
 
+from recorder.replay.matching.noise import rules_from
 from recorder.testing.asserts import assert_lints, assert_same_stream
 from recorder.testing.recording import async_recording_transport, recording_transport
 from recorder.testing.replaying import (
@@ -33,4 +34,5 @@ __all__ = [
     "recorded_in",
     "recording_transport",
     "replay_transport",
+    "rules_from",
 ]

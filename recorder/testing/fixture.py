@@ -20,6 +20,7 @@ import pytest
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import Session
 from recorder.model.recording import Recording
+from recorder.model.text import counted
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Routes, recorded_upstreams
 from recorder.proxy.upstream import UpstreamTransport
@@ -231,7 +232,7 @@ class Replay(RecordedTest):
         if not unused or self._settings.faults or is_shared(self._loaded, self._settings):
             return []
         numbered = [(number, each) for number, each in enumerate(self._recordings, 1) if id(each) in unused]
-        count = f"{len(unused)} of {len(self._recordings)} recording{'' if len(self._recordings) == 1 else 's'}"
+        count = f"{len(unused)} of {counted(len(self._recordings), 'recording')}"
         verb = "was" if len(unused) == 1 else "were"
         lines = [f"  {number}. {_place(each.request)}" for number, each in numbered]
         return [f"recorder: {count} in {self._settings.source} {verb} not asked for:", *_short(lines)]
@@ -249,7 +250,7 @@ class Replay(RecordedTest):
         if not fault.needs_events or not counts:
             return fault.unmet
         which = "the stream" if len(counts) == 1 else f"the longest of {len(counts)} streams"
-        return f"{which} had {max(counts)} event{'' if max(counts) == 1 else 's'}"
+        return f"{which} had {counted(max(counts), 'event')}"
 
     def _advice(self) -> list[str]:
         """Return how to record what is wanted without a loss for other tests, if that can be done from here."""

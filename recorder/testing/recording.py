@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from threading import Lock
@@ -82,6 +80,7 @@ class _Ingestion:
     """A journal that threads share, and the process that brings it into the database."""
 
     def __init__(self, database: str | Path) -> None:
+        from recorder.ingest.supervisor import IngesterSupervisor
         from recorder.store.location import database_url, journal_root
         from recorder.store.writer import Store
 
@@ -93,12 +92,8 @@ class _Ingestion:
         self._journal = Journal(journal_root(url), new_id())
         self._lock = Lock()
         self._closed = False
-        arguments = (url.render_as_string(hide_password=False), str(self._journal.directory))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "recorder.commands.serving.ingester", *arguments],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._ingester = IngesterSupervisor(url, self._journal.directory)
+        self._ingester.start()
 
     def exchange(self) -> _LockedWriter:
         with self._lock:
@@ -113,13 +108,9 @@ class _Ingestion:
             return
         self._closed = True
         self._journal.close()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(DRAIN_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._ingester.finish(retry=False)
+        if not self._ingester.wait(DRAIN_S):
+            self._ingester.stop()
         if self._journal.directory.exists():
             log.warning("not all of the journal is in the log yet: `recorder db recover` brings in the rest")
 

@@ -164,7 +164,7 @@ def _speed(given: Any) -> float | None:
     except (TypeError, ValueError):
         speed = 0.0
     if not 0 < speed < float("inf"):
-        raise UsageError(f"{given!r} is no speed: give 1 for the recorded one, a factor, or max for no pauses.")
+        raise UsageError(f"{given!r} is not a speed: give 1 for the recorded one, a factor, or max for no pauses.")
     return speed
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from recorder.commands.serving.admin import Admin, administered
-from recorder.commands.serving.health_snapshot import LAG_S, Vitals
+from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot
 from recorder.commands.serving.meter import Meter
 from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST
@@ -98,9 +98,9 @@ OF_PAGES = (
 
 
 @contextlib.asynccontextmanager
-async def admin(vitals: Vitals = WELL) -> AsyncIterator[int]:
-    async def now() -> Vitals:
-        return vitals
+async def admin(health: HealthSnapshot = WELL) -> AsyncIterator[int]:
+    async def now() -> HealthSnapshot:
+        return health
 
     server = Server(Admin(now, ["Box.test", ANY_HOST]), "127.0.0.1", 0, on_drain=lambda: None)
     await server.start()
@@ -152,7 +152,7 @@ async def test_head_is_get_without_a_body() -> None:
 
 @on_uvloop
 async def test_who_is_unwell_says_why() -> None:
-    async with admin(Vitals(journal_is_full=True)) as port:
+    async with admin(HealthSnapshot(journal_is_full=True)) as port:
         response = await ask(port, get("/healthz"))
         assert response.status[:3] == b"503"
         assert len(json.loads(response.body)["reasons"]) == 2, "no ingester, and a journal at its bound"

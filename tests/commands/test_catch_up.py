@@ -82,8 +82,8 @@ async def test_what_was_recorded_before_is_waited_for_and_else_it_is_said(tmp_pa
         await asyncio.sleep(1.1)  # what is younger is on its way
         early = await asyncio.to_thread(run_apart, path, "sessions", "--wait", "0")
         assert early.code == 3
-        assert "of a recorder that runs are not in the log yet" in early.err
-        assert "Nothing is in the log yet" in early.err
+        assert "of a running recorder are not in the log yet" in early.err
+        assert "The log is empty" in early.err
         assert NOTHING not in early.err
 
         command = [*PROGRAM, "sessions", "--jsonl", *LONG, "--db", str(path)]
@@ -108,7 +108,7 @@ async def test_what_a_killed_recorder_left_is_said_with_what_to_do(tmp_path: Pat
     assert NOTHING not in left.err
     verified = await asyncio.to_thread(run_apart, path, "verify", *LONG)
     assert verified.code == 3
-    assert "Nothing is in the log yet" in verified.err
+    assert "The log is empty" in verified.err
     assert (await asyncio.to_thread(run_apart, path, "db", "recover")).code == 0
     found = await asyncio.to_thread(run_apart, path, "sessions", "--jsonl")
     assert b'"one"' in found.out
@@ -227,7 +227,7 @@ def test_a_log_that_is_not_made_yet_is_no_reason_to_say_that_nothing_was_recorde
         ran = run(path, *words)
         assert ran.code == 3
         assert "db recover" in ran.err
-        assert "Nothing is in the log yet" in ran.err
+        assert "The log is empty" in ran.err
         assert not path.exists()
 
 

@@ -126,8 +126,8 @@ def test_the_provider_is_the_one_that_codex_takes(words: str, files: Files, expe
         ("", {CONFIG: 'model_provider = "mine"\n[model_providers.mine]\nname = "m"'}, "has no base_url"),
         ("", {CONFIG: 'model_provider = "amazon-bedrock"'}, "signs its requests"),
         ("", {CONFIG: 'model_provider = "mine"\n[model_providers.mine]\naws = {}'}, "signs its requests"),
-        ("", {"/etc/codex/managed_config.toml": 'model_provider = "x"'}, "says which provider Codex asks"),
-        ("", {"cloud-config-bundle-cache.json": '{"toml": "openai_base_url = 1"}'}, "says which provider Codex asks"),
+        ("", {"/etc/codex/managed_config.toml": 'model_provider = "x"'}, "sets the provider of Codex"),
+        ("", {"cloud-config-bundle-cache.json": '{"toml": "openai_base_url = 1"}'}, "sets the provider of Codex"),
         ("", {CONFIG: 'profile = "x"\n[profiles.x]\nmodel_provider = "mine"\n' + MINE}, "move it to x.config.toml"),
         ("-p x", {CONFIG: '[profiles.x]\nmodel_provider = "mine"\n' + MINE}, "move it to x.config.toml"),
         ("--oss", {}, "add --local-provider"),
@@ -190,7 +190,7 @@ def test_what_is_pointed_here_already_is_left_alone() -> None:
     for files in (login("apikey"), {CONFIG: 'model_provider = "mine"\n' + MINE}):
         once, _ = at(["exec", "hi"], files, DOORS)
         assert at(once, files, DOORS) == (once, {})
-    with pytest.raises(UsageError, match="none that was known"):
+    with pytest.raises(UsageError, match="not known"):
         at(["-c", 'openai_base_url="http://r/s/nobody"'], {}, DOORS)
 
 

@@ -298,7 +298,7 @@ def test_nothing_to_replay_is_exit_code_three(tmp_path: Path) -> None:
     made.session("empty", [])
     ran = run("replay", "empty", "--db", made.path)
     assert (ran.code, ran.out) == (3, b"")
-    assert "There is no response body in session empty" in ran.err
+    assert "Session empty has no response body" in ran.err
 
 
 def test_replay_refuses_a_session_with_gaps(on: Callable[..., Ran]) -> None:
@@ -311,7 +311,7 @@ def test_replay_refuses_a_session_with_gaps(on: Callable[..., Ran]) -> None:
 def test_a_stream_that_is_still_open_plays_as_far_as_it_is(on: Callable[..., Ran]) -> None:
     ran = on("replay", "streaming", "--speed", "max")
     assert (ran.code, ran.out) == (0, b"".join(FRAMES[:2]))
-    assert "Exchange 1: it is unfinished" in ran.err
+    assert "Exchange 1: it is not finished" in ran.err
 
 
 def test_a_followed_table_has_a_header_and_columns(on: Callable[..., Ran]) -> None:
@@ -353,12 +353,12 @@ WRONG = [
     (["sessions", "--limit", "0"], 2, "--limit"),
     (["nonsense"], 2, "No such command 'nonsense'."),
     (["sesions"], 2, "Did you mean 'sessions'?"),
-    (["env", "openai", "--url", "localhost:8787"], 2, "is no http or https URL"),
-    (["env", "openai", "--url", "http://x/?y"], 2, "is no http or https URL"),
-    (["env", "codex", "--url", 'http://x/"'], 2, "is no http or https URL"),
-    (["serve", "--host", "0.0.0.0"], 2, "is no loopback address"),
-    (["serve", "--host", "::"], 2, "is no loopback address"),
-    (["serve", "--host", "example.com"], 2, "is no loopback address"),
+    (["env", "openai", "--url", "localhost:8787"], 2, "is not an http or https URL"),
+    (["env", "openai", "--url", "http://x/?y"], 2, "is not an http or https URL"),
+    (["env", "codex", "--url", 'http://x/"'], 2, "is not an http or https URL"),
+    (["serve", "--host", "0.0.0.0"], 2, "is not a loopback address"),
+    (["serve", "--host", "::"], 2, "is not a loopback address"),
+    (["serve", "--host", "example.com"], 2, "is not a loopback address"),
 ]
 
 

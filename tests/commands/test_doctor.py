@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from recorder.commands.doctor import command, diagnosis
 from recorder.commands.ops import health
-from recorder.commands.ops.health import Line, filesystem, filesystem_of, has_wal_fix
+from recorder.commands.ops.health import CheckResult, filesystem, filesystem_of, has_wal_fix
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.query import command as query
 from recorder.commands.verify import command as verify
@@ -62,11 +62,11 @@ def ran(path: Path, *arguments: str) -> Result:
     return CliRunner().invoke(command, [*arguments, "--db", str(path)])
 
 
-def said(path: Path, check: str) -> list[Line]:
+def said(path: Path, check: str) -> list[CheckResult]:
     return [line for line in diagnosis(path) if line.check == check]
 
 
-def only(path: Path, check: str) -> Line:
+def only(path: Path, check: str) -> CheckResult:
     [line] = said(path, check)
     return line
 

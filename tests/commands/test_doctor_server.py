@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from recorder.commands.doctor import diagnosis
 from recorder.commands.ops import health_server
-from recorder.commands.ops.health import Line
+from recorder.commands.ops.health import CheckResult
 from recorder.store.location import database_url, journal_root
 from recorder.store.postgres.ddl import GRANTS, READER, WRITER
 from recorder.store.writer import Store
@@ -41,7 +41,7 @@ def url(postgres_database: URL) -> URL:
     return postgres_database.set(username="records")
 
 
-def said(url: URL, check: str) -> Line:
+def said(url: URL, check: str) -> CheckResult:
     [line] = [line for line in diagnosis(url) if line.check == check]
     return line
 
@@ -134,7 +134,7 @@ def test_few_connections_are_said(url: URL, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_takes_too_long_is_not_waited_for(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_server, "LIMIT_S", 1.0)
     monkeypatch.setattr(health_server, "UNFINISHED", "SELECT pg_sleep(60)")
-    assert "too long for a quick look" in said(url, "recorders").message
+    assert "too long for a quick check" in said(url, "recorders").message
 
 
 def test_a_schema_that_is_not_the_newest_is_said(url: URL, postgres_database: URL) -> None:

@@ -229,7 +229,7 @@ def test_wrong_use_is_said_in_one_sentence(db: Path, tmp_path: Path) -> None:
         ([file, "--request", tmp_path], f"Error: {tmp_path} is a directory: name the files in it."),
         ([file, "--format", "xml"], "'xml' is not one of"),
         ([file, "--dialect", "latin"], "'latin' is not one of"),
-        ([file, "--session", "\x07"], "needs a name that can be seen"),
+        ([file, "--session", "\x07"], "needs a visible name"),
         ([file, "--session", "latest"], "--session latest would never be found by that name"),
     ):
         ran = run(db, "import", *arguments)

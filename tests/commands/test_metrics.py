@@ -17,12 +17,11 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.ops import health
-from recorder.commands.serving.health_snapshot import LAG_S, Vitals, reasons
-from recorder.commands.serving.log_probe import window
-from recorder.commands.serving.lowwater import MARK_BYTES, watch_disk
+from recorder.commands.serving.disk_watch import MARK_BYTES, watch_disk
+from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot, Process, reasons
+from recorder.commands.serving.log_probe import log_probe
 from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter
 from recorder.commands.serving.metrics import METRICS, Metric, exposition
-from recorder.commands.serving.processes import Process
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import HEADER, Mark, Position
 from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
@@ -32,7 +31,7 @@ from recorder.store.writer import Store
 from tests.corpus import ROOT
 from tests.store.test_postgres import end_connections
 
-WELL = Vitals(ingester_pid=7, free_bytes=10 * MARK_BYTES)
+WELL = HealthSnapshot(ingester_pid=7, free_bytes=10 * MARK_BYTES)
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 _LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*)\})? (-?\d+(?:\.\d+)?(?:e[+-]\d+)?)')
 
@@ -67,7 +66,7 @@ def test_a_label_cannot_break_out_of_its_line() -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert "recorder_disk_free_bytes" not in parsed(exposition(Vitals()).decode())
+    assert "recorder_disk_free_bytes" not in parsed(exposition(HealthSnapshot()).decode())
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
@@ -204,11 +203,11 @@ class Exchanges:
         self._ingester = self._ingester or Ingester(self.store, self.journal.directory, lambda _: False)
         self._ingester.drain()
 
-    async def vitals(self) -> Vitals:
+    async def health(self) -> HealthSnapshot:
         """As of now."""
         await asyncio.sleep(0)
         self.meter._looked_s -= FRESH_S
-        return await self.meter.vitals()
+        return await self.meter.health()
 
     def close(self) -> None:
         self.meter.close()
@@ -234,9 +233,9 @@ def test_a_chunk_goes_to_the_journal_itself(exchanges: Exchanges) -> None:
 
 async def test_chunks_and_bytes_are_those_of_the_log_counted_once(exchanges: Exchanges) -> None:
     exchanges.pass_one(1, b"data: 1\n\n", b"data: 2\n\n")
-    before = await exchanges.vitals()
+    before = await exchanges.health()
     exchanges.ingest()
-    after = [await exchanges.vitals() for _ in range(2)]
+    after = [await exchanges.health() for _ in range(2)]
     assert (before.exchanges, before.chunks) == ({("openai", "eof"): 1}, 0)
     assert [(each.chunks, each.size_bytes, each.gap_chunks) for each in after] == [(2, 18, 0)] * 2
     assert after[-1].lag_s == 0
@@ -246,10 +245,10 @@ async def test_a_journal_at_its_bound_is_seen_and_its_gap_counted(tmp_path: Path
     exchanges = Exchanges(tmp_path, limit_bytes=8 * 2**10)
     for number in range(3):
         exchanges.pass_one(number, *[b"x" * 1000] * 6)
-    full = await exchanges.vitals()
+    full = await exchanges.health()
     exchanges.ingest()
     await asyncio.sleep(0.11)  # how often a journal at its bound looks
-    freed = await exchanges.vitals()
+    freed = await exchanges.health()
     assert (full.journal_is_full, freed.journal_is_full) == (True, False)
     assert freed.gap_bytes == freed.gap_chunks * 1000 > 0
     assert freed.size_bytes == 3 * 6 * 1000, "a gap is part of what passed"
@@ -260,7 +259,7 @@ async def test_what_never_comes_into_the_log_is_forgotten(exchanges: Exchanges) 
     exchanges.pass_one(1, b"data: 1\n\n")
     exchanges.ingest()
     exchanges.meter.traffic.over["0190b2c1-0000-7000-8000-999999999999"] = 1.0  # as if purged
-    await exchanges.vitals()
+    await exchanges.health()
     assert not exchanges.meter.traffic.over
 
 
@@ -268,19 +267,19 @@ async def test_a_database_that_cannot_be_read_is_an_error_once_and_a_reason_as_l
     exchanges: Exchanges,
 ) -> None:
     moved = exchanges.path.rename(exchanges.path.with_suffix(".moved"))
-    gone = [await exchanges.vitals() for _ in range(2)]
+    gone = [await exchanges.health() for _ in range(2)]
     moved.rename(exchanges.path)
-    back = await exchanges.vitals()
+    back = await exchanges.health()
     assert [each.database_errors for each in (*gone, back)] == [1, 1, 1]
     assert "cannot be opened" in str(gone[-1].database_error)
     assert back.database_error is None
 
 
 async def test_a_look_is_not_repeated_however_often_it_is_asked_for(exchanges: Exchanges) -> None:
-    first = await exchanges.vitals()
+    first = await exchanges.health()
     exchanges.pass_one(1, b"data: 1\n\n")
     exchanges.ingest()
-    again = await exchanges.meter.vitals()
+    again = await exchanges.meter.health()
     assert (again.chunks, again.journal_bytes) == (0, first.journal_bytes)
     assert again.exchanges == {("openai", "eof"): 1}, "what is at hand is as it is now"
 
@@ -289,9 +288,9 @@ async def test_a_stream_that_is_silent_is_no_lag(tmp_path: Path, database: URL) 
     """Its place stays where it began."""
     exchanges = Exchanges(tmp_path, database=database)
     exchanges.pass_one(1, b"data: 1\n\n", ends=False)
-    before = await exchanges.vitals()
+    before = await exchanges.health()
     exchanges.ingest()
-    after = await exchanges.vitals()
+    after = await exchanges.health()
     exchanges.close()
     assert (before.lag_s > 0, before.lag_bytes > 0) == (True, True)
     assert (after.lag_s, after.lag_bytes) == (0, 0)
@@ -309,9 +308,9 @@ def on_server(tmp_path: Path, postgres_database: URL) -> Iterator[Exchanges]:
 
 async def test_the_figures_of_a_server_are_those_of_a_file(on_server: Exchanges) -> None:
     on_server.pass_one(1, b"data: 1\n\n", b"data: 2\n\n")
-    before = await on_server.vitals()
+    before = await on_server.health()
     on_server.ingest()
-    after = [await on_server.vitals() for _ in range(2)]
+    after = [await on_server.health() for _ in range(2)]
     assert (before.exchanges, before.chunks) == ({("openai", "eof"): 1}, 0)
     assert before.lag_bytes > 0
     assert [(each.chunks, each.size_bytes, each.gap_chunks) for each in after] == [(2, 18, 0)] * 2
@@ -321,16 +320,16 @@ async def test_the_figures_of_a_server_are_those_of_a_file(on_server: Exchanges)
 
 
 async def test_a_connection_that_was_ended_is_made_anew(on_server: Exchanges) -> None:
-    await on_server.vitals()
+    await on_server.health()
     end_connections(on_server.store.url)
-    again = await on_server.vitals()
+    again = await on_server.health()
     assert (again.database_error, again.database_errors) == (None, 0)
 
 
 async def test_a_server_that_is_away_is_an_error_once_and_a_reason_as_long_as_it_lasts(
     on_server: Exchanges, tmp_path: Path
 ) -> None:
-    on_server.meter._window = window(on_server.store.url.set(query={"host": str(tmp_path)}))
-    away = [await on_server.vitals() for _ in range(2)]
+    on_server.meter._probe = log_probe(on_server.store.url.set(query={"host": str(tmp_path)}))
+    away = [await on_server.health() for _ in range(2)]
     assert [each.database_errors for each in away] == [1, 1]
     assert "cannot be reached" in " ".join(reasons(away[-1]))

@@ -356,7 +356,7 @@ def test_wrong_use_is_refused(taken: Taken, tmp_path: Path) -> None:
         (["one", "--fault", "ruin@3"], 2, "'ruin@3' is no fault"),
         (["one", "--speed", "0"], 2, "over 0, or max"),
         (["one", *forward], 2, "this recorder itself"),
-        (["one", "--host", "0.0.0.0"], 2, "no loopback address"),
+        (["one", "--host", "0.0.0.0"], 2, "not a loopback address"),
     ):
         ran = failing(*arguments, db=taken.db)
         assert (ran.code, words in ran.err) == (code, True), ran.err

@@ -22,7 +22,10 @@ from tests import behind, serving
 from tests.ingest.test_ingester import never
 from tests.store.test_purge import asked, canary, files_with, record, session_id
 
-SWEPT = {"sqlite": "Swept up once more.\n", "postgresql": f"Swept up once more.\n{ENGINE.purge_notice}\n"}
+SWEPT = {
+    "sqlite": "Removed what was left of it.\n",
+    "postgresql": f"Removed what was left of it.\n{ENGINE.purge_notice}\n",
+}
 
 
 @pytest.fixture
@@ -130,7 +133,7 @@ def test_nothing_goes_unasked(path: URL) -> None:
 def test_it_is_sessions_or_conditions(path: URL, arguments: list[str]) -> None:
     ran = run(path, *arguments, "--yes")
     assert isinstance(ran.exception, UsageError)
-    assert "either sessions, or some of --older-than" in str(ran.exception)
+    assert "sessions by name, or by --older-than" in str(ran.exception)
 
 
 @pytest.mark.parametrize("size", ["1", "2K", "1.5 MiB", "3gb"])
@@ -140,7 +143,7 @@ def test_sizes_are_written_as_people_write_them(path: URL, size: str) -> None:
 
 @pytest.mark.parametrize("size", ["", "big", "-1", "1 kilo"])
 def test_what_is_no_size_is_refused(path: URL, size: str) -> None:
-    assert "is no size: give 500M, 1G or a number of bytes" in run(path, "--larger-than", size).stderr
+    assert "is not a size: give 500M, 1G or a number of bytes" in run(path, "--larger-than", size).stderr
 
 
 def test_nothing_to_purge_is_no_error(path: URL) -> None:
@@ -167,7 +170,7 @@ def test_what_is_being_recorded_is_refused_by_name_and_spared_by_age(path: URL, 
         assert str(ran.exception) == (f"Session {canary('d')} is being recorded: purge it when its streams have ended.")
         assert len(names(path)) == 4
         ran = run(path, "--older-than", "0s", "--yes")
-        assert "1 session of these is being recorded, and left alone." in ran.stderr
+        assert "1 session of these is being recorded, and not purged." in ran.stderr
         assert names(path) == remaining("d")
         stream.end()
         ingester.drain()

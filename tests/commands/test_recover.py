@@ -150,7 +150,7 @@ def test_two_who_recover_at_once_end_it_once(on_server: Elsewhere, tmp_path: Pat
 
 def test_a_file_has_no_recorders_elsewhere(tmp_path: Path) -> None:
     ran = run(tmp_path / "recorder.db", "db", "recover", "--gone-after", "1h")
-    assert (ran.code, "locks tell whose recorder lives" in ran.err) == (2, True)
+    assert (ran.code, "locks show which recorders run" in ran.err) == (2, True)
 
 
 # -- how it is heard of

@@ -194,14 +194,14 @@ def test_a_command_that_cannot_run_is_named(db: Path, name: str, code: int, said
     ("words", "said"),
     [
         (("--replay", "a", "--session", "b", "--", "true"), "--replay records nothing"),
-        (("--session", "\a", "--", "true"), "--session needs a name that can be seen"),
-        (("--session", "..", "--", "true"), "--session needs a name"),
+        (("--session", "\a", "--", "true"), "--session needs a visible name"),
+        (("--session", "..", "--", "true"), "--session needs a visible name"),
         (("--session", "latest", "--", "true"), "--session latest would never be found by that name"),
         (("--session", UUID, "--", "true"), f"--session {UUID} would never be found by that name, which means an id"),
         (("--speed", "max", "--", "true"), "--speed is for a replay: say with --replay which"),
         (("--strict", "--", "true"), "--strict is for a replay"),
         (("--allow-network", "--", "true"), "--allow-network is for a replay"),
-        (("--replay", "a", "--durability", "strict", "--", "true"), "leave --durability away"),
+        (("--replay", "a", "--durability", "strict", "--", "true"), "leave --durability out"),
         (
             ("--replay", "a", "--upstream", "openai=http://x", "--session", "s", "--", "true"),
             "leave --session and --upstream away",
@@ -297,14 +297,16 @@ def past(*urls: str) -> list[str]:
 def test_an_api_that_is_asked_past_a_replay_is_refused_and_fails_it(db: Path, demo_recording: Path) -> None:
     ran = run(demo_recording, "--replay", "latest", "--", *past("https://api.anthropic.com/v1/canary?key=canary"))
     assert ran.code == 5
-    assert "Asked past the replay, and refused: api.anthropic.com. A client there takes its address from " in ran.err
+    assert (
+        "Requests that bypassed the replay were refused: api.anthropic.com. A client has its address from " in ran.err
+    )
     assert "canary" not in ran.err
 
 
 def test_what_else_clients_ask_does_not_fail_a_replay(db: Path, demo_recording: Path) -> None:
     ran = run(demo_recording, "--replay", "latest", "--", *past("http://plain.test/", "https://registry.test/"))
     assert ran.code == 0
-    assert ran.err.endswith("Besides, refused in this replay: plain.test, registry.test.\n")
+    assert ran.err.endswith("Also refused in this replay: plain.test, registry.test.\n")
 
 
 async def test_what_a_client_sends_its_provider_besides_does_not_fail_a_replay(db: Path) -> None:
@@ -314,7 +316,7 @@ async def test_what_a_client_sends_its_provider_besides_does_not_fail_a_replay(d
     async with await start(pace=0) as demo:
         await in_thread(db, "--session", "hello", "--upstream", f"openai={demo.base_url}", "--", *client())
     ran = run(db, "--replay", "hello", "--speed", "max", "--", *both)
-    assert (ran.code, "Besides, refused in this replay: api.openai.com." in ran.err) == (0, True)
+    assert (ran.code, "Also refused in this replay: api.openai.com." in ran.err) == (0, True)
 
 
 def test_the_address_that_a_client_had_is_that_of_an_api(db: Path, demo_recording: Path) -> None:

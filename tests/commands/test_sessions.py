@@ -195,8 +195,11 @@ def test_columns_are_chosen(in_file: Conversations, sessions: Callable[..., Ran]
     assert piped[0].split() == ["tokens", "last", "name"]
     assert re.fullmatch(r" *3380  2026-09-2\d \d\d:\d\d:\d\d  weather", piped[-1])
     for arguments, sentence in (
-        (("--columns", "colour"), "Error: There is no column 'colour': there are session, name, "),
-        (("--columns", "name", "--csv"), "Error: --columns is of the table: --json, --jsonl, --csv have every column."),
+        (("--columns", "colour"), "Error: There is no column 'colour': choose from session, name, "),
+        (
+            ("--columns", "name", "--csv"),
+            "Error: --columns is for the table: --json, --jsonl, --csv have every",
+        ),
     ):
         ran = sessions(*arguments)
         assert (ran.code, ran.out) == (2, b"")

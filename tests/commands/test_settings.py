@@ -156,7 +156,7 @@ WRONG = [
     ("serve", "[serve]\nport = 99999", "`port`: 99999 is not in the range"),
     ("serve", "[serve]\nport = [1]", "`port` is one value"),
     ("serve", "[serve]\nupstream = [1]", "`upstream` is a text in quotes"),
-    ("replay x", '[replay]\nspeed = "fast"', "`speed`: fast is no speed"),
+    ("replay x", '[replay]\nspeed = "fast"', "`speed`: fast is not a speed"),
     ("sessions", "port = = 1", "is not valid TOML"),
 ]
 

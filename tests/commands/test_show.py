@@ -388,9 +388,9 @@ def test_a_failed_call_is_marked(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (("weather", "--at", "-1s"), 2, "is no moment of a session"),
-    (("weather", "--at", "soon"), 2, "is no moment of a session"),
-    (("weather", "--at", "1e9s"), 2, "is no moment of a session"),
+    (("weather", "--at", "-1s"), 2, "is not a moment of a session"),
+    (("weather", "--at", "soon"), 2, "is not a moment of a session"),
+    (("weather", "--at", "1e9s"), 2, "is not a moment of a session"),
     (("weather", "--at-event", "-1"), 2, "not in the range"),
     (("weather", "--at-event", "5"), 2, "here are 2: say which"),
     (("weather", "--at-event", "5", "--at", "1s"), 2, "choose one"),

@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from recorder.commands.tail import BURST, LATE_S, Following, Told
+from recorder.commands.tail import BURST, LATE_S, Following, TailedEvent
 from recorder.model.events import Event, Exchange, Kind
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
@@ -46,7 +46,7 @@ class Looking:
     async def begin(self) -> None:
         await self._following.begin()
 
-    async def look(self) -> list[Told]:
+    async def look(self) -> list[TailedEvent]:
         return [told async for told in self._following.news()]
 
     async def seen(self) -> list[tuple[str, int, int]]:

@@ -200,7 +200,7 @@ def test_the_table_is_readable_on_eighty_columns(in_file: Conversations, by: By)
 def test_wrong_use_is_answered_with_one_sentence(usage: Callable[..., Ran]) -> None:
     for arguments, code, sentence in (
         (("--by", "colour"), 2, "is not one of"),
-        (("--since", "soon"), 2, "'soon' is no time: give 30m, 12h, 7d, 2w"),
+        (("--since", "soon"), 2, "'soon' is not a time: give 30m, 12h, 7d, 2w"),
         (("--json", "--csv"), 2, "choose one"),
         (("--since", "2d", "--until", "3d"), 2, "--since is later than --until: nothing can be in between."),
         (("--since", "2026-10-01", "--until", "2026-11-01"), 3, "has ended in that time."),

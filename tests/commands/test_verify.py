@@ -514,7 +514,7 @@ def test_gaps_are_listed_and_no_failure(own: Path) -> None:
     done = ran("--db", own.with_name("gap.db"))
     assert (done.exit_code, done.stdout.startswith("gap     ")) == (0, True)
     assert "2 chunks, 7 bytes of the response were not kept: the journal is at its bound" in done.stdout
-    assert "which is no failure" in done.stderr
+    assert "this is not a failure" in done.stderr
 
 
 def test_json_has_a_row_for_each_session(own: Path) -> None:
@@ -599,7 +599,7 @@ def test_a_rebuild_that_is_due_is_said_and_nothing_compared(own: Path) -> None:
     done = ran("--db", own)
     assert (done.exit_code, done.stdout) == (
         4,
-        "bad     The projections are to be made anew, and so were not compared: run `recorder db rebuild`.\n",
+        "bad     The projections must be rebuilt and were not compared: run `recorder db rebuild`.\n",
     )
 
 

@@ -368,5 +368,5 @@ async def test_others_have_their_turn_while_nothing_waits(speed: float | None) -
 
 @pytest.mark.parametrize("speed", [0, -1, float("inf"), float("nan")])
 def test_what_is_no_speed_is_refused(speed: float) -> None:
-    with pytest.raises(ValueError, match="is no speed"):
+    with pytest.raises(ValueError, match="is not a speed"):
         replaying(speed=speed)

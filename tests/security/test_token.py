@@ -150,7 +150,7 @@ REMOTE = ["0.0.0.0", "::", "[::]", "10.0.0.5", "box.lan", "::ffff:127.0.0.1.evil
 @pytest.mark.parametrize("host", REMOTE)
 @pytest.mark.parametrize("verb", ["serve", "mock"])
 def test_no_other_machine_is_listened_to_without_a_token(verb: str, host: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"no loopback address.*--token\."):
+    with pytest.raises(click.BadParameter, match=r"not a loopback address.*--token\."):
         parsed(verb, "--host", host)
 
 
@@ -196,6 +196,6 @@ def test_no_name_stands_for_all_names_without_a_token() -> None:
 
 
 def test_a_token_that_was_given_is_not_repeated() -> None:
-    assert entrance("http://h:1", TOKEN.as_said()) == "http://h:1/t/TOKEN"
-    assert entrance("http://h:1", Token("made", is_made=True).as_said()) == "http://h:1/t/made"
+    assert entrance("http://h:1", TOKEN.as_printed()) == "http://h:1/t/TOKEN"
+    assert entrance("http://h:1", Token("made", is_made=True).as_printed()) == "http://h:1/t/made"
     assert entrance("http://h:1", None) == "http://h:1"

@@ -184,7 +184,7 @@ def test_the_command_says_what_is_not_in_it(tmp_path: Path) -> None:
     journal.close()
     waiting = sum(each.stat().st_size for each in journal.directory.glob("*.seg")) - 8
     ran = run(path, tmp_path / "copy.db", "--force")
-    assert f"Up to {waiting:,} bytes stood in journals and are not in it" in ran.stderr
+    assert f"Up to {waiting:,} bytes are still in journals and not in it" in ran.stderr
     assert "recorder db recover" in ran.stderr
 
 

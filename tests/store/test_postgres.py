@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from recorder.commands import demo
-from recorder.commands.serving.processes import process
+from recorder.commands.serving.health_snapshot import process
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.model.events import Kind
 from recorder.store import migrate, schema

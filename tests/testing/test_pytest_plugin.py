@@ -337,7 +337,7 @@ def test_the_settings_of_a_user_count_in_no_test(project: Project, monkeypatch: 
         ("recorder_redact = fields:a..b", "", "recorder: recorder_redact: 'fields:a..b' names nothing"),
         ("", "[match]\nwithout = ['dates']", "recorder: recorder.toml: [match] without: there is no rule 'dates'"),
         ("recorder_upstream = openai", "", "recorder: 'openai' is not an upstream: write NAME=URL"),
-        ("recorder_mode = sometimes", "", "recorder_mode = sometimes is no mode: there are none, once"),
+        ("recorder_mode = sometimes", "", "recorder_mode = sometimes is not a mode: use one of none, once"),
     ],
 )
 def test_settings_that_make_no_sense_stop_the_run_in_a_sentence(
@@ -396,8 +396,8 @@ pytestmark = pytest.mark.recorder(session="elsewhere", speed=1)
         ("cassette='a', session='b'", "takes a cassette or a session, not both"),
         ("cassette=1", "cassette=1 of the recorder marker is no path"),
         ("session=1", "session=1 of the recorder marker is no name"),
-        ("speed=0", "0 is no speed"),
-        ("speed='fast'", "'fast' is no speed"),
+        ("speed=0", "0 is not a speed"),
+        ("speed='fast'", "'fast' is not a speed"),
         ("fault='explode'", "'explode' is no fault: there are cut"),
         ("fault=1", "fault=1 of the recorder marker is no text or list of texts"),
         ("upstream='openai'", "'openai' is not an upstream: write NAME=URL"),
@@ -421,7 +421,7 @@ def test_an_upstream_that_nobody_knows_fails_in_a_sentence(project: Project) -> 
 def test_a_speed_of_the_command_line_that_is_none_stops_the_run(project: Project) -> None:
     result = project.test("def test_one(): ...").run("--recorder-speed=-1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "recorder: '-1' is no speed: give 1" in str(result.stderr)
+    assert "recorder: '-1' is not a speed: give 1" in str(result.stderr)
 
 
 def test_a_server_is_gone_when_its_test_is_over(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""How each client program is pointed at a server of ours, and run as a child.
+"""Client programs: how each is pointed at a server of ours, and run as a child process.
 
 Must not know: recordings.
 """

@@ -1,4 +1,4 @@
-"""A command that runs within ours: it has the terminal, the signals are its own, and its exit code becomes ours."""
+"""A child command: it has the terminal, handles its own signals, and its exit code becomes ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIGNALS = (*_OF_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal
 
 
 def refusal(command: Sequence[str], environment: Mapping[str, str]) -> int | None:
-    """The exit code of a command that cannot be started, which is said then; `None` if it can."""
+    """Return the exit code of a command that cannot be started, and print why; None if it can."""
     name = command[0]
     path = environment.get("PATH", os.defpath)
     if shutil.which(name, path=path):
@@ -35,7 +35,7 @@ def refusal(command: Sequence[str], environment: Mapping[str, str]) -> int | Non
 
 
 async def run(command: Sequence[str], environment: Mapping[str, str], *, descriptors: int) -> int:
-    """Run a command to its end; returns its exit code, as a shell gives it. Its limit of open files is `descriptors`.
+    """Run a command to its end and return its exit code, as a shell gives it.
 
     Signals are the command's from here on, and nobody's once it has ended: what it was asked for is then put in order.
     """
@@ -58,7 +58,7 @@ async def run(command: Sequence[str], environment: Mapping[str, str], *, descrip
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-    """Not by the event loop: uvloop gives a child that was started with nohup its SIGHUP back."""
+    """Start the child without the event loop: uvloop resets SIGHUP for a child that was started with nohup."""
     try:
         return subprocess.Popen(command, env=environment)
     except OSError as error:  # the wrong kind of file: a script without its first line
@@ -67,7 +67,7 @@ def _started(command: Sequence[str], environment: Mapping[str, str]) -> subproce
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal's Ctrl-C comes to us, and so to the command."""
+    """Return whether a terminal's Ctrl-C reaches us, and so the command."""
     try:
         terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

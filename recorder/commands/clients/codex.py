@@ -1,4 +1,4 @@
-"""Where Codex CLI would send its requests by itself, and the arguments that point it at a server of ours instead.
+"""The server that Codex CLI would use by itself, and the arguments that point it at a server of ours instead.
 
 Rules of this file:
 
@@ -65,7 +65,7 @@ _BARE = re.compile(r"[\w-]+")
 
 
 class Provider(NamedTuple):
-    """What Codex would ask."""
+    """A provider that Codex would use."""
 
     id: str
     base: str  # where it is; UNKNOWN if only Codex can know
@@ -75,7 +75,7 @@ class Provider(NamedTuple):
 
 
 class Pointed(NamedTuple):
-    """How a command line has to be changed, and its environment."""
+    """The changed arguments and variables of a Codex command line."""
 
     arguments: list[str]
     variables: dict[str, str]
@@ -132,7 +132,7 @@ def override(provider: Provider, url: str, environment: Mapping[str, str]) -> Po
 
 
 def _quoted(text: str) -> str:
-    """A string of TOML, whose escapes are those of JSON: parts of an address come from files of others."""
+    """Return a TOML string. Its escapes are those of JSON; parts of an address come from foreign files."""
     return msgspec.json.encode(text).decode()
 
 
@@ -184,17 +184,17 @@ def effective(arguments: Sequence[str], environment: Mapping[str, str], read: Re
     if _command(words) in _QUIET:
         return None
     if _value(words, "--remote"):
-        raise UsageError("`codex --remote` has another process ask the model, which is not recorded: leave it away.")
+        raise UsageError("`codex --remote` lets another process call the model, which is not recorded: leave it out.")
     return _provider(words, _config(words, environment, read), environment, read)
 
 
 def _provider(words: Sequence[str], config: Mapping[str, Any], environment: Mapping[str, str], read: Read) -> Provider:
-    """What Codex asks with these settings."""
+    """Return the provider that Codex uses with these settings."""
     id = config.get("model_provider", "openai")
     if "--oss" in words:
         id = _value(words, "--local-provider") or config.get("oss_provider")
         if id not in _LOCAL_PORTS:
-            raise UsageError("It cannot be known which server `codex --oss` asks: add --local-provider.")
+            raise UsageError("The server of `codex --oss` is unknown: add --local-provider.")
     if id in _LOCAL_PORTS:
         port = environment.get("CODEX_OSS_PORT", "").strip() or _LOCAL_PORTS[id]
         base = environment.get(_LOCAL_BASE, "").strip() or f"http://localhost:{port}/v1"
@@ -208,7 +208,7 @@ def _provider(words: Sequence[str], config: Mapping[str, Any], environment: Mapp
 
 
 def _own(id: Any, config: Mapping[str, Any], login: Login, default: str) -> Provider:
-    """A provider of the user's own, as it stands in the settings."""
+    """Return a user's own provider, unchanged from the settings."""
     providers = config.get("model_providers", {})
     settings = providers.get(id) if isinstance(providers, dict) and isinstance(id, str) else None
     if id == _SIGNED or (isinstance(settings, dict) and "aws" in settings):
@@ -247,7 +247,7 @@ def configured(environment: Mapping[str, str], read: Read, profiles: Iterable[st
 
 
 def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) -> dict[str, Any]:
-    """The settings that count, of those that can say where requests go. A project's own may not, and are not read."""
+    """Return the settings that decide where requests go. A project's own settings may not, and are not read."""
     home = codex_home(environment)
     layers = [_file(_SYSTEM, read)]
     if "--ignore-user-config" not in words:
@@ -257,7 +257,7 @@ def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) ->
     for other in _OVERRULING:
         content = read(home / other)
         if content is not None and any(word.encode() in content for word in _DECIDING):
-            raise UsageError(f"{home / other} says which provider Codex asks, above all that can be said here.")
+            raise UsageError(f"{home / other} sets the provider of Codex, and no argument overrides it.")
     config: dict[str, Any] = {}
     for layer in layers:
         _merge(config, layer)
@@ -267,12 +267,12 @@ def _config(words: Sequence[str], environment: Mapping[str, str], read: Read) ->
 
 
 def _refuse_old_profile(words: Sequence[str], config: Mapping[str, Any]) -> None:
-    """Profiles within config.toml, which older versions read above `-c`; newer ones say themselves that they do not."""
+    """Refuse profiles within config.toml: older versions let them override `-c`; newer ones refuse them."""
     profile, profiles = _value(words, "-p", "--profile") or config.get("profile"), config.get("profiles")
     settings = profiles.get(profile) if isinstance(profiles, dict) and isinstance(profile, str) else None
     if isinstance(settings, dict) and not settings.keys().isdisjoint(_DECIDING):
         raise UsageError(
-            f"Codex's profile {profile!r} in config.toml says which provider is asked, and no argument overrules it: "
+            f"Codex's profile {profile!r} in config.toml sets the provider, and no argument overrides it: "
             f"move it to {profile}.config.toml."
         )
 
@@ -303,7 +303,7 @@ def _merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
 
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:
-    """What `-c` says, the last one last."""
+    """Return the settings given with `-c`, the last one last."""
     found: dict[str, Any] = {}
     for _, setting in _given(words):
         path, _, text = setting.partition("=")
@@ -321,7 +321,7 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _given(words: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Each setting of a command line, and the place behind it."""
+    """Yield each setting of a command line, with the index after it."""
     for at, word in enumerate(words):
         if word in ("-c", "--config"):
             if at + 1 < len(words) and "=" in words[at + 1]:
@@ -331,18 +331,18 @@ def _given(words: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _behind_settings(arguments: Sequence[str]) -> int:
-    """Where settings stand that are to count: behind all others, which is a place for them too."""
+    """Return the index after all settings of a command line: a setting added there overrides the others."""
     return max((at for at, _ in _given(_options(arguments))), default=0)
 
 
 def _options(arguments: Sequence[str]) -> Sequence[str]:
-    """What is not behind `--`, where all is text."""
+    """Return the words before `--`; after it, everything is text."""
     words = list(arguments)
     return words[: words.index("--")] if "--" in words else words
 
 
 def _command(words: Sequence[str]) -> str | None:
-    """The first word that is no option and no value of one; or the option in whose place nothing is asked."""
+    """Return the first word that is neither an option nor its value; or the option that makes Codex send nothing."""
     is_value = False
     for word in words:
         if not is_value and (word in _QUIET or not word.startswith("-")):
@@ -352,7 +352,7 @@ def _command(words: Sequence[str]) -> str | None:
 
 
 def _value(words: Sequence[str], *names: str) -> str | None:
-    """The value of an option: the word behind it, or with it."""
+    """Return the value of an option: the next word, or a part of the same word."""
     for at, word in enumerate(words):
         if word in names and at + 1 < len(words):
             return words[at + 1]
@@ -365,7 +365,7 @@ def _value(words: Sequence[str], *names: str) -> str | None:
 
 
 def _login(command: str | None, config: Mapping[str, Any], environment: Mapping[str, str], read: Read) -> Login:
-    """Who Codex is to OpenAI. A login counts more than `OPENAI_API_KEY`, which Codex by itself does not read."""
+    """Return how Codex is logged in. A login overrides `OPENAI_API_KEY`, which Codex does not read by itself."""
     if command in ("exec", "e") and environment.get("CODEX_API_KEY", "").strip():
         return "api"
     if environment.get("CODEX_ACCESS_TOKEN", "").strip():
@@ -391,10 +391,10 @@ def _login(command: str | None, config: Mapping[str, Any], environment: Mapping[
 def _unnamed(provider: Provider) -> str:
     if provider.base == UNKNOWN:
         return (
-            "It cannot be known whether Codex is logged in with ChatGPT or with a key, since its login is not in "
-            f"auth.json: say where it asks, with --upstream openai={CHATGPT} or --upstream openai={PUBLIC}."
+            "It is unknown whether Codex is logged in with ChatGPT or with a key, because its login is not in "
+            f"auth.json: name its server with --upstream openai={CHATGPT} or --upstream openai={PUBLIC}."
         )
     return (
-        f"Codex's provider {provider.id!r} is none that was known when the recorder started: start it with "
+        f"Codex's provider {provider.id!r} was not known when the recorder started: start it with "
         "--upstream NAME=URL, with the base_url of that provider."
     )

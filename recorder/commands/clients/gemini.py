@@ -1,4 +1,4 @@
-"""What Gemini CLI wants to be told before it goes to an address: how it logs in.
+"""The login method that Gemini CLI needs in its settings before it uses another address.
 
 Where its settings do not say, `GOOGLE_GEMINI_BASE_URL` has it take a way to log in that it refuses itself ("Invalid
 auth method selected."), and no variable or argument chooses another (0.61). Settings of the system would do, but their
@@ -41,8 +41,8 @@ def refuse_undecided(command: Sequence[str], environment: Mapping[str, str]) -> 
     defaults = Path(environment.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH") or system.with_name("system-defaults.json"))
     if not any(map(_is_decided, (user, Path(_OF_USER), system, defaults))):
         raise UsageError(
-            f"Gemini CLI goes to no other address until its settings say how it logs in: put {SETTING} into {user}, "
-            "and have its key in GEMINI_API_KEY."
+            f"Gemini CLI uses another address only if its settings name a login method: put {SETTING} into {user}, "
+            "and its key into GEMINI_API_KEY."
         )
 
 

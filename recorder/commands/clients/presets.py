@@ -1,4 +1,4 @@
-"""How each client is pointed at a server of ours: the variables it reads, or the arguments it takes.
+"""The variables or arguments that point each client at a server of ours.
 
 `{url}` is the server's, without a version: some clients want `/v1` in it, others add it themselves.
 """
@@ -71,7 +71,7 @@ def arguments_of(names: re.Pattern[str], command: Sequence[str]) -> int | None:
 
 
 def _program_place(command: Sequence[str]) -> int | None:
-    """The place of the program that a command line runs, behind those that only launch it."""
+    """Return the index of the program that a command line runs, after programs that only launch it."""
     launcher, place = "", 0
     while place < len(command):
         word = command[place]

@@ -1,4 +1,4 @@
-"""A `codex` of ours in front of the real one on the PATH: scripts call it, and it is pointed at the recorder.
+"""A `codex` of ours before the real one on the PATH, so that scripts which call it are recorded.
 
 It reads what Codex would ask when it is called, with the arguments and the environment of that call, adds what points
 that at the recorder, and becomes the real one. The folder that it is in lasts as long as the command.
@@ -41,7 +41,7 @@ def read(path: Path) -> bytes | None:
         raise UsageError(f"{path}, which Codex reads, cannot be read: {error.strerror}.") from None
 
 
-def codex_asked(command: Sequence[str]) -> Provider | None:
+def codex_provider(command: Sequence[str]) -> Provider | None:
     """Return what a command asks, if it is Codex. Raises `UsageError` if it is, and that cannot be known."""
     place = codex_place(command)
     return None if place is None else effective(command[place:], assigned(command[:place], os.environ), read)
@@ -49,7 +49,7 @@ def codex_asked(command: Sequence[str]) -> Provider | None:
 
 def codex_providers(command: Sequence[str]) -> list[Provider]:
     """Return what Codex may ask that is this command, or that this command calls. Raises `UsageError`."""
-    asked = codex_asked(command)
+    asked = codex_provider(command)
     suffix = ".config.toml"
     profiles = sorted(each.name.removesuffix(suffix) for each in codex_home(os.environ).glob(f"*{suffix}"))
     return [*([asked] if asked else ()), *configured(os.environ, read, profiles)]
@@ -88,7 +88,7 @@ def _write(path: Path, line: str) -> Path:
 
 
 def _has_npm_shell(environment: Mapping[str, str]) -> bool:
-    """Whether npm was told which shell its scripts are for: that one they keep."""
+    """Return whether npm has a configured shell for its scripts, which must stay."""
     files = (environment.get("NPM_CONFIG_USERCONFIG") or Path(environment.get("HOME") or "/") / ".npmrc", ".npmrc")
     if any(name.lower() == _NPM_SHELL for name in environment):
         return True

@@ -1,4 +1,4 @@
-"""What verbs share that look after databases and the journals beside them: backup, purge, recovery, checks.
+"""Maintenance of databases and the journals beside them: backup, purge, recovery, checks.
 
 Must not know: the proxy.
 """

@@ -15,17 +15,17 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo
 from recorder.journal.format import MAGIC
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, journal_root
 
 
 @click.command("backup")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @database_option
 def backup(db: str | None, file: Path, force: bool) -> None:
-    """Copy the database to FILE as it is now, while recorders go on.
+    """Copy the database to FILE as it is now. Recorders can go on.
 
     The copy is checked and on the disk before it gets its name. It is a database like any other: `--db FILE` reads it.
 
@@ -41,27 +41,23 @@ def backup(db: str | None, file: Path, force: bool) -> None:
             progress.update(task, completed=done, total=total)
 
         made = engine_of(url).back_up(url, file, advance, force=force)
-    ended = f"{made.exchanges:,} exchange{'s' if made.exchanges != 1 else ''} that {_have(made.exchanges)} ended"
+    ended = f"{counted(made.exchanges, 'exchange')} that {'has' if made.exchanges == 1 else 'have'} ended"
     echo(safe_text(f"{file} has {ended} ({file.stat().st_size:,} bytes)."))
     say_waiting(url, made.offsets)
 
 
 def say_waiting(url: URL, offsets: Mapping[str, tuple[int, int]]) -> None:
-    """What of the journals of a database is not in a copy of it."""
+    """Print how many bytes of the journals are not in a copy of the database."""
     waiting = waiting_bytes(journal_root(url), offsets)
     if waiting:
         echo(
-            f"Up to {waiting:,} bytes stood in journals and are not in it: what is being recorded just now, and what "
-            "killed recorders left (`recorder db recover` brings that in)."
+            f"Up to {waiting:,} bytes are still in journals and not in it: open streams, and what "
+            "killed recorders left (`recorder db recover` ingests that)."
         )
 
 
-def _have(count: int) -> str:
-    return "have" if count != 1 else "has"
-
-
 def waiting_bytes(root: Path, offsets: Mapping[str, tuple[int, int]]) -> int:
-    """How much stands in journals behind the places up to which they are in the log."""
+    """Return the size of the journals after the offsets up to which they are in the log."""
     total = 0
     for directory in journals(root):
         segment, offset = offsets.get(directory.name, (0, 0))

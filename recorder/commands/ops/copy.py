@@ -1,4 +1,4 @@
-"""`recorder db copy`: a log moves to another database."""
+"""`recorder db copy`: copies a log into another database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recorder.commands.ops.backup import say_waiting
 from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.commands.ui.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.copy.copy import copy, same_database
 from recorder.store.copy.source import BulkReader
 from recorder.store.copy.target import CopyReport
@@ -29,7 +29,7 @@ AGAIN = "What was copied stays: run the same again to go on."
 
 
 class _Outcome(NamedTuple):
-    """What became of the sessions, and how far the journals of the source are in it."""
+    """The copied sessions, and how far the source has ingested its journals."""
 
     copied: list[CopyReport]
     offsets: Mapping[str, tuple[int, int]]
@@ -39,16 +39,16 @@ class _Outcome(NamedTuple):
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option("--session", metavar="SESSION", multiple=True, help="Only this session. May be repeated.")
-@with_json
+@with_json()
 @click.pass_context
 def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], json: bool, jsonl: bool) -> None:
     """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
 
-    SRC is only read, and recorders may go on. DST is made if it is not there, and keeps what it has. The chain of every
-    exchange is verified on the way and read back from DST; projections are made anew. What is there already is not
-    copied again, so a copy that was interrupted goes on when it is called again, and so does one of exchanges that had
-    not ended. Journals stay where they are. Exit code 4 if something of SRC is damaged, or DST has something else in
-    its place: it is named, and all the rest is copied.
+    SRC is only read, and recorders can go on. DST is created if it does not exist, and keeps its content. The chain of
+    every exchange is verified and read back from DST; projections are computed again. Exchanges that are in DST already
+    are not copied, so run the command again after an interruption, or when open exchanges have ended. Journals are not
+    copied. The exit code is 4 if something in SRC is damaged, or DST has other content in its place: it is named, and
+    the rest is copied.
 
     \b
     recorder db copy recordings.db postgresql://me@db.example/recordings
@@ -76,7 +76,7 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
 
 
 def _check_apart(source: URL, target: URL) -> None:
-    """Raise `UsageError` if both are known to be one database; servers are asked who they are when they are open."""
+    """Raise `UsageError` if both are known to be one database. Servers are compared when they are open."""
     engine = engine_of(source)
     if engine is engine_of(target) and engine.is_same(source, target):
         raise same_database(*map(database_name, (source, target)))
@@ -112,24 +112,24 @@ def _lines(copied: CopyReport) -> Iterator[str]:
     for exchange_id in copied.open:
         yield f"open    {place}/{exchange_id}: it has not ended"
     if copied.purged:
-        yield f"purged  {place}: its tombstone takes nothing of it"
+        yield f"purged  {place}: it was purged in the target, and is not copied"
 
 
 def _sum_up(target: str, copied: Sequence[CopyReport]) -> int:
-    """Returns the number of findings."""
+    """Print the sums; return the number of findings."""
     exchanges, events, size_bytes, standing = (
         sum(getattr(each, name) for each in copied) for name in ("exchanges", "events", "bytes", "standing")
     )
     sessions = sum(each.exchanges > 0 for each in copied)
     open_, findings = (sum(len(getattr(each, name)) for each in copied) for name in ("open", "findings"))
-    of = f"{_count(events, 'event')} ({_count(size_bytes, 'byte')}) of {_count(exchanges, 'exchange')}"
-    told = f"{of} in {_count(sessions, 'session')} copied to {target}, and read back from it"
-    there = f"; {_count(standing, 'exchange')} stood there already" if standing else ""
+    of = f"{counted(events, 'event')} ({counted(size_bytes, 'byte')}) of {counted(exchanges, 'exchange')}"
+    told = f"{of} in {counted(sessions, 'session')} copied to {target}, and read back from it"
+    there = f"; {counted(standing, 'exchange')} stood there already" if standing else ""
     echo(safe_text(f"{told if exchanges else f'Nothing new to be copied to {target}'}{there}."))
     if open_:
-        echo(f"{_count(open_, 'exchange')} had not ended: run the same again when they have.")
+        echo(f"{counted(open_, 'exchange')} had not ended: run the same command again when they have.")
     if findings:
-        echo(f"{_count(findings, 'finding')}: what is named was not copied, or not as it should be.")
+        echo(f"{counted(findings, 'finding')}: the parts named above were not copied, or not correctly.")
     return findings
 
 
@@ -138,7 +138,3 @@ def _row(copied: CopyReport) -> dict[str, Any]:
     row = msgspec.to_builtins(copied)
     del row["purged"]
     return {"session_id": row.pop("session_id"), "name": row.pop("name"), "state": state, **row}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

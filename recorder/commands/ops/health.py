@@ -1,4 +1,4 @@
-"""What `recorder doctor` looks at outside of the database: this machine, and the files beside the database.
+"""The checks of `recorder doctor` outside of the database: this machine, and the files beside the database.
 
 Each check is a generator of lines, and waits for nothing. Whoever looks changes nothing.
 """
@@ -51,20 +51,20 @@ NETWORK = {
 PASSING = {"tmpfs", "ramfs"}
 
 
-class Line(NamedTuple):
-    """What one check says: how it is, and in one sentence what that means or what to do."""
+class CheckResult(NamedTuple):
+    """A result of a check: its state, and one sentence with the finding or the remedy."""
 
     state: State
     check: str
     message: str
 
 
-def python() -> Iterator[Line]:
-    """Versions, for whoever reports a bug; uvloop is what the proxy's figures were measured with."""
+def python() -> Iterator[CheckResult]:
+    """Yield the versions, for bug reports; the proxy's figures were measured with uvloop."""
     found = [f"{name} {version}" for name in LIBRARIES if (version := _version(name))]
-    yield Line("ok", "python", f"Python {sys.version.split()[0]}, recorder {__version__}, {', '.join(found)}.")
+    yield CheckResult("ok", "python", f"Python {sys.version.split()[0]}, recorder {__version__}, {', '.join(found)}.")
     if _version("uvloop") is None and sys.platform != "win32":
-        yield Line("warn", "python", "uvloop is not installed, and the proxy slower for it: `pip install uvloop`.")
+        yield CheckResult("warn", "python", "uvloop is not installed, so the proxy is slower: `pip install uvloop`.")
 
 
 def _version(name: str) -> str | None:
@@ -74,86 +74,88 @@ def _version(name: str) -> str | None:
         return None
 
 
-def sqlite() -> Iterator[Line]:
-    """The library, and what it was compiled with."""
+def sqlite() -> Iterator[CheckResult]:
+    """Check the version of the SQLite library and how it was compiled."""
     version = sqlite3.sqlite_version_info
     if version < LEAST:
         least = ".".join(map(str, LEAST))
-        yield Line(
+        yield CheckResult(
             "bad", "sqlite", f"SQLite {sqlite3.sqlite_version} is too old: install a Python with {least} or later."
         )
     elif has_wal_fix(version):
-        yield Line("ok", "sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug.")
+        yield CheckResult("ok", "sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug.")
     else:
         message = (
             f"SQLite {sqlite3.sqlite_version} has the WAL-reset bug, harmless here: it needs two connections that "
             "write or checkpoint at once, and recorder's take turns. Let no other program write to the database."
         )
-        yield Line("ok", "sqlite", message)
+        yield CheckResult("ok", "sqlite", message)
     with closing(sqlite3.connect(":memory:")) as connection:
         options = {row[0] for row in connection.execute("PRAGMA compile_options")}
     for missing in (name for name in NEEDED if name not in options):
-        yield Line("bad", "sqlite", f"This SQLite was compiled without {missing}: install another Python or SQLite.")
+        yield CheckResult(
+            "bad", "sqlite", f"This SQLite was compiled without {missing}: install another Python or SQLite."
+        )
 
 
 def has_wal_fix(version: tuple[int, ...]) -> bool:
     return version >= FIXED[-1] or any(version[:2] == fixed[:2] and version >= fixed for fixed in FIXED)
 
 
-def descriptors() -> Iterator[Line]:
-    """How many files may be open, and so how many streams a recorder that is started here takes at once."""
+def descriptors() -> Iterator[CheckResult]:
+    """Check the limit of open files, which limits the concurrent streams of a recorder."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     served = capacity(hard).served
     message = f"A recorder may open {hard} files (it raises its soft limit, {soft} here): {served} streams at once."
     if served < FEW_STREAMS:
-        yield Line("warn", "files", f"{message} Raise the hard limit: `ulimit -Hn`, or LimitNOFILE= of systemd.")
+        yield CheckResult("warn", "files", f"{message} Raise the hard limit: `ulimit -Hn`, or LimitNOFILE= of systemd.")
     else:
-        yield Line("ok", "files", message)
+        yield CheckResult("ok", "files", message)
 
 
-def clock() -> Iterator[Line]:
-    """Ids and sessions sort by the wall clock; times within an exchange are the monotonic one's."""
+def clock() -> Iterator[CheckResult]:
+    """Check the wall clock, by which ids and sessions sort; times within an exchange are monotonic."""
     wall_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
     year = time.gmtime(wall_ns / 1e9).tm_year
     time.sleep(0.01)
     apart_ns = abs((time.time_ns() - wall_ns) - (time.monotonic_ns() - monotonic_ns))
     if year not in YEARS:
-        yield Line("bad", "clock", f"The clock says it is {year}: set it, or sessions will not sort by time.")
+        yield CheckResult("bad", "clock", f"The clock says it is {year}: set it, or sessions will not sort by time.")
     elif apart_ns > STEP_NS:
-        yield Line("warn", "clock", "The clock was set just now: new sessions may sort before older ones.")
+        yield CheckResult("warn", "clock", "The clock was set just now: new sessions may sort before older ones.")
     else:
-        yield Line(
+        yield CheckResult(
             "ok", "clock", f"The clock runs evenly; it is {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC."
         )
 
 
-def port(number: int = PORT) -> Iterator[Line]:
-    """Whether `recorder serve` could listen where it does by default."""
+def port(number: int = PORT) -> Iterator[CheckResult]:
+    """Check whether the default port of `recorder serve` is free."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", number))
         except OSError:
             message = f"Port {number} is taken: by a recorder that runs, or give `recorder serve` another with --port."
-            yield Line("ok", "port", message)
+            yield CheckResult("ok", "port", message)
         else:
-            yield Line("ok", "port", f"Port {number}, where `recorder serve` listens, is free.")
+            yield CheckResult("ok", "port", f"Port {number}, where `recorder serve` listens, is free.")
 
 
 # -- the files
 
 
-def modes(files: Sequence[Path], root: Path) -> Iterator[Line]:
-    """Recordings hold what was said: they are for their owner only."""
+def modes(files: Sequence[Path], root: Path) -> Iterator[CheckResult]:
+    """Check that only the owner can read the recordings."""
     found = list(_loose([*files, root, *journals(root), folder(root), *(each.path for each in unreadable_files(root))]))
     yield from found
     if not found:
         of = "the database and what belongs to it" if files else "the journals"
-        yield Line("ok", "modes", f"Nobody but you can read {of}.")
+        yield CheckResult("ok", "modes", f"Nobody but you can read {of}.")
 
 
 def files_of(database: Path) -> list[Path]:
-    """What belongs to a database file, and it."""
+    """Return a database file and the files that belong to it."""
     return [
         database,
         *(Path(f"{database}{end}") for end in ("-wal", "-shm")),
@@ -162,7 +164,7 @@ def files_of(database: Path) -> list[Path]:
     ]
 
 
-def _loose(paths: list[Path]) -> Iterator[Line]:
+def _loose(paths: list[Path]) -> Iterator[CheckResult]:
     for path in paths:
         try:
             status = path.stat()
@@ -171,30 +173,30 @@ def _loose(paths: list[Path]) -> Iterator[Line]:
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
             right = "700" if stat.S_ISDIR(status.st_mode) else "600"
-            yield Line("warn", "modes", f"Others may read {path} ({mode:04o}): run `chmod {right} '{path}'`.")
+            yield CheckResult("warn", "modes", f"Others may read {path} ({mode:04o}): run `chmod {right} '{path}'`.")
         if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
             message = f"{path} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run recorder as its owner."
-            yield Line("warn", "modes", message)
+            yield CheckResult("warn", "modes", message)
 
 
-def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Line]:
-    """The locks of SQLite and of recorder do not hold on a network filesystem."""
+def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[CheckResult]:
+    """Check the type of the filesystem: locks of SQLite and recorder do not work on a network filesystem."""
     kind = filesystem_of(database, mounts)
     if kind is None:
-        yield Line(
-            "ok", "filesystem", "What filesystem this is cannot be seen here: keep the database on a local disk."
+        yield CheckResult(
+            "ok", "filesystem", "The type of the filesystem is unknown here: keep the database on a local disk."
         )
     elif kind in NETWORK:
         message = f"The database is on {kind}, a network filesystem, where locks do not hold: move it to a local disk."
-        yield Line("bad", "filesystem", message)
+        yield CheckResult("bad", "filesystem", message)
     elif kind in PASSING:
-        yield Line("warn", "filesystem", f"The database is on {kind}, in memory: a restart deletes it.")
+        yield CheckResult("warn", "filesystem", f"The database is on {kind}, in memory: a restart deletes it.")
     else:
-        yield Line("ok", "filesystem", f"The database is on a local filesystem ({kind}).")
+        yield CheckResult("ok", "filesystem", f"The database is on a local filesystem ({kind}).")
 
 
 def filesystem_of(path: Path, mounts: Path) -> str | None:
-    """The type of the filesystem that a path is on; `None` where that is not told."""
+    """Return the type of the filesystem of a path; None if the system does not tell."""
     try:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -210,37 +212,39 @@ def filesystem_of(path: Path, mounts: Path) -> str | None:
     return found[1] if found else None
 
 
-def space(path: Path, what: str = "the database") -> Iterator[Line]:
-    """A recorder on a full disk forwards, and counts what it cannot keep."""
+def space(path: Path, what: str = "the database") -> Iterator[CheckResult]:
+    """Check the free disk space: on a full disk a recorder forwards, and counts what it cannot keep."""
     there = next((each for each in (path.parent, *path.parent.parents) if each.exists()), Path("/"))
     free = shutil.disk_usage(there).free
     said = f"{free / 2**30:.1f} GiB are free for {what}"
     if free < EMPTY_BYTES:
-        yield Line("bad", "space", f"Only {free // 2**20} MiB are free for {what}: free some, or gaps will follow.")
+        yield CheckResult(
+            "bad", "space", f"Only {free // 2**20} MiB are free for {what}: free some, or gaps will follow."
+        )
     elif free < LOW_BYTES:
-        yield Line("warn", "space", f"{said}, less than a journal may need: free some disk space.")
+        yield CheckResult("warn", "space", f"{said}, less than a journal may need: free some disk space.")
     else:
-        yield Line("ok", "space", f"{said}.")
+        yield CheckResult("ok", "space", f"{said}.")
 
 
-def wal(database: Path) -> Iterator[Line]:
-    """What a reader that does not end keeps from being moved into the database."""
+def wal(database: Path) -> Iterator[CheckResult]:
+    """Check the size of the WAL, which grows while a reader holds a transaction open."""
     path = Path(f"{database}-wal")
     size = path.stat().st_size if path.exists() else 0
     if size > WAL_BYTES:
         message = f"The WAL has {size // 2**20} MiB: end the program that reads the database without ever finishing."
-        yield Line("warn", "wal", message)
+        yield CheckResult("warn", "wal", message)
     else:
-        yield Line("ok", "wal", f"The WAL has {size / 2**20:.1f} MiB.")
+        yield CheckResult("ok", "wal", f"The WAL has {size / 2**20:.1f} MiB.")
 
 
-def journal(root: Path) -> Iterator[Line]:
-    """Recorders that run, and what others left."""
+def journal(root: Path) -> Iterator[CheckResult]:
+    """Check the journals of recorders that run, and of those that were killed."""
     alive = 0
     yield from _unreadable(root)
     for directory in journals(root):
         if state(directory) != "alive":
-            yield Line("warn", "journal", killed(directory))
+            yield CheckResult("warn", "journal", killed(directory))
             continue
         alive += 1
         waits = waiting(directory)
@@ -249,13 +253,13 @@ def journal(root: Path) -> Iterator[Line]:
             size = f"{waits.size_bytes / 2**20:.1f} MiB"
             why = "the database is slow, locked, or refuses, or the processor is busy"
             message = f"{size} wait in {directory} for the log, the oldest for {since_s:.0f} s: {why}."
-            yield Line("warn", "journal", message)
+            yield CheckResult("warn", "journal", message)
     running = "1 recorder runs" if alive == 1 else f"{alive} recorders run"
-    yield Line("ok", "journal", f"{running} just now.")
+    yield CheckResult("ok", "journal", f"{running} just now.")
 
 
-def _unreadable(root: Path) -> Iterator[Line]:
-    """What stood in a journal and could not be read."""
+def _unreadable(root: Path) -> Iterator[CheckResult]:
+    """Yield the unreadable pieces of journals that were put aside."""
     files = unreadable_files(root)
     if files:
         size_bytes = sum(each.size_bytes for each in files)
@@ -264,6 +268,8 @@ def _unreadable(root: Path) -> Iterator[Line]:
             f"{what} could not be read ({size_bytes:,} bytes, counted as gaps) and wait in {folder(root)}: report what "
             "the recorder's log says of them, then delete them."
         )
-        yield Line("warn", "journal", message)
+        yield CheckResult("warn", "journal", message)
         if size_bytes > LIMIT_BYTES // 2:
-            yield Line("warn", "journal", f"{folder(root)} holds {LIMIT_BYTES >> 20} MiB at most: delete some of it.")
+            yield CheckResult(
+                "warn", "journal", f"{folder(root)} holds {LIMIT_BYTES >> 20} MiB at most: delete some of it."
+            )

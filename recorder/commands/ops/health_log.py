@@ -1,4 +1,4 @@
-"""What `recorder doctor` asks the database itself: whose it is, its schema, what is to be done for it.
+"""The checks of `recorder doctor` on the database: owner, schema, open tasks.
 
 It is opened for reading only; without a WAL not even side files are made. All questions together take `LIMIT_S` at
 most: a table that is too long for that is not counted, and that is said.
@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from recorder.commands.ops.health import Line
+from recorder.commands.ops.health import CheckResult
 from recorder.commands.ops.last_verify import last_verify
 from recorder.commands.ops.writers import writer_of
 from recorder.errors import StoreError
+from recorder.model.text import counted
 from recorder.projections import TABLES
 from recorder.store import migrate
 from recorder.store.location import database_url, journal_root
@@ -38,35 +39,35 @@ Ask = Callable[[str], Any]
 """The first value of the first row."""
 
 
-def log(database: Path) -> Iterator[Line]:
-    """All there is to say of the database, down to the first thing that keeps from asking more."""
+def log(database: Path) -> Iterator[CheckResult]:
+    """Yield the checks of a database file, up to the first failure that prevents the others."""
     if database.is_dir():
-        yield Line("bad", "database", f"{database} is a directory: give the path of a file with --db.")
+        yield CheckResult("bad", "database", f"{database} is a directory: give the path of a file with --db.")
     elif not database.exists():
-        yield Line("ok", "database", f"There is no database {database} yet: the first recording makes it.")
+        yield CheckResult("ok", "database", f"There is no database {database} yet: the first recording makes it.")
     elif Path(f"{database}-journal").exists():
         message = "An upgrade of the database was interrupted: run `recorder db upgrade`, which undoes and repeats it."
-        yield Line("warn", "database", message)
+        yield CheckResult("warn", "database", message)
     elif database.stat().st_size == 0:
-        yield Line("ok", "database", f"The database {database} is empty: the first recording fills it.")
+        yield CheckResult("ok", "database", f"The database {database} is empty: the first recording fills it.")
     else:
         try:
             yield from _opened(database)
         except StoreError as error:
-            yield Line("bad", "database", str(error))
+            yield CheckResult("bad", "database", str(error))
 
 
-def _opened(database: Path) -> Iterator[Line]:
+def _opened(database: Path) -> Iterator[CheckResult]:
     if application_id(database) != migrate.APPLICATION_ID:
-        yield Line("bad", "database", f"{database} belongs to another program: give another path with --db.")
+        yield CheckResult("bad", "database", f"{database} belongs to another program: give another path with --db.")
         return
-    with _asking(database) as ask:
+    with _connection(database) as ask:
         revision = ask(migrate.READ_REVISION)
         if wrong := of_schema(database, revision):
             yield wrong
             return
         size = database.stat().st_size
-        yield Line("ok", "database", f"{database} has {size / 2**20:.1f} MiB and schema {revision}.")
+        yield CheckResult("ok", "database", f"{database} has {size / 2**20:.1f} MiB and schema {revision}.")
         for name, check in CHECKS.items():
             try:
                 yield from check(ask)
@@ -79,8 +80,8 @@ def _opened(database: Path) -> Iterator[Line]:
 
 
 @contextmanager
-def _asking(database: Path) -> Iterator[Ask]:
-    """A connection that writes nothing: a file without a WAL is all there is, and read as one that does not change."""
+def _connection(database: Path) -> Iterator[Ask]:
+    """Open a read-only connection. A file without a WAL is complete, and opened as immutable."""
     wal = Path(f"{database}-wal")
     options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
     with translated(database):
@@ -90,44 +91,44 @@ def _asking(database: Path) -> Iterator[Ask]:
             yield lambda sql: (connection.execute(sql).fetchone() or (None,))[0]
 
 
-def _projections(ask: Ask) -> Iterator[Line]:
+def _projections(ask: Ask) -> Iterator[CheckResult]:
     if ask(REBUILD_IS_DUE):
-        yield Line("warn", "projections", "The projections are not up to date: run `recorder db rebuild`.")
+        yield CheckResult("warn", "projections", "The projections are not up to date: run `recorder db rebuild`.")
     else:
-        yield Line("ok", "projections", "Messages, usage and all else that is computed are up to date.")
+        yield CheckResult("ok", "projections", "Messages, usage and all other projections are up to date.")
 
 
-def _dead_letters(ask: Ask) -> Iterator[Line]:
+def _dead_letters(ask: Ask) -> Iterator[CheckResult]:
     count = ask("SELECT count(*) FROM dead_letters")
     if count:
         what = "one exchange" if count == 1 else f"{count:,} exchanges"
         message = f"Of {what} recorder can make no sense: run `recorder db rebuild`, and report what it says."
-        yield Line("bad", "projections", message)
+        yield CheckResult("bad", "projections", message)
 
 
-def _gaps(ask: Ask) -> Iterator[Line]:
+def _gaps(ask: Ask) -> Iterator[CheckResult]:
     count = ask(f"SELECT count(*) FROM {TABLES['exchanges']} WHERE lossless = 0")
     if count:
         what = "1 exchange is" if count == 1 else f"{count:,} exchanges are"
         message = f'{what} not whole, which was noted when it happened: `recorder query "{NOT_WHOLE}"` lists them.'
-        yield Line("warn", "gaps", message)
+        yield CheckResult("warn", "gaps", message)
     else:
-        yield Line("ok", "gaps", "Every exchange that has ended is whole.")
+        yield CheckResult("ok", "gaps", "Every exchange that has ended is complete.")
 
 
-def _newest(ask: Ask) -> Iterator[Line]:
+def _newest(ask: Ask) -> Iterator[CheckResult]:
     newest = ask(
         "SELECT CAST(exchange_id AS TEXT) FROM exchanges WHERE substr(CAST(exchange_id AS TEXT), 15, 1) = '7' "
         "ORDER BY exchange_id DESC LIMIT 1"
     )
     if newest is not None and int(newest[:13].replace("-", ""), 16) * 10**6 > time.time_ns() + AHEAD_NS:
-        yield Line(
+        yield CheckResult(
             "warn", "clock", "The newest exchange is from the future: the clock was set back, here or where it was."
         )
 
 
-def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[Line]:
-    """What `recorder verify` lists of exchanges without an end, counted."""
+def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[CheckResult]:
+    """Count the exchanges without an end that `recorder verify` would list."""
     counts: Counter[Writer] = Counter()
     try:
         for recorder_id, exchanges in msgspec.json.decode(ask(_UNENDED), type=list[tuple[str, int]]):
@@ -139,11 +140,11 @@ def _open(ask: Ask, writer: Callable[[str], Writer]) -> Iterator[Line]:
         return
     for state, remedy in _REMEDIES.items():
         if count := counts[state]:
-            yield Line("warn", "open", f"{count:,} exchange{'' if count == 1 else 's'} without an end: {remedy}.")
+            yield CheckResult("warn", "open", f"{counted(count, 'exchange')} without an end: {remedy}.")
     if count := counts["alive"]:
-        yield Line("ok", "open", f"{count:,} exchange{' is' if count == 1 else 's are'} being recorded.")
+        yield CheckResult("ok", "open", f"{counted(count, 'exchange')} {'is' if count == 1 else 'are'} being recorded.")
     if not counts:
-        yield Line("ok", "open", "No exchange is open.")
+        yield CheckResult("ok", "open", "No exchange is open.")
 
 
 _UNENDED = f"""SELECT json_group_array(json_array(CAST(recorder_id AS TEXT), exchanges)) FROM (
@@ -154,7 +155,7 @@ _REMEDIES: Mapping[Writer, str] = {
 }
 
 # On both engines.
-CHECKS: Mapping[str, Callable[[Ask], Iterator[Line]]] = {
+CHECKS: Mapping[str, Callable[[Ask], Iterator[CheckResult]]] = {
     "projections": _projections,
     "dead_letters": _dead_letters,
     "gaps": _gaps,
@@ -162,36 +163,38 @@ CHECKS: Mapping[str, Callable[[Ask], Iterator[Line]]] = {
 }
 
 
-def too_long(check: str) -> Line:
-    return Line("ok", check, "The log is too long for a quick look; `recorder verify` looks.")
+def too_long(check: str) -> CheckResult:
+    return CheckResult("ok", check, "The log is too long for a quick check: run `recorder verify`.")
 
 
-def of_schema(name: object, revision: str | None) -> Line | None:
-    """What is wrong with the schema, if anything is."""
+def of_schema(name: object, revision: str | None) -> CheckResult | None:
+    """Yield what is wrong with the schema."""
     try:
         migrate.require_head(name, revision)
     except StoreError as error:
         is_older = revision is None or str(revision) < migrate.HEAD
-        return Line("warn" if is_older else "bad", "schema", str(error))
+        return CheckResult("warn" if is_older else "bad", "schema", str(error))
     return None
 
 
-def _verified(database: Path, has_exchanges: bool) -> Iterator[Line]:
+def _verified(database: Path, has_exchanges: bool) -> Iterator[CheckResult]:
     try:
         last = last_verify(database)
     except (OSError, ValueError):
-        yield Line("warn", "verify", "When the log was last verified cannot be read: run `recorder verify`.")
+        yield CheckResult("warn", "verify", "The time of the last verification cannot be read: run `recorder verify`.")
         return
     if last is None:
         if has_exchanges:
-            yield Line("warn", "verify", "The log was never verified: run `recorder verify`.")
+            yield CheckResult("warn", "verify", "The log was never verified: run `recorder verify`.")
     elif last.findings:
         message = f"The last `recorder verify`, on {_day(last.ended_ns)}, had findings: run it again, and see."
-        yield Line("bad", "verify", message)
+        yield CheckResult("bad", "verify", message)
     elif time.time_ns() - last.ended_ns > OLD_NS:
-        yield Line("warn", "verify", f"The log was last verified on {_day(last.ended_ns)}: run `recorder verify`.")
+        yield CheckResult(
+            "warn", "verify", f"The log was last verified on {_day(last.ended_ns)}: run `recorder verify`."
+        )
     else:
-        yield Line("ok", "verify", f"The log was last verified on {_day(last.ended_ns)}: all was as recorded.")
+        yield CheckResult("ok", "verify", f"The log was last verified on {_day(last.ended_ns)}: all was as recorded.")
 
 
 def _day(ns: int) -> str:

@@ -1,4 +1,4 @@
-"""What `recorder doctor` asks a server: whether it can be reached, who asks, what is to be done for the log.
+"""The checks of `recorder doctor` on a database server: connection, rights, open tasks.
 
 One connection that only reads, each question over in `LIMIT_S`. That the server keeps what it has committed is its own
 affair but for two settings; of `synchronous_commit` nothing is said, because recorders set it for themselves.
@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.commands.ops.health import Line
+from recorder.commands.ops.health import CheckResult
 from recorder.commands.ops.health_log import CHECKS, Ask, of_schema, too_long
 from recorder.commands.ops.journals import GONE_NS
 from recorder.commands.ops.recover import of_recorders
@@ -40,8 +40,8 @@ _ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
     WHERE session_id >= first_id(date_trunc('month', now() AT TIME ZONE 'UTC')) LIMIT 1000) AS s"""
 
 
-def server(url: URL) -> Iterator[Line]:
-    """All there is to say of it, down to the first thing that keeps from asking more."""
+def server(url: URL) -> Iterator[CheckResult]:
+    """Yield the checks of a server, up to the first failure that prevents the others."""
     try:
         from recorder.store.postgres.connection import open_reader, translated
 
@@ -51,30 +51,32 @@ def server(url: URL) -> Iterator[Line]:
             def rows(sql: str) -> list[Any]:
                 return connection.execute(sql.encode()).fetchall()
 
-            yield from _asked(url, rows)
+            yield from _checks(url, rows)
     except RecorderError as error:
-        yield Line("bad", "database", str(error))
+        yield CheckResult("bad", "database", str(error))
 
 
 Rows = Callable[[str], list[Any]]
 
 
-def _asked(url: URL, rows: Rows) -> Iterator[Line]:
+def _checks(url: URL, rows: Rows) -> Iterator[CheckResult]:
     def ask(sql: str) -> Any:
         return (rows(sql) or [(None,)])[0][0]
 
     name, version = database_name(url), str(ask("SHOW server_version")).split()[0]
     if VERSION_TABLE not in {row[0] for row in rows(READ_TABLES)}:
         message = f"There is no log in {name} (PostgreSQL {version}) yet: the first recording makes it."
-        yield Line("ok", "database", message)
+        yield CheckResult("ok", "database", message)
         return
     revision = ask(READ_REVISION)
     if wrong := of_schema(name, revision):
         yield wrong
         return
     size = ask("SELECT pg_database_size(current_database())")
-    yield Line("ok", "database", f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}.")
-    checks: dict[str, Callable[[], Iterator[Line]]] = {
+    yield CheckResult(
+        "ok", "database", f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}."
+    )
+    checks: dict[str, Callable[[], Iterator[CheckResult]]] = {
         "rights": partial(_rights, ask),
         "partitions": partial(_partitions, ask),
         **{check: partial(lines, ask) for check, lines in CHECKS.items()},
@@ -91,65 +93,69 @@ def _asked(url: URL, rows: Rows) -> Iterator[Line]:
             yield too_long(check)
 
 
-def _rights(ask: Ask) -> Iterator[Line]:
+def _rights(ask: Ask) -> Iterator[CheckResult]:
     user = ask("SELECT current_user")
     remedy = f"run `recorder db upgrade --roles`, and record as a login that was granted {WRITER}"
     if ask("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
-        yield Line("warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}.")
+        yield CheckResult("warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}.")
     elif ask(_MAY_CHANGE):
-        yield Line("warn", "rights", f"{user} may change what was recorded: {remedy}.")
+        yield CheckResult("warn", "rights", f"{user} may change what was recorded: {remedy}.")
     elif ask(_MAY_ADD):
-        yield Line("ok", "rights", f"{user} may add to the log, and not change it.")
+        yield CheckResult("ok", "rights", f"{user} may add to the log, and not change it.")
     else:
-        yield Line("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER}.")
+        yield CheckResult("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER}.")
 
 
-def _partitions(ask: Ask) -> Iterator[Line]:
+def _partitions(ask: Ask) -> Iterator[CheckResult]:
     astray = ask(_ASTRAY)
     missing = [
         month for ahead, month in enumerate(("this month", "the next month")) if ask(_MONTHS.format(ahead=ahead))
     ]
     if astray:
         message = f"{astray:,} sessions from this month on are in the default partition: no month gets its own before "
-        yield Line("warn", "partitions", f"{message}they are moved out of it, and all works without.")
+        yield CheckResult("warn", "partitions", f"{message}they are moved out of it, and all works without.")
     elif missing:
         message = f"There are no partitions for {' and '.join(missing)}: a recorder that runs makes them."
-        yield Line("warn", "partitions", message)
+        yield CheckResult("warn", "partitions", message)
     else:
         rows = "has sessions of other months" if ask("SELECT EXISTS (SELECT FROM sessions_other)") else "is empty"
-        yield Line("ok", "partitions", f"This month and the next have their partitions; the default one {rows}.")
+        yield CheckResult("ok", "partitions", f"This month and the next have their partitions; the default one {rows}.")
 
 
-def _recorders(url: URL, rows: Rows) -> Iterator[Line]:
+def _recorders(url: URL, rows: Rows) -> Iterator[CheckResult]:
     root = journal_root(url)
     found = [each for row in rows(UNFINISHED) if not has_journal(root, each := Unfinished(*row))]
     silent = [each for each in found if each.silent_ns > GONE_NS]
     if silent:
         last = span_text(min(each.silent_ns for each in silent))
-        yield Line(
+        yield CheckResult(
             "warn", "recorders", f"{of_recorders(silent)} not heard of for {last} or more: run `recorder db recover`."
         )
     elif found:
-        yield Line("ok", "recorders", f"{of_recorders(found)} open, and heard of within the last hour.")
+        yield CheckResult("ok", "recorders", f"{of_recorders(found)} open, and heard of within the last hour.")
     else:
-        yield Line("ok", "recorders", "No recorder elsewhere has anything open.")
+        yield CheckResult("ok", "recorders", "No recorder elsewhere has anything open.")
 
 
-def _settings(ask: Ask) -> Iterator[Line]:
+def _settings(ask: Ask) -> Iterator[CheckResult]:
     off = [name for name in ("fsync", "full_page_writes") if ask(f"SHOW {name}") == "off"]
     if ask("SELECT pg_is_in_recovery()"):
-        yield Line("bad", "server", "This server is a standby: it can be read, and nothing can be recorded there.")
+        yield CheckResult(
+            "bad", "server", "This server is a standby: it can be read, and nothing can be recorded there."
+        )
     elif off:
         message = f"{' and '.join(off)} off: a power cut may destroy the database. Set it to on in postgresql.conf."
-        yield Line("warn", "server", f"The server has {message}")
+        yield CheckResult("warn", "server", f"The server has {message}")
     else:
         since = span_text(int(ask("SELECT extract(epoch FROM now() - pg_postmaster_start_time())") * 10**9))
-        yield Line("ok", "server", f"The server has been up for {since}, and keeps what it has committed.")
+        yield CheckResult("ok", "server", f"The server has been up for {since}, and keeps what it has committed.")
 
 
-def _connections(ask: Ask) -> Iterator[Line]:
+def _connections(ask: Ask) -> Iterator[CheckResult]:
     free = ask(_FREE)
     if free < FEW:
-        yield Line("warn", "connections", f"{max(0, free)} connections are free: raise max_connections on the server.")
+        yield CheckResult(
+            "warn", "connections", f"{max(0, free)} connections are free: raise max_connections on the server."
+        )
     else:
-        yield Line("ok", "connections", f"{free:,} connections are free.")
+        yield CheckResult("ok", "connections", f"{free:,} connections are free.")

@@ -1,4 +1,4 @@
-"""The journals beside a database, as they stand: whose recorder runs, and what is left of others.
+"""The journals beside a database: which recorders run, and what killed ones left.
 
 A look changes nothing: no file is made, and a lock is tried for no longer than it takes to let go of it.
 """
@@ -22,7 +22,7 @@ YOUNG_S = 2.0  # a journal is made, then locked: in between nobody may be in the
 
 
 class Left(NamedTuple):
-    """A journal without owner."""
+    """The unread part of a journal without owner."""
 
     directory: Path
     size_bytes: int
@@ -35,19 +35,19 @@ def state(directory: Path) -> Writer:
 
 
 def journals(root: Path) -> Iterator[Path]:
-    """The folders of all journals there. Raises `OSError` if they cannot be listed."""
+    """Yield the folders of all journals in `root`. Raise `OSError` if they cannot be listed."""
     if root.is_dir():
         yield from sorted(path for path in root.iterdir() if path.is_dir())
 
 
 def left(directory: Path) -> Left:
-    """How much waits in a journal."""
+    """Return the unread part of a journal."""
     sizes = (size_bytes(directory / segment_name(number)) for number in segment_numbers(directory))
     return Left(directory, sum(sizes))
 
 
 def killed(directory: Path) -> str:
-    """What to say of the journal of a recorder that was killed."""
+    """Return the sentence about the journal of a killed recorder."""
     size = left(directory).size_bytes
     return f"A recorder was killed and left {size:,} bytes in {directory}: run `recorder db recover`."
 

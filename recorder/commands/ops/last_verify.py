@@ -1,5 +1,4 @@
-"""When the whole database was last verified: a small file beside it, `<database>.verified`; of one on a server, beside
-its journals on this machine.
+"""The time of the last full verification, in a small file beside the database: `<database>.verified`.
 
 Not in the database: who only proves something does not write to what he proves.
 """
@@ -19,7 +18,7 @@ from recorder.store.location import database_url
 
 
 class LastVerify(msgspec.Struct, frozen=True):
-    """A `recorder verify` of everything."""
+    """The result of a `recorder verify` of everything."""
 
     began_ns: int
     ended_ns: int
@@ -35,7 +34,7 @@ def verified_path(database: Path | URL) -> Path:
 
 
 def keep(database: Path | URL, last: LastVerify) -> None:
-    """Put it in the place of what was there. Beside a database that is for reading only there is no room for it."""
+    """Replace the file. It cannot be written beside a read-only database."""
     path = verified_path(database)
     partial = Path(f"{path}.{os.getpid()}")
     try:
@@ -47,11 +46,11 @@ def keep(database: Path | URL, last: LastVerify) -> None:
             file.write(msgspec.json.encode(last) + b"\n")
         os.replace(partial, path)
     except OSError as error:
-        echo(f"When this was cannot be noted for `recorder doctor`: {path}: {error.strerror}.")
+        echo(f"The time of this verification cannot be saved for `recorder doctor`: {path}: {error.strerror}.")
 
 
 def last_verify(database: Path | URL) -> LastVerify | None:
-    """Raises `ValueError` or `OSError` if the file cannot be read."""
+    """Return the last result, None if there is none. Raise `ValueError` or `OSError` if the file cannot be read."""
     try:
         return msgspec.json.decode(verified_path(database).read_bytes(), type=LastVerify)
     except FileNotFoundError:

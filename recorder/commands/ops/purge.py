@@ -1,4 +1,4 @@
-"""`recorder db purge`: sessions go for good, and nothing of them stays in any file."""
+"""`recorder db purge`: deletes sessions for good, from every file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journals
-from recorder.commands.ops.late_journals import Late
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.ui.database import database_option
@@ -27,8 +26,10 @@ from recorder.commands.ui.selection import select
 from recorder.commands.ui.table import Column, short_ids, write_table
 from recorder.commands.ui.times import Instant
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
+from recorder.journal.format import START, Position
+from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.unreadable import folder, forget
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, journal_root
 from recorder.store.purge.delete import being_recorded, purge
@@ -46,7 +47,6 @@ _COLUMNS = (
     Column("events", right=True, goes=1),
     Column("bytes", right=True),
 )
-VACUUM = "Write the file anew: smaller, and no piece stays in it. On PostgreSQL, VACUUM the tables."
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
@@ -59,12 +59,12 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = _SIZE.fullmatch(str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no size: give 500M, 1G or a number of bytes.", param, ctx)
+            self.fail(f"{value!r} is not a size: give 500M, 1G or a number of bytes.", param, ctx)
         return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
 
 
 class Chosen(NamedTuple):
-    """What is to go, and what went before and is to be swept up once more."""
+    """The sessions to delete, and purged ones whose remains must be removed again."""
 
     holdings: list[SessionSize]
     purged: list[Tombstone]
@@ -72,20 +72,27 @@ class Chosen(NamedTuple):
 
 @click.command("purge")
 @click.argument("sessions", metavar="[SESSION]…", nargs=-1)
-@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All that were last used before that.")
-@click.option("--larger-than", type=Size(), metavar="SIZE", help="All that take more: 500M, 1G.")
+@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All sessions last used before then.")
+@click.option("--larger-than", type=Size(), metavar="SIZE", help="All sessions larger than this: 500M, 1G.")
 @click.option(
-    "--keep", type=Size(), metavar="SIZE", help="The longest unused, until all others take no more than that."
+    "--keep",
+    type=Size(),
+    metavar="SIZE",
+    help="The longest unused, until the others take no more than this.",
 )
-@click.option("--reason", metavar="TEXT", help="What the tombstone says; it stays. [default: by what it was chosen]")
-@click.option("--dry-run", is_flag=True, help="Only list what would go.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="What the tombstone says. [default: the condition that chose it]",
+)
+@click.option("--dry-run", is_flag=True, help="Only list the sessions that would be deleted.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option(
     "--vacuum/--no-vacuum",
     default=True,
-    help="Write the file anew: smaller, and no piece stays in it. On PostgreSQL, VACUUM the tables.",
+    help="Rewrite the file: it gets smaller, and no deleted byte stays in it. On PostgreSQL, VACUUM the tables.",
 )
-@click.option("--json", is_flag=True, help="What goes, as a JSON array.")
+@click.option("--json", is_flag=True, help="The deleted sessions, as a JSON array.")
 @database_option
 def purge_command(
     db: str | None,
@@ -99,14 +106,14 @@ def purge_command(
     vacuum: bool,
     json: bool,
 ) -> None:
-    """Delete sessions for good: each SESSION, or all that are old or large. Of several conditions all must hold.
+    """Delete sessions for good: each SESSION, or all that are old or large. A session must meet all conditions.
 
-    Nothing of them stays in the database, its WAL or its journals; a tombstone says when and why, and how much it was.
-    Recorders may go on: while the database is written anew, their journals keep what passes. Backups, exports and
-    cassettes are yours to delete. What a purge could not finish, another one of the same id does.
+    Nothing of them stays in the database, its WAL or its journals; a tombstone keeps the time, the reason and the size.
+    Recorders can go on: while the database is rewritten, their journals keep all chunks. Backups, exports and cassettes
+    are not touched. To finish an incomplete purge, run it again with the same id.
 
-    On PostgreSQL the owner of the schema purges. Nobody can read it then; but its bytes stay until the server uses
-    their room again, and in its WAL. Journals on other machines are deleted by their recorders.
+    On PostgreSQL only the owner of the schema can purge. Nobody can read the sessions then, but their bytes stay until
+    the server reuses the space, and in its WAL. Other machines' recorders delete their own journals.
 
     \b
     recorder db purge latest --reason "a password in it"
@@ -115,11 +122,11 @@ def purge_command(
     """
     limits = RetentionPolicy(older_than, larger_than, keep)
     if bool(sessions) == (limits != RetentionPolicy()):
-        raise UsageError("Say what is to go: either sessions, or some of --older-than, --larger-than and --keep.")
+        raise UsageError("Choose what to delete: sessions by name, or by --older-than, --larger-than and --keep.")
     url = chosen_url(db)
     engine_of(url).require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
-        raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what would go.")
+        raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
     if not dry_run:
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
@@ -129,7 +136,7 @@ def purge_command(
         _show(found.holdings)
     if not dry_run and (found.holdings or found.purged):
         if not yes and found.holdings:
-            click.confirm("Delete them? They cannot be brought back", abort=True, err=True)
+            click.confirm("Delete them? This cannot be undone", abort=True, err=True)
         _purge(url, found, reason or _by(sessions, limits), vacuum)
     if json:
         write_json(msgspec.structs.asdict(each) for each in found.holdings)
@@ -158,14 +165,13 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
         held = await log.holdings()
         spared = sum(each.session_id in recording for each in expired(held, limits))
         if spared:
-            echo(
-                f"{_count(spared, 'session')} of these {'are' if spared != 1 else 'is'} being recorded, and left alone."
-            )
+            verb = "is" if spared == 1 else "are"
+            echo(f"{counted(spared, 'session')} of these {verb} being recorded, and not purged.")
         return Chosen(expired(held, limits, recording), [])
 
 
 async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]) -> Chosen:
-    """Sessions by name; of one that is gone, its tombstone."""
+    """Find sessions by name; for a purged one, its tombstone."""
     ids, purged = [], []
     for ref in refs:
         try:
@@ -185,7 +191,7 @@ async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]
 def _show(held: Sequence[SessionSize]) -> None:
     ids = short_ids([each.session_id for each in held])
     write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, held, strict=True)])
-    echo(f"{_count(len(held), 'session')}, {_sums(held)}.")
+    echo(f"{counted(len(held), 'session')}, {_sums(held)}.")
 
 
 def _cells(row: SessionSize) -> tuple[object, ...]:
@@ -195,17 +201,13 @@ def _cells(row: SessionSize) -> tuple[object, ...]:
 
 def _sums(held: Iterable[SessionSize | Counts]) -> str:
     held = list(held)
-    counts = (_count(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
+    counts = (counted(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
     return ", ".join(counts)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
-    """Delete, then sweep up. Raises `RecorderError` if something stays that a later purge can take away."""
-    root, late = journal_root(url), Late()
+    """Delete the sessions and vacuum. Raise `RecorderError` if a later purge must finish the work."""
+    root, late = journal_root(url), LateJournals()
     again = (found.purged or found.holdings)[0].session_id
     for tombstone in found.purged:
         late.add(tombstone.late)
@@ -223,14 +225,14 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
             raise RecorderError(
                 f"{error} Then run `recorder db purge {again}`: pieces are still in the {engine_of(url).purged_from}."
             ) from error
-    echo(f"{_count(len(done), 'session')} purged: {_sums(done)}." if done else "Swept up once more.")
+    echo(f"{counted(len(done), 'session')} purged: {_sums(done)}." if done else "Removed what was left of it.")
     if unknown:
-        echo(f"{_count(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
+        echo(f"{counted(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
     engine = engine_of(url)
     if engine.purge_notice:
         echo(engine.purge_notice)
     if not engine.is_local:
-        late.tell_elsewhere(root)
+        late.report_elsewhere(root)
     if not is_swept:
         raise RecorderError(
             f"A program that reads {database_name(url)} keeps what was deleted in the {engine.purged_from}: "
@@ -244,7 +246,7 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
 
 
 def _forget(root: Path, session_ids: Collection[str]) -> int:
-    """What could not be read of journals goes too. Returns how much of it may have been of others."""
+    """Delete unreadable pieces of journals; return how many may have belonged to other sessions."""
     try:
         return forget(root, session_ids)
     except OSError as error:
@@ -252,7 +254,9 @@ def _forget(root: Path, session_ids: Collection[str]) -> int:
         raise RecorderError(message) from error
 
 
-def _delete(store: Store, held: Sequence[SessionSize], reason: str, progress: Progress, late: Late) -> list[Counts]:
+def _delete(
+    store: Store, held: Sequence[SessionSize], reason: str, progress: Progress, late: LateJournals
+) -> list[Counts]:
     writer, there = writer_at(store.url), {directory.name for directory in journals(journal_root(store.url))}
     done: list[Counts] = []
     try:
@@ -263,6 +267,38 @@ def _delete(store: Store, held: Sequence[SessionSize], reason: str, progress: Pr
                 late.add(counts.late)
     except BaseException:
         if done:
-            echo(f"{_count(len(done), 'session')} purged so far: the next purge sweeps up what is left of them.")
+            echo(f"{counted(len(done), 'session')} purged so far: the next purge removes what is left of them.")
         raise
     return done
+
+
+class LateJournals:
+    """The exchanges that journals may still hold, by recorder."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, set[str]] = {}
+
+    def add(self, late: Mapping[str, Sequence[str]]) -> None:
+        for recorder_id, exchange_ids in late.items():
+            self._ids.setdefault(recorder_id, set()).update(exchange_ids)
+
+    def blank(self, store: Store, root: Path) -> bool:
+        """Overwrite them; returns whether none is left."""
+        there = [directory for directory in journals(root) if directory.name in self._ids]
+        return all([self._blank(store, directory) for directory in there])
+
+    def report_elsewhere(self, root: Path) -> None:
+        """Journals of other machines are theirs to delete, as they do when they are done with a segment."""
+        elsewhere = self._ids.keys() - {directory.name for directory in journals(root)}
+        if elsewhere:
+            count = "a journal" if len(elsewhere) == 1 else f"{len(elsewhere):,} journals"
+            echo(f"What {count} on other machines may still hold of it, their recorders delete.")
+
+    def _blank(self, store: Store, directory: Path) -> bool:
+        with store.transaction():
+            place = store.offset(directory.name)
+        try:
+            return scrub_exchanges(directory, Position(*place) if place else START, self._ids[directory.name])
+        except (OSError, RecorderError) as error:
+            echo(safe_text(f"The journal {directory} cannot be overwritten: {error}"))
+            return False

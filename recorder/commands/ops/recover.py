@@ -1,4 +1,4 @@
-"""`recorder db recover`: end what recorders that are gone have left open."""
+"""`recorder db recover`: ends the exchanges that killed recorders left open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recorder.commands.ui.times import Span, span_text
 from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, journal_root
 from recorder.store.writer import Store
@@ -29,15 +29,15 @@ NAMED = 5  # machines that a line names
     "--gone-after",
     type=Span(),
     metavar="1h",
-    help="On PostgreSQL: how long a recorder without a journal on this machine must not have been heard of until it "
-    "counts as gone. Time in which the server was away does not count. [default: 1h]",
+    help="On PostgreSQL: treat a recorder without a journal on this machine as gone after this long without a sign of "
+    "life. Time in which the server was down does not count. [default: 1h]",
 )
 @database_option
 def recover_command(db: str | None, gone_after: int | None) -> None:
-    """Ingest what recorders that were killed left in their journals. `recorder serve` does so by itself.
+    """Ingest the journals of killed recorders. `recorder serve` does so by itself.
 
-    On PostgreSQL, the exchanges of recorders on other machines that have not been heard of for long are ended, too,
-    where the log has them: with a gap, and as `recorder_crash`. Those of recorders that live are not touched.
+    On PostgreSQL this also ends the open exchanges of recorders on other machines that gave no sign of life for long:
+    with a gap, and as `recorder_crash`. Exchanges of recorders that run are not touched.
 
     \b
     recorder db recover
@@ -46,12 +46,12 @@ def recover_command(db: str | None, gone_after: int | None) -> None:
     url = chosen_url(db)
     engine = engine_of(url)
     if gone_after is not None and engine.is_local:
-        raise UsageError("--gone-after is for PostgreSQL: of a file, locks tell whose recorder lives.")
+        raise UsageError("--gone-after is for PostgreSQL: for a file, locks show which recorders run.")
     if not journal_root(url).exists():
         engine.require(url)
     with Store(url) as store:
         found = _recover(store, url)
-        lines = [f"{_count(found, 'journal')} recovered."] if found else []
+        lines = [f"{counted(found, 'journal')} recovered."] if found else []
         if not engine.is_local:
             lines += _others(store, url, GONE_NS if gone_after is None else gone_after)
     for line in lines or ["There is nothing to recover."]:
@@ -59,7 +59,7 @@ def recover_command(db: str | None, gone_after: int | None) -> None:
 
 
 def recover_left(url: URL) -> None:
-    """Ingest what recorders that are gone left in their journals here, in this process, if there is anything."""
+    """Ingest the journals of killed recorders on this machine, in this process, if there are any."""
     if any(journals(journal_root(url))):
         with Store(url) as store:
             _recover(store, url)
@@ -70,29 +70,25 @@ def _recover(store: Store, url: URL) -> int:
 
 
 def _others(store: Store, url: URL, after_ns: int) -> list[str]:
-    """What is said of the recorders that have no journal here."""
+    """Return the lines about recorders that have no journal here."""
     root = journal_root(url)
     ended = end_silent(store, root, after_ns)
     left = [each for each in unfinished(store) if not has_journal(root, each)]
     lines = []
     if ended:
-        lines.append(f"{of_recorders(ended)} ended: nothing was heard of them for {span_text(after_ns)}.")
+        lines.append(f"{of_recorders(ended)} ended: no sign of life for {span_text(after_ns)}.")
     if left:
         last = span_text(min(each.silent_ns for each in left))
-        lines.append(f"{of_recorders(left)} left open: the last was heard of {last} ago.")
+        lines.append(f"{of_recorders(left)} left open: the last sign of life was {last} ago.")
     return lines
 
 
 def of_recorders(found: Sequence[Unfinished]) -> str:
-    """What is open, and where."""
+    """Return the numbers of open exchanges and recorders, with their machines."""
     hosts = sorted({each.host or "a machine unknown" for each in found})
     named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
-    exchanges = _count(sum(each.exchanges for each in found), "exchange")
-    return safe_text(f"{exchanges} of {_count(len(found), 'recorder')} elsewhere ({named})")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    exchanges = counted(sum(each.exchanges for each in found), "exchange")
+    return safe_text(f"{exchanges} of {counted(len(found), 'recorder')} elsewhere ({named})")
 
 
 def _wait(seconds: float) -> bool:

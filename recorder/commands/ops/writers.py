@@ -1,4 +1,4 @@
-"""Whether the recorder that wrote something still writes: asked of its journal, and of a server what it heard of it."""
+"""The state of the recorder that wrote an exchange, from its journal and from the server's last sign of life."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SILENCE = Statement(
 
 
 def writer_of(root: Path) -> Callable[[str], Writer]:
-    """What says of a recorder whether it still writes, or somebody ingests what it left. Each is looked at once."""
+    """Return a function from recorder id to state, from the journals in `root`. Each journal is read once."""
     return cache(lambda name: state(root / name) if name and Path(name).name == name else "gone")
 
 
 def writer_at(url: URL) -> Callable[[str], Writer]:
-    """The same of a database: of one on a server also recorders of other machines, by when it last heard of them."""
+    """Return such a function for a database; on a server it knows recorders of other machines, too."""
     here = writer_of(journal_root(url))
     if engine_of(url).is_local:
         return here

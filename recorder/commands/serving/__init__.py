@@ -1,4 +1,4 @@
-"""What verbs share that run a server: the recorder at work, its ingester process, metrics, admin port.
+"""The servers of the verbs: a recorder with its ingester process, metrics, admin port; a mock.
 
 Must not know: what a verb prints.
 """

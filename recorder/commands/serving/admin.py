@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from recorder.commands.serving.health_snapshot import Vitals, reasons
+from recorder.commands.serving.health_snapshot import HealthSnapshot, reasons
 from recorder.commands.serving.listening import address
 from recorder.commands.serving.meter import Meter
 from recorder.commands.serving.metrics import CONTENT_TYPE, exposition
@@ -35,7 +35,7 @@ admin_port_option = click.option(
 )
 
 
-class Answer(NamedTuple):
+class Page(NamedTuple):
     """A page."""
 
     status: int
@@ -44,20 +44,20 @@ class Answer(NamedTuple):
 
 
 class Admin:
-    """The app."""
+    """The application of the admin port."""
 
-    def __init__(self, vitals: Callable[[], Awaitable[Vitals]], hosts: Collection[str] = ()) -> None:
-        """`hosts` are further names of this machine, as for the proxy."""
-        self._vitals = vitals
+    def __init__(self, health: Callable[[], Awaitable[HealthSnapshot]], hosts: Collection[str] = ()) -> None:
+        """Admit `hosts` as further names of this machine, as the proxy does."""
+        self._health = health
         self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
 
     async def __call__(self, incoming: ServerExchange) -> None:
         refused = self._refusal(incoming)
-        answer = _refused(refused) if refused else PAGES[path_of(incoming)](await self._vitals())
-        headers = [(b"content-type", answer.content_type), (b"cache-control", b"no-store")]
+        page = _refused(refused) if refused else PAGES[path_of(incoming)](await self._health())
+        headers = [(b"content-type", page.content_type), (b"cache-control", b"no-store")]
         if refused:
             headers.append((b"connection", b"close"))  # the rest of the request is not read
-        incoming.respond(answer.status, headers, answer.body)
+        incoming.respond(page.status, headers, page.body)
 
     def _refusal(self, incoming: ServerExchange) -> Refusal | None:
         hosts = [name for name, _ in incoming.headers].count(b"host")
@@ -69,29 +69,29 @@ class Admin:
         return refused
 
 
-def _metrics(vitals: Vitals) -> Answer:
-    return Answer(200, CONTENT_TYPE, exposition(vitals))
+def _metrics(health: HealthSnapshot) -> Page:
+    return Page(200, CONTENT_TYPE, exposition(health))
 
 
-def _health(vitals: Vitals) -> Answer:
-    found = reasons(vitals)
+def _health(health: HealthSnapshot) -> Page:
+    found = reasons(health)
     if not found:
-        return Answer(200, JSON, b'{"status":"ok"}')
-    return Answer(503, JSON, msgspec.json.encode({"status": "unwell", "reasons": found}))
+        return Page(200, JSON, b'{"status":"ok"}')
+    return Page(503, JSON, msgspec.json.encode({"status": "unwell", "reasons": found}))
 
 
-PAGES: dict[str, Callable[[Vitals], Answer]] = {METRICS: _metrics, HEALTH: _health}
+PAGES: dict[str, Callable[[HealthSnapshot], Page]] = {METRICS: _metrics, HEALTH: _health}
 
 
-def _refused(refused: Refusal) -> Answer:
+def _refused(refused: Refusal) -> Page:
     error = {"message": refused.message, "type": refused.type, "code": refused.type}
-    return Answer(refused.status, JSON, msgspec.json.encode({"error": error}))
+    return Page(refused.status, JSON, msgspec.json.encode({"error": error}))
 
 
 @contextlib.asynccontextmanager
 async def administered(meter: Meter, port: int, hosts: Collection[str]) -> AsyncIterator[str]:
-    """Answer on that port for as long as the block lasts; gives the URL. Raises `RecorderError` if it cannot be had."""
-    front = server.Server(Admin(meter.vitals, hosts), HOST, port, on_drain=lambda: None)
+    """Serve the admin port during the block; give its URL. Raise `RecorderError` if the port is taken."""
+    front = server.Server(Admin(meter.health, hosts), HOST, port, on_drain=lambda: None)
     try:
         await front.start()
     except RecorderError as error:

@@ -1,4 +1,4 @@
-"""Recordings at work: the proxy over them, and what is told a person of it."""
+"""A proxy that answers from recordings, and its reports for people."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from recorder.wire.grouping.probes import is_optional
 
 log = logging.getLogger(__name__)
 
-LINE_LIMIT = 600  # characters of what is said about a miss: the answer has the whole
-SAID_LIMIT = 1000  # misses whose repetitions are counted: a mock server may run for days
+LINE_LIMIT = 600  # characters of a message about a miss: the answer has the whole
+WARNED_LIMIT = 1000  # misses whose repetitions are counted: a mock server may run for days
 REPEATED = 5  # of them at the end
 
 
 class Answering:
-    """`proxy` answers with `held`; `seen`, `unused` and `idle` say what came of it."""
+    """A proxy that answers with `held`; `seen`, `unused` and `idle` report how it went."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Answering:
         await self._transport.aclose()
 
     def seen(self) -> list[Seen]:
-        """What was asked and how it was answered, in order."""
+        """Return the requests and how each was answered, in order."""
         seen = self._matcher.seen()
         if not self._forwards:
             return seen
@@ -67,15 +67,15 @@ class Answering:
         ]
 
     def unused(self) -> list[Recording]:
-        """What nobody has asked for, in recorded order."""
+        """Return the recordings that no request used, in recorded order."""
         return self._matcher.unused()
 
     def idle(self) -> list[Fault]:
-        """The faults that have done nothing."""
+        """Return the faults that had no effect."""
         return self._transport.idle()
 
     def summary(self) -> list[str]:
-        """How far the recordings were used, in one line; misses that came again; faults that did nothing."""
+        """Return lines on the use of the recordings, repeated misses, and faults without effect."""
         seen = Counter(each.how for each in self.seen())
         counts = [f"Requests: {seen.total()}"]
         counts += [f"answered by a fault: {seen['fault']}"] if seen["fault"] else []
@@ -89,27 +89,27 @@ class Answering:
 
 
 class _LoggingMatcher(Matcher):
-    """A matcher that says on stderr what it has no answer to, the same only once."""
+    """A matcher that logs each miss once."""
 
     def __init__(self, held: Sequence[Recording], rules: Rules, *, strict: bool, forwards: bool) -> None:
         super().__init__(held, rules, strict=strict)
         self._forwards = forwards
-        self._said: Counter[str] = Counter()
+        self._warned: Counter[str] = Counter()
 
     def match(self, request: MatchRequest) -> Match | Miss:
         found = super().match(request)
         if isinstance(found, Miss) and (self._forwards or not is_optional(request.method, request.target)):
-            self._tell(f"Forwarded. {found.line}" if self._forwards else found.line)
+            self._warn(f"Forwarded. {found.line}" if self._forwards else found.line)
         return found
 
     def repeated(self) -> list[str]:
-        """What was said and came again, the most frequent first."""
-        often = [(said, times) for said, times in self._said.most_common(REPEATED) if times > 1]
-        return [f"{times} times: {safe_text(said)}" for said, times in often]
+        """Return the misses that were repeated, the most frequent first."""
+        often = [(line, times) for line, times in self._warned.most_common(REPEATED) if times > 1]
+        return [f"{times} times: {safe_text(line)}" for line, times in often]
 
-    def _tell(self, said: str) -> None:
-        said = said if len(said) <= LINE_LIMIT else f"{said[:LINE_LIMIT]}…"
-        if said not in self._said:
-            log.warning("%s", said)
-        if said in self._said or len(self._said) < SAID_LIMIT:
-            self._said[said] += 1
+    def _warn(self, line: str) -> None:
+        line = line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]}…"
+        if line not in self._warned:
+            log.warning("%s", line)
+        if line in self._warned or len(self._warned) < WARNED_LIMIT:
+            self._warned[line] += 1

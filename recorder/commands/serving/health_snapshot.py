@@ -1,19 +1,30 @@
-"""How a recorder is: its figures at one moment, and what of them is a reason to worry."""
+"""The figures of a recorder at one moment, and the problems that follow from them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from recorder.commands.serving.lowwater import MARK_BYTES, low_sentence
-from recorder.commands.serving.processes import Process
+from recorder.commands.serving.disk_watch import MARK_BYTES, low_sentence
 
 LAG_S = 5.0  # a commit takes milliseconds; who holds the lock of a database for longer is in the way
 
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-class Vitals(msgspec.Struct, frozen=True):
+
+class Process(NamedTuple):
+    """A process that runs."""
+
+    resident_bytes: int
+    descriptors: int
+    is_stopped: bool  # by SIGSTOP, or a debugger
+
+
+class HealthSnapshot(msgspec.Struct, frozen=True):
     """The figures. What is counted is counted since the recorder started."""
 
     streams: Mapping[str, int] = {}  # open, by upstream
@@ -38,45 +49,55 @@ class Vitals(msgspec.Struct, frozen=True):
     processes: Mapping[str, Process] = {}
 
 
-Reason = Callable[[Vitals], str | None]
+Reason = Callable[[HealthSnapshot], str | None]
 
 
-def reasons(vitals: Vitals) -> list[str]:
-    """Why a recorder is not well, a sentence each. None if it is."""
-    return [sentence for reason in (_ingester, _journal, _lag, _database, _disk) if (sentence := reason(vitals))]
+def reasons(health: HealthSnapshot) -> list[str]:
+    """Return the problems of a recorder, one sentence each."""
+    return [sentence for reason in (_ingester, _journal, _lag, _database, _disk) if (sentence := reason(health))]
 
 
-def _ingester(vitals: Vitals) -> str | None:
-    if vitals.ingester_pid is not None:
+def _ingester(health: HealthSnapshot) -> str | None:
+    if health.ingester_pid is not None:
         return None
-    if vitals.ingester_end is None:
+    if health.ingester_end is None:
         return "The ingester is being started; the journal keeps what passes."
-    return f"The ingester {vitals.ingester_end} and is started again; the journal keeps what passes."
+    return f"The ingester {health.ingester_end} and is started again; the journal keeps what passes."
 
 
-def _journal(vitals: Vitals) -> str | None:
-    if not vitals.journal_is_full:
+def _journal(health: HealthSnapshot) -> str | None:
+    if not health.journal_is_full:
         return None
     return "The journal is at its bound: what passes now is counted as gaps until the database takes what waits."
 
 
-def _lag(vitals: Vitals) -> str | None:
-    if vitals.lag_s <= LAG_S:
+def _lag(health: HealthSnapshot) -> str | None:
+    if health.lag_s <= LAG_S:
         return None
-    waits = f"{vitals.lag_bytes / 2**20:.1f} MiB have waited for the log for up to {vitals.lag_s:.0f} s"
-    ingester = vitals.processes.get("ingester")
-    if vitals.ingester_pid is None:
+    waits = f"{health.lag_bytes / 2**20:.1f} MiB have waited for the log for up to {health.lag_s:.0f} s"
+    ingester = health.processes.get("ingester")
+    if health.ingester_pid is None:
         return f"{waits}: no ingester runs."
     if ingester is not None and ingester.is_stopped:
-        return f"{waits}: the ingester (process {vitals.ingester_pid}) is stopped, continue it with SIGCONT."
+        return f"{waits}: the ingester (process {health.ingester_pid}) is stopped, continue it with SIGCONT."
     return f"{waits}: the database is locked, full or slow; the recorder's log says which."
 
 
-def _database(vitals: Vitals) -> str | None:
-    return vitals.database_error
+def _database(health: HealthSnapshot) -> str | None:
+    return health.database_error
 
 
-def _disk(vitals: Vitals) -> str | None:
-    if vitals.free_bytes is None or vitals.free_bytes >= MARK_BYTES:
+def _disk(health: HealthSnapshot) -> str | None:
+    if health.free_bytes is None or health.free_bytes >= MARK_BYTES:
         return None
-    return low_sentence(vitals.journal, vitals.free_bytes)
+    return low_sentence(health.journal, health.free_bytes)
+
+
+def process(pid: int) -> Process | None:
+    """Return the figures of a process; None if it is gone, or not ours to look at."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        return Process(int(fields[21]) * _PAGE_BYTES, len(os.listdir(folder / "fd")), fields[0] in "tT")
+    except (OSError, IndexError):
+        return None

@@ -35,7 +35,7 @@ GARBAGE = 50_000  # objects between two collections: rows come and go by the tho
 
 
 class Pause:
-    """Waits on the pipe, so that the end of the recorder is known at once."""
+    """A wait on the pipe, which ends at once when the recorder ends."""
 
     def __init__(self) -> None:
         self._asked_to_stop = self._recorder_ended = False
@@ -79,8 +79,8 @@ def main(url: str, directory: Path) -> None:
 
 
 def _attend(following: Future[None], directory: Path) -> None:
-    """Look after an ingester from beside, since on a busy processor one of its steps may take a minute: far behind, it
-    is less nice until it has caught up; when the recorder has ended, not at all.
+    """Adjust the priority of an ingester from another thread, since one of its steps may take a minute on a busy
+    processor: raise it while the ingester is far behind, and when the recorder has ended.
 
     What a command that waits has lent is taken back: whoever is killed in that moment cannot do so.
     """
@@ -120,7 +120,7 @@ def _finish(store: Store, directory: Path, pause: Pause, secrets: Redactor) -> N
 
 
 def _open(url: str, pause: Pause) -> Store | None:
-    """The store, as soon as it can be opened; `None` if the recorder ends before."""
+    """Return the store as soon as it can be opened; None if the recorder ends before."""
     complained_s = float("-inf")
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A journal and its ingester in one thread: what a command enters into the log, it enters like a recorder.
+"""A journal and its ingester in one thread: commands add to the log in the same way as a recorder.
 
 The journal never grows to its bound: what stands in it is ingested as it is written. Should the process be killed, the
 journal is ingested like that of any recorder, by `recorder db recover` or the next `recorder serve`.
@@ -33,7 +33,10 @@ ROOM_S, WAITS = 0.1, 100  # how often, and how many times, to look whether a ful
 
 
 class Intake:
-    """What enters the log of `store` through a journal in `root`. What was told is committed when the block is left."""
+    """A writer into the log of `store` through a journal in `root`.
+
+    Its exchanges are committed at the end of the block.
+    """
 
     def __init__(self, store: Store, root: Path) -> None:
         self._store, self._redactor = store, redactor()
@@ -50,7 +53,7 @@ class Intake:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Bring in what is left, with an ingester of its own: the other one may have been interrupted in mid-commit."""
+        """Ingest the rest, with a new ingester: the other one may have been interrupted during a commit."""
         self._leaving = error is not None
         self._journal.close()
         self._claim.close()
@@ -88,7 +91,7 @@ class Intake:
             raise self._no_room()
 
     def _make_room(self, size_bytes: int) -> None:
-        """Bring into the log what waits, so that nothing is told to a journal that would only count it."""
+        """Ingest the journal, so that it never gets so full that it only counts."""
         self._waiting_bytes += size_bytes
         if self._waiting_bytes > STEP_BYTES:
             self._waiting_bytes = 0
@@ -104,7 +107,7 @@ class Intake:
         return RecorderError(f"There is no room for the journal in {self._journal.directory.parent}: free some.")
 
     def _pause(self, seconds: float) -> bool:
-        """Wait for the database; a command that is being left does not."""
+        """Wait for the database, unless the command is ending."""
         if not self._leaving:
             time.sleep(seconds)
         return self._leaving

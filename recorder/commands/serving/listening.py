@@ -1,4 +1,4 @@
-"""Where a server of ours listens, who may ask, and what stands behind it: the options that `serve` and `mock` share."""
+"""The options and checks of a listening server that `serve` and `mock` share: address, token, upstreams."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _upstreams(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 
 
 class Token(NamedTuple):
-    """What clients have to show. One that was made here is said to the user; one that he gave he knows."""
+    """The token that clients must send. A generated one is printed; a given one is not."""
 
     text: str
     is_made: bool = False
 
-    def as_said(self) -> Token:
+    def as_printed(self) -> Token:
         return self if self.is_made else Token("TOKEN")
 
 
@@ -49,7 +49,7 @@ def _token(ctx: click.Context, param: click.Parameter, value: str | None) -> Tok
         return Token(secrets.token_urlsafe(TOKEN_BYTES), is_made=True)
     if not _TOKEN.fullmatch(value):
         raise click.BadParameter(
-            "a token has 22 characters or more, of A-Z, a-z, 0-9, - and _; without one it is made."
+            "a token has 22 characters or more, of A-Z, a-z, 0-9, - and _; without a value, one is made."
         )
     return Token(value)
 
@@ -58,8 +58,8 @@ def _listenable(ctx: click.Context, param: click.Parameter, value: str) -> str:
     host = value.removeprefix("[").removesuffix("]")
     if not _is_loopback(host) and ctx.params.get("token") is None:
         raise click.BadParameter(
-            f"{value!r} is no loopback address such as 127.0.0.1, ::1 or localhost: "
-            "whoever reaches the port could use your upstreams. Ask them for a token: --token."
+            f"{value!r} is not a loopback address such as 127.0.0.1, ::1 or localhost: "
+            "anyone who reaches the port could use your upstreams. Require a token with --token."
         )
     return host
 
@@ -73,7 +73,7 @@ def _is_loopback(host: str) -> bool:
 
 def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     if ANY_HOST in values:
-        raise click.BadParameter("'*' would let every web page in: name the hosts, or ask for a token with --token.")
+        raise click.BadParameter("'*' would let every web page in: name the hosts, or require a token with --token.")
     return values
 
 
@@ -84,13 +84,19 @@ upstream_option = click.option(
     metavar="NAME=URL",
     multiple=True,
     callback=_upstreams,
-    help=f"Where an API is: {', '.join(_PUBLIC[:-1])} and {_PUBLIC[-1]} replace the public ones; another NAME is "
+    help=f"The address of an API: {', '.join(_PUBLIC[:-1])} and {_PUBLIC[-1]} replace the public ones; another NAME is "
     "reachable as /NAME/…. Can be given many times.",
 )
 """`--upstream`, for a command that listens where nobody needs to know."""
 
 _OPTIONS = (
-    click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True, help="0 takes a free one."),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=8787,
+        show_default=True,
+        help="The port; 0 takes a free one.",
+    ),
     click.option(
         "--host",
         default="127.0.0.1",
@@ -104,13 +110,13 @@ _OPTIONS = (
         metavar="NAME",
         multiple=True,
         callback=_names,
-        help="A further name for this machine in Host.",
+        help="Accept this further name of the machine in the Host header.",
     ),
 )
 
 
 def listening_options(function: F) -> F:
-    """`--port`, `--host`, `--upstream` and `--allow-host`."""
+    """Add the options `--port`, `--host`, `--upstream` and `--allow-host`."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -123,8 +129,8 @@ token_option = click.option(
     flag_value="",
     is_eager=True,  # `--host` asks whether there is one
     callback=_token,
-    help="What clients must show, as the header X-Recorder-Token or in their base URL as /t/TOKEN. Without a value one "
-    "is made. It is neither forwarded nor recorded. Over a network, put something that does TLS before it.",
+    help="The token that clients must send in the header X-Recorder-Token, or as /t/TOKEN in their base URL. Without "
+    "a value, one is made. It is neither forwarded nor recorded. In a network, put a proxy with TLS in front.",
 )
 """`--token`, without which a command listens on loopback only."""
 
@@ -134,32 +140,32 @@ max_body_option = click.option(
     type=click.IntRange(min=1, max=64),
     default=BODY_LIMIT_BYTES // 2**20,
     show_default=True,
-    help="The largest request body that is let through.",
+    help="The largest request body that is accepted.",
 )
 
 
 def address(host: str, port: int) -> str:
-    """The URL of a server that listens there."""
+    """Return the URL of a server at this address."""
     return f"http://{_in_url(host)}:{port}"
 
 
 def names(allowed: Collection[str], token: Token | None) -> Collection[str]:
-    """What may stand in Host. Whoever shows the token is no web page that only found a name for this machine."""
+    """Return the accepted names in Host. A client with the token is not a web page, so any name is accepted then."""
     return (ANY_HOST,) if token is not None else allowed
 
 
 def entrance(url: str, token: Token | None) -> str:
-    """What a client takes for the URL of a server."""
+    """Return the URL that a client needs, with the token."""
     return url if token is None else f"{url}/t/{token.text}"
 
 
 def guarded(app: App, token: Token | None) -> App:
-    """The app for those who show the token; for everybody, if there is none."""
+    """Return the application behind a check of the token, or itself without one."""
     return app if token is None else _Guarded(app, token.text.encode())
 
 
 class _Guarded:
-    """Judges when a request begins, takes the token from it, and is not there when its bytes pass."""
+    """A check of the token when a request begins. It removes the token, and is not on the path of the bytes."""
 
     def __init__(self, app: App, token: bytes) -> None:
         self._app, self._token = app, token
@@ -180,7 +186,7 @@ def _refuse(incoming: ServerExchange, refusal: Refusal) -> None:
 
 
 def refuse_itself(upstreams: Iterable[Upstream], port: int, hosts: Collection[str]) -> None:
-    """Raises `UsageError` if an upstream would be the server that listens on that port."""
+    """Raise `UsageError` if an upstream is the server on that port itself."""
     for name, base in upstreams:
         there = urlsplit(base)
         if there.port == port and is_local(_in_url(there.hostname or "").encode(), hosts):

@@ -1,10 +1,10 @@
-"""A glance at the log: what it has of exchanges, in a few short statements.
+"""A probe of the log: it reads the sums of ended exchanges, in a few short statements.
 
 Rules of this file:
 
 * It is read-only, it is over in `LIMIT_S`, and it stays in no transaction.
 * It asks for exchanges by their ids, and reads each once, when it has ended: what it costs does not grow with the log.
-* A connection to a server is kept from one glance to the next: to make one holds up the event loop for longer.
+* A connection to a server is kept from one probe to the next: to make one holds up the event loop for longer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from recorder.store.sqlite.connection import open_reader, translated
 LIMIT_S = 1.0
 CONNECT_S = 2  # to a server: the least that its library takes
 STEPS = 10_000  # of SQLite's machine between two looks at the time
-ENOUGH_S = 0.3  # after which no more is asked: the rest is for the next glance
+ENOUGH_S = 0.3  # after which no more is asked: the rest is for the next probe
 IDS = 50  # asked for at once: exchanges of a thousand events take some milliseconds
 
 _ENDED = """SELECT x.exchange_id, e.raw, (
@@ -47,8 +47,8 @@ class Ended(NamedTuple):
     gap_bytes: int
 
 
-class Glance(NamedTuple):
-    """What the log has of what was asked for."""
+class ProbeResult(NamedTuple):
+    """The exchanges that the log has, among those in question."""
 
     begun: list[str]
     ended: list[Ended]
@@ -57,28 +57,28 @@ class Glance(NamedTuple):
     error: str | None = None  # why the log could not be read, or not in time
 
 
-NOTHING = Glance([], [])
+NOTHING = ProbeResult([], [])
 
 Ask = Callable[[str, Any], list[Any]]
 """The rows of a statement with one value."""
 
 
-class Window(Protocol):
-    """Where one looks at the log of a recorder. For one thread."""
+class LogProbe(Protocol):
+    """A probe of one recorder's log, for one thread."""
 
-    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
-        """What the log has of exchanges that have begun, and of those that have ended, as far as there is time."""
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
+        """Find the exchanges that have begun and those that have ended, as far as time allows."""
 
     def close(self) -> None: ...
 
 
-def window(url: URL) -> Window:
-    """Return the window for a database."""
-    return _WINDOWS[engine_of(url).name](url)
+def log_probe(url: URL) -> LogProbe:
+    """Return the probe of a database."""
+    return _PROBES[engine_of(url).name](url)
 
 
-class FileWindow:
-    """A file."""
+class FileProbe:
+    """A probe of a database file."""
 
     _IS_ASKED_FOR = "IN (SELECT value FROM json_each(?))"
     _BEGUN = f"SELECT exchange_id FROM exchanges WHERE exchange_id {_IS_ASKED_FOR}"
@@ -88,7 +88,7 @@ class FileWindow:
         self._path = database_path(url)
         self._wal = Path(f"{self._path}-wal")
 
-    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         try:
             found = self._look(begun, ended)
         except StoreError as error:
@@ -98,7 +98,7 @@ class FileWindow:
             wal_bytes=size_bytes(self._wal),
         )
 
-    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         with translated(self._path):
             with open_reader(self._path, LIMIT_S) as connection:
                 began_s = time.monotonic()
@@ -113,8 +113,8 @@ class FileWindow:
         """Nothing is kept open."""
 
 
-class ServerWindow:
-    """A database on a server."""
+class ServerProbe:
+    """A probe of a database on a server."""
 
     _SIZE = "SELECT pg_database_size(current_database())"
     _IS_ASKED_FOR = "= ANY (CAST(%s AS uuid[]))"
@@ -125,7 +125,7 @@ class ServerWindow:
         self._url = url
         self._connection: Any = None
 
-    def look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         was_kept = self._connection is not None
         try:
             return self._look(begun, ended)
@@ -134,7 +134,7 @@ class ServerWindow:
             # One that was kept may have ended long ago, with a server that is back.
             return self.look(begun, ended) if was_kept else NOTHING._replace(error=str(error))
 
-    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> Glance:
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         from recorder.store.postgres.connection import connect_reader, translated
 
         with translated(self._url):
@@ -155,14 +155,14 @@ class ServerWindow:
             connection.close()
 
 
-_WINDOWS: Mapping[str, Callable[[URL], Window]] = {"sqlite": FileWindow, "postgresql": ServerWindow}
+_PROBES: Mapping[str, Callable[[URL], LogProbe]] = {"sqlite": FileProbe, "postgresql": ServerProbe}
 
-Asked = tuple[str, Sequence[str]]
+Query = tuple[str, Sequence[str]]
 
 
-def _found(ask: Ask, begun: Asked, ended: Asked) -> Glance:
+def _found(ask: Ask, begun: Query, ended: Query) -> ProbeResult:
     until_s = time.monotonic() + ENOUGH_S
-    return Glance(
+    return ProbeResult(
         [row[0] for row in _rows(ask, *begun, until_s)],
         [_ended(*row) for row in _rows(ask, *ended, until_s)],
     )

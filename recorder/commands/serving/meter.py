@@ -1,4 +1,4 @@
-"""What a recorder counts of itself: the exchanges that pass, and every few seconds a look at the rest.
+"""The metrics of a recorder: exchanges as they pass, and files, processes and database every few seconds.
 
 Rules of this file:
 
@@ -24,10 +24,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 from sqlalchemy import URL
 
-from recorder.commands.serving.health_snapshot import Vitals
-from recorder.commands.serving.log_probe import Ended, Glance, window
-from recorder.commands.serving.lowwater import free_bytes
-from recorder.commands.serving.processes import process
+from recorder.commands.serving.disk_watch import free_bytes
+from recorder.commands.serving.health_snapshot import HealthSnapshot, process
+from recorder.commands.serving.log_probe import Ended, ProbeResult, log_probe
 from recorder.journal.format import Mark
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes, waiting
 from recorder.journal.writer import ExchangeWriter, Journal
@@ -46,7 +45,7 @@ Write = Callable[[Mark, int, bytes], None]
 
 
 class Ingester(Protocol):
-    """What runs beside the recorder: `recorder.commands.serving.recording`."""
+    """The state of the ingester process, as `recorder.ingest.supervisor` has it."""
 
     restarts: int
     refusals: int  # how many of them ended because the database refused
@@ -57,28 +56,28 @@ class Ingester(Protocol):
 
 
 class Meter:
-    """Given to `recording`, which attaches it; `run` it, and ask for `vitals`."""
+    """The meter of one recorder. `recording` attaches it; `run` refreshes it."""
 
     def __init__(self, database: Path | URL) -> None:
-        self._window = window(database_url(database))
-        self._look = Vitals()
+        self._probe = log_probe(database_url(database))
+        self._look = HealthSnapshot()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "look")
         self._errors = 0
 
     def attach(self, journal: Journal, ingester: Ingester) -> Traffic:
-        """The journal to record with."""
+        """Return the journal to record with."""
         self._journal, self._ingester = journal, ingester
         self.traffic = Traffic(journal)
         return self.traffic
 
     async def run(self) -> None:
-        """Look every few seconds, for ever: what the log has is counted even if nobody asks."""
+        """Refresh every few seconds, for ever: exchanges in the log are counted even if nobody asks."""
         try:
             while True:
                 try:
-                    await self.vitals()
+                    await self.health()
                 except Exception as error:  # who only looks must not end what is looked at
                     log.error("a look at this recorder failed: %s: %s", type(error).__name__, error)
                 await asyncio.sleep(LOOK_S)
@@ -86,11 +85,11 @@ class Meter:
             self.close()
 
     def close(self) -> None:
-        """Let go of the database, when a look that is under way is over."""
-        self._thread.submit(self._window.close)
+        """Close the database after a running refresh."""
+        self._thread.submit(self._probe.close)
         self._thread.shutdown(wait=False)
 
-    async def vitals(self) -> Vitals:
+    async def health(self) -> HealthSnapshot:
         """The figures: those that are at hand as they are now, the others as of the last look."""
         async with self._looking:
             if time.monotonic() - self._looked_s > FRESH_S:
@@ -116,20 +115,20 @@ class Meter:
         begun, over = (list(islice(ids, IDS)) for ids in (traffic.begun, traffic.over))
         loop = asyncio.get_running_loop()
         seen = await loop.run_in_executor(self._thread, self._see, self._ingester.pid, begun, over)
-        traffic.found(seen.glance)
-        if seen.vitals.database_error is None:
-            traffic.forget(time.time() - seen.vitals.lag_s - FORGET_S)
-        self._errors += seen.vitals.database_error is not None and self._look.database_error is None
-        self._look = seen.vitals
+        traffic.found(seen.probe)
+        if seen.health.database_error is None:
+            traffic.forget(time.time() - seen.health.lag_s - FORGET_S)
+        self._errors += seen.health.database_error is not None and self._look.database_error is None
+        self._look = seen.health
         self._looked_s = time.monotonic()
 
     def _see(self, ingester: int | None, begun: Sequence[str], over: Sequence[str]) -> _Seen:
-        """In the thread."""
+        """Read files, processes and database, in the thread."""
         directory = self._journal.directory
         waits = waiting(directory)
-        found = self._window.look(begun, over)
+        found = self._probe.look(begun, over)
         pids = {"recorder": os.getpid(), **({"ingester": ingester} if ingester else {})}
-        vitals = Vitals(
+        health = HealthSnapshot(
             journal=directory,
             journal_bytes=sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)),
             lag_s=waits.since_s or 0.0,
@@ -140,18 +139,18 @@ class Meter:
             free_bytes=free_bytes(directory),
             processes={name: each for name, pid in pids.items() if (each := process(pid))},
         )
-        return _Seen(found, vitals)
+        return _Seen(found, health)
 
 
 class _Seen(NamedTuple):
-    """What a look has found."""
+    """The result of one refresh."""
 
-    glance: Glance
-    vitals: Vitals
+    probe: ProbeResult
+    health: HealthSnapshot
 
 
 class Traffic:
-    """A journal, with two looks at each exchange. The figures are for reading."""
+    """A journal that counts the exchanges that pass through it."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -177,23 +176,23 @@ class Traffic:
         if len(self.begun) + len(self.over) < WAITING:
             self.over[head.exchange_id] = time.time()
 
-    def found(self, glance: Glance) -> None:
-        """What the log has of those it was asked for."""
-        for exchange_id in glance.begun:
+    def found(self, probe: ProbeResult) -> None:
+        """Add the sums of the exchanges that the log has now."""
+        for exchange_id in probe.begun:
             self.begun.pop(exchange_id, None)
-        for ended in glance.ended:
+        for ended in probe.ended:
             if self.over.pop(ended.exchange_id, None) is not None:
                 self.sums = Ended("", *(one + other for one, other in zip(self.sums[1:], ended[1:], strict=True)))
 
     def forget(self, settled_s: float) -> None:
-        """What is not in the log although all of that time was ingested was purged, or refused: it never will be."""
+        """Forget exchanges that will never be in the log: that time is ingested, so they were purged or refused."""
         for missing in (self.begun, self.over):
             while missing and next(iter(missing.values())) < settled_s:
                 del missing[next(iter(missing))]
 
 
 class MeteredWriter:
-    """The writer of one exchange's records, of which the first and the last are looked at."""
+    """The writer of one exchange's records, of which it sees only the first and the last."""
 
     def __init__(self, inner: ExchangeWriter, traffic: Traffic) -> None:
         self._inner, self._traffic = inner, traffic

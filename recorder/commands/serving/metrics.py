@@ -1,4 +1,4 @@
-"""The metrics of a recorder: their names, what they mean, and the text that Prometheus reads (format 0.0.4)."""
+"""The metrics of a recorder: names, meanings, and the text format of Prometheus (0.0.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from recorder import __version__
-from recorder.commands.serving.health_snapshot import Vitals
+from recorder.commands.serving.health_snapshot import HealthSnapshot
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -16,19 +16,19 @@ Sample = tuple[Mapping[str, str], float]
 
 
 class Metric(NamedTuple):
-    """A name, and where its values come from."""
+    """A metric, and a function for its values."""
 
     name: str
     type: Literal["counter", "gauge"]
     help: str
-    samples: Callable[[Vitals], Iterable[Sample]]
+    samples: Callable[[HealthSnapshot], Iterable[Sample]]
 
 
-def _one(value: Callable[[Vitals], float | None]) -> Callable[[Vitals], Iterable[Sample]]:
-    """A metric without labels; it is left out while it is not known."""
+def _one(value: Callable[[HealthSnapshot], float | None]) -> Callable[[HealthSnapshot], Iterable[Sample]]:
+    """Return the function of a metric without labels; it yields nothing while the value is unknown."""
 
-    def samples(vitals: Vitals) -> Iterator[Sample]:
-        found = value(vitals)
+    def samples(health: HealthSnapshot) -> Iterator[Sample]:
+        found = value(health)
         if found is not None:
             yield {}, found
 
@@ -135,14 +135,14 @@ METRICS = (
 )
 
 
-def exposition(vitals: Vitals) -> bytes:
-    """All metrics as text."""
-    return "".join(line for metric in METRICS for line in _lines(metric, vitals)).encode()
+def exposition(health: HealthSnapshot) -> bytes:
+    """Return all metrics as text."""
+    return "".join(line for metric in METRICS for line in _lines(metric, health)).encode()
 
 
-def _lines(metric: Metric, vitals: Vitals) -> Iterator[str]:
+def _lines(metric: Metric, health: HealthSnapshot) -> Iterator[str]:
     yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n"
-    for labels, value in metric.samples(vitals):
+    for labels, value in metric.samples(health):
         pairs = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
         yield f"{metric.name}{{{pairs}}} {value:.17g}\n" if pairs else f"{metric.name} {value:.17g}\n"
 

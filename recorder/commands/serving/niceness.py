@@ -1,4 +1,4 @@
-"""How much of the processor an ingester takes: what nobody else wants, but for moments in which somebody waits for it.
+"""The processor priority of an ingester: the lowest, except while somebody waits for it.
 
 On Linux niceness is a thread's, and who is nice may not take that back; where processes are grouped by session
 (`sched_autogroup_enabled`), what counts is the niceness of the group, and that can be taken back, also from outside.
@@ -19,14 +19,14 @@ _NICE = re.compile(r" nice (-?\d+)$")
 
 
 def be_nice() -> None:
-    """Of this thread, and of its group."""
+    """Lower the priority of this thread and of its group."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     set_group(NICENESS)
 
 
 def group(pid: int | None = None) -> int | None:
-    """The niceness of the group of a process, or of this one; `None` where there are no groups, or it is not ours."""
+    """Return the niceness of the group of a process, or of this one; None without groups, or if it is not ours."""
     with contextlib.suppress(OSError):
         if found := _NICE.search(_file(pid).read_text().strip()):
             return int(found[1])
@@ -34,7 +34,9 @@ def group(pid: int | None = None) -> int | None:
 
 
 def set_group(niceness: int, pid: int | None = None) -> None:
-    """Of all processes of a session, if there are groups; the kernel takes a change some ten times a second."""
+    """Set the niceness of all processes of a session, if there are groups; the kernel accepts about ten changes a
+    second.
+    """
     with contextlib.suppress(OSError):
         _file(pid).write_text(str(niceness))
 

@@ -1,4 +1,4 @@
-"""A file that has the URL of a server while it listens, and is not there otherwise: for scripts that start one."""
+"""A file that has the URL of a server while it listens, for scripts that start one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ready_file_option = click.option(
     "--ready-file",
     metavar="PATH",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A file that has the URL of this server while it listens.",
+    help="Write the URL of this server to this file while it listens.",
 )
 
 
 @contextmanager
 def announced(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Gives what is told the URL, once somebody listens there. Without a path it goes nowhere."""
+    """Give a function that writes the URL to the file, and delete the file at the end of the block."""
     _remove(path)  # of one that was killed
     try:
         yield lambda url: write(path, url)

@@ -1,4 +1,4 @@
-"""What verbs share towards a person: output, tables, times, options, settings.
+"""The user interface of the verbs: output, tables, times, options, settings.
 
 Must not know: servers.
 """

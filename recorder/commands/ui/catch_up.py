@@ -1,4 +1,5 @@
-"""A log that is behind the journals on this machine: commands that read it wait for a moment, and say what is missing.
+"""Commands that read a log which is behind the journals on this machine: they wait a moment, and report what is
+missing.
 
 Rules of this file:
 
@@ -46,7 +47,7 @@ class Behind(NamedTuple):
 
 
 class _Waited:
-    """What a command has found: it waits once, however often it opens the log."""
+    """The state of the wait in one command: it waits once, however often it opens the log."""
 
     def __init__(self, wait_s: float) -> None:
         self.until_s = time.monotonic() + wait_s
@@ -54,10 +55,10 @@ class _Waited:
 
 
 def wait_option(function: F) -> F:
-    """The `--wait` of every command that reads the log: for `current_url`, the command itself does not see it."""
+    """Add the option `--wait` to a command that reads the log; `current_url` uses it."""
 
     @wraps(function)
-    def told(*arguments: Any, wait: float, **options: Any) -> Any:
+    def decorated(*arguments: Any, wait: float, **options: Any) -> Any:
         click.get_current_context().meta.setdefault(KEY, _Waited(wait))
         return function(*arguments, **options)
 
@@ -67,12 +68,12 @@ def wait_option(function: F) -> F:
         default=WAIT_S,
         show_default=True,
         metavar="SECONDS",
-        help="Wait so long for what was recorded before, if the log is behind; 0 does not.",
-    )(cast(F, told))
+        help="Wait up to this long for earlier recordings if the log is behind; 0 does not wait.",
+    )(cast(F, decorated))
 
 
 def current_url(db: str | None) -> URL:
-    """The URL that `--db` names, when what was journaled before is in the log, or was waited for.
+    """Return the URL that `--db` names, after a wait for everything that was in a journal before.
 
     Raises `NotFoundError` if there is no log yet, and a journal has what is to be in it.
     """
@@ -90,8 +91,8 @@ def current_url(db: str | None) -> URL:
 
 
 def nothing_yet(otherwise: str) -> str:
-    """What to say of an empty log: of one that is only behind, that."""
-    return "Nothing is in the log yet: what was recorded still stands in a journal." if _waited().behind else otherwise
+    """Return the message about an empty log; another one if the log is only behind."""
+    return "The log is empty: the recording is still in a journal." if _waited().behind else otherwise
 
 
 def wait_for(root: Path, until_s: float) -> None:
@@ -109,8 +110,8 @@ def wait_for(root: Path, until_s: float) -> None:
 
 
 def _lend(directory: Path, lent: ExitStack) -> None:
-    """Have an ingester that is nice go before others while somebody waits for it: on a busy machine it may else stand
-    still for seconds. It takes that back by itself, if this process cannot any more.
+    """Raise the priority of an ingester while somebody waits for it: on a busy machine it may otherwise stop for
+    seconds. It takes that back by itself if this process cannot.
     """
     pid = ingester_pid(directory)
     if pid is not None and (group := niceness.group(pid)) in (niceness.NICENESS, niceness.FAR_NICENESS):
@@ -119,7 +120,7 @@ def _lend(directory: Path, lent: ExitStack) -> None:
 
 
 def behind(root: Path) -> list[Behind]:
-    """The journals that hold what is not in the log."""
+    """Return the journals with records that are not in the log."""
     found = [(each, waiting(each)) for each in _journals(root)]
     return [
         Behind(each, waits.size_bytes, waits.since_s or 0.0, state(each) != "alive")
@@ -129,17 +130,17 @@ def behind(root: Path) -> list[Behind]:
 
 
 def sentence(each: Behind) -> str:
-    """What is missing, and what to do."""
+    """Return what is missing, with the remedy."""
     if each.is_left:
         return safe_text(f"{killed(each.directory)} What it left is not in the log.")
     size = f"{-(-each.size_bytes // 1024):,} KiB"
     since = f"the oldest for {each.since_s:.0f} s"
-    return f"{size} of a recorder that runs are not in the log yet, {since}: `--wait SECONDS` waits longer."
+    return f"{size} of a running recorder are not in the log yet, {since}: `--wait SECONDS` waits longer."
 
 
 def other_killed(url: URL) -> list[str]:
-    """What to say of the journals of killed recorders that were not said to be missing in the log: of each, if all of
-    it is in there, exchanges may still be open.
+    """Return sentences about journals of killed recorders that were not reported as missing in the log: even if all is
+    ingested, exchanges may still be open.
     """
     said = {each.directory for each in _waited().behind or ()}
     return [

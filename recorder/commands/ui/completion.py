@@ -1,4 +1,4 @@
-"""What a shell completes where a session is asked for: the names that the log has, the newest first.
+"""The shell completion of session names, the newest first.
 
 Nothing is ever said: a shell shows what a completion prints between two keys.
 """
@@ -19,7 +19,7 @@ MOST = 100  # names: more than anyone looks through
 
 
 def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The names that begin so, and `latest`; those that a shell would have to quote are left out."""
+    """Return the names that begin so, and `latest`; without names that a shell would have to quote."""
     try:
         names = asyncio.run(_names(ctx.params.get("db"), incomplete))
     except (RecorderError, OSError):

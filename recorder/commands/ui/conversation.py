@@ -1,4 +1,4 @@
-"""A snapshot as a person reads it: what was asked, thought, called and said, with the numbers under it.
+"""A snapshot as text for a person: requests, reasoning, calls and answers, with their numbers.
 
 Rules of this file:
 
@@ -25,7 +25,7 @@ from rich.text import Text
 from recorder.commands.ui.output import is_dumb, seconds
 from recorder.commands.ui.table import LEAST_ID
 from recorder.model.events import Exchange
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.item import ItemRow
 from recorder.store.session_list import OPEN, last_status
@@ -55,12 +55,12 @@ _MARK = {
 
 
 def conversation(snapshot: Snapshot, width: int | None) -> Iterator[Text]:
-    """The lines. `width` is that of the terminal, `None` in a pipe."""
+    """Yield the lines. `width` is that of the terminal, None in a pipe."""
     yield from _Lines(width).of_session(snapshot)
 
 
 def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
-    """Lines as they are written: with colours on a terminal that has them, unless `NO_COLOR` is set."""
+    """Return the lines as text, with colours on a terminal that supports them, unless `NO_COLOR` is set."""
     if width is None or is_dumb():
         yield from (line.plain for line in lines)
         return
@@ -93,11 +93,11 @@ class _Lines:
             yield from self._untold(each) if isinstance(each, UnfoldableExchange) else self._nested(each)
 
     def _untold(self, untold: UnfoldableExchange) -> Iterator[Text]:
-        yield from self._line((str(untold.number), _asked(untold.exchange)), "bold")
+        yield from self._line((str(untold.number), _request_line(untold.exchange)), "bold")
         yield from self._block("failed", untold.reason, "red")
 
     def _nested(self, taken: ExchangeState) -> Iterator[Text]:
-        """An exchange, as deep as its thread."""
+        """Yield the lines of an exchange, indented by the depth of its thread."""
         margin = _MARGIN * self._threads.depth(taken)
         lines = _Lines(self._width and self._width - len(margin))
         lines._threads = self._threads
@@ -120,10 +120,10 @@ class _Lines:
             yield from self._block("wrong", _anomaly(anomaly), "yellow")
 
     def _head(self, taken: ExchangeState) -> Iterator[Text]:
-        """Which it is, and how it ended."""
+        """Yield the heading: the exchange and its end."""
         told, superseded_by = taken.told, taken.superseded_by
         model = told.response_model or told.request_model
-        began = (str(taken.number), self._threads.label(taken), _asked(taken.exchange), model)
+        began = (str(taken.number), self._threads.label(taken), _request_line(taken.exchange), model)
         style = "bold" if told.purpose in _CONVERSED else "dim"
         if superseded_by is not None:
             return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), style)
@@ -134,7 +134,7 @@ class _Lines:
         return self._line((*began, f"{status}{reason}", duration), style, f"{status}{reason}", _colour(status))
 
     def _answer(self, taken: ExchangeState) -> Iterator[Text]:
-        """The items; of several choices, which one goes on."""
+        """Yield the items, with the index of their choice if there are several."""
         choice = 0
         for item in taken.items:
             if choice != (choice := _choice(taken, item)):
@@ -170,7 +170,7 @@ class _Lines:
             yield from self._one_line("output", _pictures(item.output) or item.output, "", "dim")
 
     def _line(self, parts: Iterable[str | None], style: str, stressed: str = "", colour: str = "") -> Iterator[Text]:
-        """Short things side by side, one of them perhaps in a colour."""
+        """Yield short texts in one line, one of them perhaps in a colour."""
         line = Text("", style)
         for part in filter(None, parts):
             line.append(" · " if line else "").append(_flat(part), colour if part == stressed else None)
@@ -180,7 +180,7 @@ class _Lines:
             yield from line.wrap(_WRAPPING, max(LEAST_WIDTH, self._width))
 
     def _one_line(self, mark: str, text: str, after: str, style: str) -> Iterator[Text]:
-        """On a terminal one line, the end of it whole; in a pipe all there is."""
+        """Yield a text: on a terminal cut to one line, in a pipe complete."""
         if self._width is None:
             yield from self._block(mark, f"{text.rstrip()}{after}", style)
         else:
@@ -188,7 +188,7 @@ class _Lines:
             yield Text(f"{_MARK[mark]}{self._cut(_flat(text), room)}{after}", style)
 
     def _block(self, mark: str, text: str | None, style: str) -> Iterator[Text]:
-        """A text, if there is one, in its own lines, wrapped; reasoning with its mark before each of them."""
+        """Yield a text, if there is one, wrapped on its own lines; reasoning has its mark before each."""
         first = _MARK.get(mark, "")
         rest = first if mark == "reasoning" else " " * cell_len(first)
         lines = self._wrapped(_safe(text).strip("\n"), cell_len(first)) if text else ()
@@ -209,7 +209,7 @@ class _Lines:
 
 
 class _Threads:
-    """The threads of a conversation: of which agent an exchange is, and how deep below the first."""
+    """The threads of a conversation: the agent of each exchange, and its depth below the first."""
 
     def __init__(self, taken: Sequence[ExchangeState]) -> None:
         self._parents: dict[str | None, str | None] = {}
@@ -219,12 +219,12 @@ class _Threads:
         self._has_several = len(first - {None}) > 1
 
     def depth(self, taken: ExchangeState) -> int:
-        """0 of a thread that none began; a circle ends where it began, and there is a deepest."""
+        """Return the depth of a thread, 0 without a parent; a cycle ends, and the depth has a limit."""
         above = self._above(taken.told.parent_thread_id)
         return len(above) or int(self._is_below(taken))
 
     def label(self, taken: ExchangeState) -> str | None:
-        """What an exchange is for and of which thread; nothing of the turns of a conversation with one thread."""
+        """Return the purpose and thread of an exchange; nothing for turns of a conversation with one thread."""
         purpose, thread_id = taken.told.purpose, taken.exchange.thread_id
         is_below = self._is_below(taken)
         named = None if purpose in (None, "turn") else _PURPOSES.get(purpose, purpose)
@@ -259,7 +259,7 @@ class _Picture(msgspec.Struct):
 
 
 class _Pictures(msgspec.Struct, forbid_unknown_fields=True):
-    """What recorder makes of images in an output: their digests."""
+    """The digests that recorder stores in place of the images of an output."""
 
     images: list[_Picture]
 
@@ -268,7 +268,7 @@ _pictures_of = msgspec.json.Decoder(_Pictures).decode
 
 
 def _pictures(output: str) -> str | None:
-    """Images as a person reads them; `None` if it is anything else, or something besides."""
+    """Return images as text for a person; None if the value has anything else."""
     try:
         return ", ".join(f"{each.mime_type}, {each.size_bytes:,} bytes" for each in _pictures_of(output).images)
     except (ValueError, RecursionError):  # a lone surrogate is no JSON either
@@ -283,7 +283,7 @@ def _flat(text: str) -> str:
     return " ".join(_safe(text).split())
 
 
-def _asked(exchange: Exchange) -> str:
+def _request_line(exchange: Exchange) -> str:
     return f"{exchange.method} {exchange.target.partition('?')[0]}"
 
 
@@ -292,14 +292,14 @@ def _colour(status: str) -> str:
 
 
 def _choice(taken: ExchangeState, item: ItemRow) -> int:
-    """Which of several choices of a stream an item is of. In a document the numbers are those of the items."""
+    """Return the index of an item's choice among several of a stream. In a document the numbers are those of items."""
     is_streamed = taken.timing.ttft_ns is not None
     return item.output_index or 0 if is_streamed and by_name(taken.exchange.api).has_choices else 0
 
 
 def _not_understood(taken: ExchangeState) -> str | None:
     exchange, count = taken.exchange, taken.timing.events
-    events = f"{count:,} event{'s' if count > 1 else ''}, `recorder events"
+    events = f"{counted(count, 'event')}, `recorder events"
     shows = f"{exchange.session_id[:LEAST_ID]} --exchange {taken.number}` shows {'them' if count > 1 else 'it'}"
     return f"not understood here: {events} {shows}" if count else None
 
@@ -310,7 +310,7 @@ def _anomaly(anomaly: AnomalyRow) -> str:
 
 
 def _numbers(taken: ExchangeState) -> list[str]:
-    """Tokens and times, as far as they are known."""
+    """Return the known tokens and times."""
     usage, timing = taken.usage, taken.timing
     tokens = (
         _tokens("in", usage.input_tokens, cached=usage.cache_read_input_tokens, written=usage.cache_write_input_tokens),
@@ -333,14 +333,14 @@ def _tokens(name: str, count: int | None, **parts: int | None) -> str | None:
 
 
 def _seconds(ns: int, digits: int = 1) -> str:
-    """Shorter than `seconds`; what would be nothing then keeps its digits."""
+    """Return a shorter form than `seconds`; a value that would become zero keeps its digits."""
     if ns >= 60_000_000_000 or (ns < 100_000_000 and digits < 2):
         return seconds(ns)
     return f"{ns / 1e9:.{digits}f} s"
 
 
 def _urls(annotations: str | None) -> list[str]:
-    """The pages that a text cites, each once: what all providers call so, at most one level down."""
+    """Return the pages that a text cites, each once, at most one level down."""
     try:
         cited = msgspec.json.decode(annotations or "[]", type=list[dict[str, Any]])
     except (msgspec.DecodeError, RecursionError):  # so long that it was cut, so deep that nobody reads it

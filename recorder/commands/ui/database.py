@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def database_option(function: F) -> F:
-    """The `--db` of every command that opens the database."""
+    """Add the option `--db` to a command that opens the database."""
     return click.option(
         "--db",
         metavar="URL|PATH",

@@ -42,7 +42,7 @@ _ANOMALY = ("kind", "pos", "count", "detail")
 
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
-    """The object."""
+    """Return the object."""
     session = {**_picked(snapshot.session, _SESSION), **_present(title=snapshot.title)}
     return {"session": session, "exchanges": [_exchange(each) for each in snapshot.exchanges]}
 
@@ -69,7 +69,7 @@ def _item(item: ItemRow, answer: CallResult | None) -> dict[str, Any]:
 
 
 def _list(text: str | None) -> list[Any]:
-    """A JSON array; as text one so long that it was cut, or too deep to read."""
+    """Return a JSON array; one that was cut or is nested too deep stays text in an array."""
     try:
         return msgspec.json.decode(text or "[]", type=list[Any])
     except (msgspec.DecodeError, RecursionError):

@@ -10,7 +10,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -20,80 +20,76 @@ import msgspec
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 
-json_options = (
-    click.option("--json", is_flag=True, help="A JSON array; keys are the SQL column names."),
-    click.option("--jsonl", is_flag=True, help="One JSON object a line."),
-)
-
-
 HELD_BYTES = 64 * 1024  # of a JSON array before it is written: no more memory, and few calls
 FORMATS = ("json", "jsonl", "csv")
 
 
-def one_format(function: Any) -> Any:
-    """A command that refuses two of the options `--json`, `--jsonl` and `--csv` at once."""
+def with_json(
+    json: str = "A JSON array; keys are the SQL column names.", jsonl: str = "One JSON object a line."
+) -> Callable[[Any], Any]:
+    """Add the options `--json` and `--jsonl`, with these help texts.
 
-    @wraps(function)
-    def checked(*arguments: Any, **options: Any) -> Any:
-        chosen = [f"--{name}" for name in FORMATS if options.get(name)]
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} are different formats: choose one.")
-        return function(*arguments, **options)
+    The command raises `UsageError` for two of them, or of `--csv` and `--raw` where it has those, at once.
+    """
 
-    return checked
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def checked(*arguments: Any, **options: Any) -> Any:
+            chosen = [f"--{name}" for name in (*FORMATS, "raw") if options.get(name)]
+            if len(chosen) > 1:
+                raise UsageError(f"{' and '.join(chosen)} are different formats: choose one.")
+            return function(*arguments, **options)
 
+        return click.option("--json", is_flag=True, help=json)(
+            click.option("--jsonl", is_flag=True, help=jsonl)(checked)
+        )
 
-def with_json(function: Any) -> Any:
-    """The options `--json` and `--jsonl`, of which one can be had at a time."""
-    checked = one_format(function)
-    for option in reversed(json_options):
-        option(checked)
-    return checked
+    return decorate
 
 
 def is_plain() -> bool:
-    """Whether stdout is to have no attributes, such as bold: it is no terminal, or a dumb one."""
+    """Return whether stdout gets no attributes such as bold: it is not a terminal, or a dumb one."""
     return not sys.stdout.isatty() or is_dumb()
 
 
 def can_redraw() -> bool:
-    """Whether a progress bar can be drawn on stderr."""
+    """Return whether a progress bar can be drawn on stderr."""
     return sys.stderr.isatty() and not is_dumb()
 
 
 def is_dumb() -> bool:
-    """Whether the terminal knows no attributes."""
+    """Return whether the terminal supports no attributes."""
     return os.environ.get("TERM") == "dumb"
 
 
 def echo(text: str = "") -> None:
-    """A line for a person, on stderr."""
+    """Print a line for a person on stderr."""
     click.echo(text, err=True)
 
 
 class _Visible(logging.Formatter):
-    """What is logged may have recorded text in it, or what a client or an upstream sent."""
+    """A log formatter for messages that may contain recorded text."""
 
     def format(self, record: logging.LogRecord) -> str:
         return safe_text(super().format(record))
 
 
 def log_to_stderr() -> None:
-    """Have what is worth a warning said to the user."""
+    """Send warnings and errors of the log to the user."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Visible("recorder: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 class JsonRows:
-    """Rows as JSON on stdout, written as they come. Bytes that are text stay text; others become `{"base64": …}`."""
+    """A writer of rows as JSON on stdout. Bytes that are text stay text; others become `{"base64": …}`."""
 
     def __init__(self, *, lines: bool) -> None:
         self._lines, self._held = lines, bytearray() if lines else bytearray(b"[")
         self._is_first = True
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """A line at once; a part of an array when there is enough of it."""
+        """Write a line at once, or a part of an array when there is enough of it."""
         encoded = msgspec.json.encode({key: _plain(value) for key, value in row.items()})
         self._held += encoded + b"\n" if self._lines else encoded if self._is_first else b",\n " + encoded
         self._is_first = False
@@ -112,7 +108,7 @@ class JsonRows:
 
 
 def write_json(rows: Iterable[Mapping[str, Any]], *, lines: bool = False) -> None:
-    """All rows as JSON on stdout."""
+    """Write all rows as JSON on stdout."""
     out = JsonRows(lines=lines)
     for row in rows:
         out.write(row)
@@ -120,31 +116,31 @@ def write_json(rows: Iterable[Mapping[str, Any]], *, lines: bool = False) -> Non
 
 
 def write_document(value: Any) -> None:
-    """One JSON value on stdout."""
+    """Write one JSON value on stdout."""
     write_bytes(msgspec.json.encode(value) + b"\n")
 
 
 def write_csv(rows: Iterable[Sequence[Any]]) -> None:
-    """Rows as lines of CSV on stdout. `NULL` is empty, bytes are as in `write_json`."""
+    """Write rows as CSV on stdout. NULL is empty, bytes are as in `write_json`."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
     write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(data: bytes) -> None:
-    """Bytes on stdout, at once; made visible if it is a terminal."""
+    """Write bytes on stdout at once, made visible if it is a terminal."""
     if sys.stdout.isatty():
         data = safe_text(data.decode("utf-8", "backslashreplace")).encode()
     _write(data)
 
 
 def write_line(text: str = "") -> None:
-    """A line of our own on stdout, at once. What of it was recorded has been through `safe_text`."""
+    """Write a line on stdout at once. Recorded text in it must have been through `safe_text`."""
     _write(f"{text}\n".encode("utf-8", "backslashreplace"))
 
 
 def stdout_refusal() -> RecorderError | None:
-    """That stdout takes nothing, if so: asked with an empty line, after something has failed."""
+    """Return the error if stdout cannot be written, tested with an empty line; call it after a failure."""
     try:
         write_line()
     except RecorderError as refusal:
@@ -153,7 +149,7 @@ def stdout_refusal() -> RecorderError | None:
 
 
 def open_closed_stdout() -> None:
-    """Put in the place of a stdout that is closed (`>&-`) one that refuses to be written, as a closed one should.
+    """Replace a closed stdout (`>&-`) by one that refuses writes.
 
     Otherwise the next file that is opened gets its number.
     """
@@ -178,7 +174,7 @@ def _refused(error: OSError) -> RecorderError:
 
 
 def _discard_rest() -> None:
-    """What stdout has not taken, it will not be given again at exit."""
+    """Discard unwritten output, so that nothing writes it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -197,7 +193,7 @@ def _cell(value: Any) -> Any:
 
 
 def seconds(ns: int | None) -> str:
-    """A span of time as a person reads it."""
+    """Return a duration for a person."""
     if ns is None:
         return ""
     return f"{ns / 1e9:.3f} s" if ns < 60_000_000_000 else f"{ns // 60_000_000_000} min {ns // 1_000_000_000 % 60} s"

@@ -1,4 +1,4 @@
-"""What an event says, in a few words for a person: what a delta adds, or how a payload begins.
+"""Previews of events in a few words for a person: the text of a delta, or the beginning of a payload.
 
 The type of an event stands in a column of its own, so it is not repeated.
 """
@@ -20,13 +20,13 @@ _TYPE = re.compile(r'\{"type":"[^"]*",?')
 
 
 class Previews:
-    """The previews of the events of any exchanges, each told in order from wherever it is begun."""
+    """The previews of events, which must be given in order within each exchange."""
 
     def __init__(self) -> None:
         self._decoders: dict[str, FactDecoder] = {}  # of the exchanges that go on
 
     def of(self, api: str, event: Event) -> str:
-        """What the event says; `api` is that of its exchange."""
+        """Return the preview of an event; `api` is that of its exchange."""
         if event.kind == "end":
             self._decoders.pop(event.exchange_id, None)
         if event.kind not in BODY_KINDS:
@@ -44,7 +44,7 @@ class Previews:
 
 
 class _Step(msgspec.Struct, frozen=True):
-    """What is shown of an event that is no part of a body."""
+    """The shown fields of an event that is not part of a body."""
 
     method: str = ""
     target: str = ""
@@ -64,5 +64,5 @@ def _step(event: Event) -> str:
 
 
 def _begun(raw: bytes) -> str:
-    """How bytes begin, on one line; a type whose length is not known may stand before the rest."""
+    """Return the beginning of bytes on one line; a type of unknown length may stand before the rest."""
     return " ".join(raw[: PREVIEW * 4].decode("utf-8", "replace").split())[:PREVIEW]

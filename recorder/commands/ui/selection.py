@@ -1,4 +1,4 @@
-"""Which exchanges of which session a command is about."""
+"""The session and the exchanges that a command is about."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first),
 
 
 def new_name(said: str) -> str:
-    """Return a name to record under, as `--session` gives it: one by which the session is found again.
-
-    Raises `UsageError`.
-    """
+    """Return a name for `--session` under which the session will be found again. Raise `UsageError` for others."""
     name = cleaned(said)
     if name is None or name in (".", ".."):
-        raise UsageError("--session needs a name that can be seen, and that is no dot: it stands in the clients' URLs.")
+        raise UsageError("--session needs a visible name that is not a dot: it is part of the clients' URLs.")
     if name == LATEST or _ID.fullmatch(name):
         means = "the session that was used last" if name == LATEST else "an id"
         raise UsageError(f"--session {name} would never be found by that name, which means {means}: give another name.")

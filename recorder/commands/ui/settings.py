@@ -1,4 +1,4 @@
-"""Where settings come from: flags, then `RECORDER_*`, then `./recorder.toml`, then the user's own `recorder.toml`.
+"""Settings in order of precedence: flags, `RECORDER_*`, `./recorder.toml`, the user's own `recorder.toml`.
 
 A setting has one name everywhere: that of its long option. `--max-body` of `recorder serve` is `max-body` in the table
 `[serve]` of a file and the variable `RECORDER_SERVE_MAX_BODY`. So parameters of commands are named like their options.
@@ -30,7 +30,8 @@ _FILE = re.compile(r"(sqlite(?:\+\w+)?:///)?(?!:memory:)((?!\w+(?:\+\w+)?://).+)
 
 
 def defaults(verb: str, command: click.Command) -> dict[str, Any]:
-    """What the files say for a command, as click wants it: by parameter, and for a group by command and parameter.
+    """Return the settings of the files for a command, as click needs them: by parameter, for a group by command and
+    parameter.
 
     `db = "…"` outside of any table is for all commands that have that option.
     """
@@ -49,7 +50,7 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
 
 
 def match_rules() -> Rules:
-    """The rules of noise: the `[match]` table of the file that wins, else the default ones; and `redactor`."""
+    """Return the noise rules: the `[match]` table of the first file that has one, else the defaults; and `redactor`."""
     from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
 
     rules = DEFAULT_RULES
@@ -63,7 +64,7 @@ def match_rules() -> Rules:
 
 
 def redactor() -> Redactor:
-    """What is taken out of request bodies: what the `[redact]` tables of both files name."""
+    """Return the redactor of request bodies, from the `[redact]` tables of both files."""
     from recorder.wire.redaction.bodies import Redactor, redactor_from
 
     made = Redactor()
@@ -84,7 +85,7 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 
 
 def _files() -> tuple[Path, Path]:
-    """Those that may hold settings, the one that wins last."""
+    """Return the existing files with settings, the one with precedence last."""
     try:
         here = Path.cwd()
     except FileNotFoundError:
@@ -98,14 +99,14 @@ def _read(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML ({error}): mend it or move it away.") from error
+        raise UsageError(f"{path} is not valid TOML ({error}): fix it or move it away.") from error
     for name, value in given.items():
         _check(path, name, value)
     return given
 
 
 def _check(path: Path, name: str, value: Any) -> None:
-    """Refuse what cannot stand at the top of a file."""
+    """Raise for an unknown name at the top level of a file."""
     if name not in (*VERBS, MATCH, REDACT):
         tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH, REDACT) if verb != "db")
         raise UsageError(f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}.")
@@ -116,7 +117,7 @@ def _check(path: Path, name: str, value: Any) -> None:
 
 
 def _value(path: Path, name: str, option: click.Option, value: Any) -> Any:
-    """What a file says for an option, of the option's type."""
+    """Return the value of an option from a file, in the option's type."""
     if option.multiple:
         return [_one(path, name, option, each) for each in (value if isinstance(value, list) else [value])]
     value = _one(path, name, option, value)
@@ -139,6 +140,6 @@ def _one(path: Path, name: str, option: click.Option, value: Any) -> Any:
 
 
 def _beside(path: Path, value: str) -> str:
-    """A relative path of a database is relative to the file that names it."""
+    """Return a database path, relative to the file that names it."""
     match = _FILE.fullmatch(value)
     return f"{match[1] or ''}{path.parent / Path(match[2]).expanduser()}" if match else value

@@ -25,7 +25,7 @@ LEAST_ID = 18  # characters: a UUIDv7 says its millisecond and 12 random bits in
 
 
 class Column(NamedTuple):
-    """A column, and what becomes of it on a terminal."""
+    """A column, and its layout on a terminal."""
 
     name: str
     right: bool = False
@@ -40,10 +40,10 @@ Widths = dict[int, int]  # of the columns that are shown, by their number
 
 
 class Table:
-    """A table on stdout: its head is written when it is made, its rows when they are told."""
+    """A table on stdout. It writes its header when it is made, and each row at once."""
 
     def __init__(self, columns: Sequence[Column], sample: Sequence[Sequence[Any]] | None) -> None:
-        """As wide as the first rows need, or, while there are none yet (`None`), as is usual."""
+        """Take the widths from the first rows, or the usual widths if there are none yet (None)."""
         lines, self._width = [[_plain(cell) for cell in row] for row in sample or ()], _terminal_width()
         self._kept = list(range(len(columns)))
         if sample is not None and self._width is not None:
@@ -60,7 +60,7 @@ class Table:
 
     @property
     def hidden(self) -> list[str]:
-        """The columns for which there is no room."""
+        """Return the columns without room."""
         return [column.name for n, column in enumerate(self._columns) if n not in self._widths]
 
     def write(self, row: Sequence[Any]) -> None:
@@ -68,7 +68,7 @@ class Table:
 
 
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: str = "--json has every column") -> None:
-    """A table on stdout, as wide as its cells need and the terminal allows; on stderr, what it has no room for."""
+    """Write a table on stdout, as wide as its cells need and the terminal allows; name hidden columns on stderr."""
     rows = iter(rows)
     table = Table(columns, list(islice(rows, SIZED_ROWS)))
     for row in rows:
@@ -77,13 +77,13 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: s
 
 
 def say_hidden(table: Table, how: str) -> None:
-    """Which columns have no room, and `how` they are had."""
+    """Print the hidden columns, and `how` to get them."""
     if table.hidden:
         echo(f"No room for {', '.join(table.hidden)}; {how}.")
 
 
 def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) -> Widths:
-    """The columns that fit in `width` and how wide they are; all of them, as they need, if it is `None`."""
+    """Return the columns that fit in `width` with their widths; all of them in full if it is None."""
     if width is None:
         return dict(enumerate(needed))
     wanted = {number: min(needed[number], column.cap) for number, column in enumerate(columns)}
@@ -105,7 +105,7 @@ def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) 
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
-    """Ids as they are in a pipe; on a terminal the beginnings that tell them apart."""
+    """Return full ids in a pipe; on a terminal the shortest beginnings that differ."""
     if _terminal_width() is None:
         return list(ids)
     length = LEAST_ID

@@ -1,4 +1,4 @@
-"""Times as options take them: a moment of a session (`--at`), and when something was (`--since`, `--until`)."""
+"""Times in options: a moment of a session (`--at`), a date or an age (`--since`, `--until`), a duration."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class At(NamedTuple):
-    """A moment: so long after the beginning, or at a share of the whole time."""
+    """A moment: a time after the beginning, or a share of the whole time."""
 
     after_ns: int = 0
     share: float | None = None
 
 
 class Moment(click.ParamType[At]):
-    """`1.5s`, `350ms`, `2m`, `1h` after the beginning, or `50%` of the way to the end."""
+    """A moment as text: `1.5s`, `350ms`, `2m`, `1h` after the beginning, or `50%` of the whole time."""
 
     name = "1.5s|50%"
 
@@ -49,12 +49,12 @@ class Moment(click.ParamType[At]):
             return At(share=float(share[1]) / 100)
         after_ns = _span_ns(text)
         if after_ns is None:
-            self.fail(f"{text!r} is no moment of a session: give 350ms, 1.5s, 2m or 50%.", param, ctx)
+            self.fail(f"{text!r} is not a moment of a session: give 350ms, 1.5s, 2m or 50%.", param, ctx)
         return At(after_ns)
 
 
 class Instant(click.ParamType[int]):
-    """A time in the past as `7d` or `12h`, or a date with or without a time; as nanoseconds since the epoch."""
+    """A past time as text: an age (`7d`, `12h`) or a date, with or without a time; nanoseconds since the epoch."""
 
     name = "7d|DATE"
 
@@ -65,24 +65,26 @@ class Instant(click.ParamType[int]):
         ago_ns = _span_ns(text)
         at_ns = _date_ns(text) if ago_ns is None else time.time_ns() - ago_ns
         if at_ns is None:
-            self.fail(f"{text!r} is no time: give 30m, 12h, 7d, 2w, a date or a date and time (ISO 8601).", param, ctx)
+            self.fail(
+                f"{text!r} is not a time: give 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).", param, ctx
+            )
         return max(-LARGEST_NS, min(LARGEST_NS, at_ns))
 
 
 class Span(click.ParamType[int]):
-    """How long: `90s`, `30m`, `1h`; as nanoseconds."""
+    """A duration as text: `90s`, `30m`, `1h`; nanoseconds."""
 
     name = "1h"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         span_ns = value if isinstance(value, int) else _span_ns(str(value).strip())
         if span_ns is None:
-            self.fail(f"{value!r} is no length of time: give 90s, 30m, 1h or 2d.", param, ctx)
+            self.fail(f"{value!r} is not a length of time: give 90s, 30m, 1h or 2d.", param, ctx)
         return span_ns
 
 
 def span_text(span_ns: int) -> str:
-    """A length of time for a person: `42 s`, `5 min`, `3 h`, `12 d`."""
+    """Return a duration for a person: `42 s`, `5 min`, `3 h`, `12 d`."""
     for unit, size_ns, least in (("s", 10**9, 120), ("min", 60 * 10**9, 120), ("h", 3600 * 10**9, 48)):
         if span_ns < least * size_ns:
             return f"{max(0, span_ns) // size_ns} {unit}"
@@ -95,7 +97,7 @@ def _span_ns(text: str) -> int | None:
 
 
 def _date_ns(text: str) -> int | None:
-    """A time without a zone is one of this place; a date is its midnight."""
+    """Parse an ISO 8601 date or time. Without a zone it is local; a date is its midnight."""
     try:
         since_epoch = datetime.datetime.fromisoformat(text).astimezone() - _EPOCH
     except (ValueError, OverflowError, OSError):
@@ -104,13 +106,13 @@ def _date_ns(text: str) -> int | None:
 
 
 def check_order(since_ns: int | None, until_ns: int | None) -> None:
-    """Raises `UsageError` if nothing can be between the two."""
+    """Raise `UsageError` if `until_ns` is before `since_ns`."""
     if since_ns is not None and until_ns is not None and since_ns > until_ns:
         raise UsageError("--since is later than --until: nothing can be in between.")
 
 
 def between(function: Any) -> Any:
-    """The options `--since` and `--until`."""
-    since = "Only what began since: so long ago, or a date or time (of this place, if it names no zone)."
-    function = click.option("--until", type=Instant(), metavar="7d|DATE", help="Only what began before that.")(function)
+    """Add the options `--since` and `--until`."""
+    since = "Only what began since then: an age (7d), a date, or a date and time (local if it has no zone)."
+    function = click.option("--until", type=Instant(), metavar="7d|DATE", help="Only what began before then.")(function)
     return click.option("--since", type=Instant(), metavar="7d|DATE", help=since)(function)

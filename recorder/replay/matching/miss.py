@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from recorder.model.recording import Recording
+from recorder.model.text import counted
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference, differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, canonical, json_value
@@ -128,7 +129,7 @@ def _named(candidate: Candidate, unused: Container[int]) -> str:
 
 def _counted(found: Sequence[RequestDifference]) -> str:
     more = "at least " if len(found) == COUNT_LIMIT else ""
-    return f"{more}{len(found)} place{'' if len(found) == 1 else 's'}"
+    return f"{more}{counted(len(found), 'place')}"
 
 
 def _listed(lines: Sequence[str], items: Sequence[str]) -> str:

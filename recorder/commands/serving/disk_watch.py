@@ -1,4 +1,4 @@
-"""The low-water mark of the disk: below it a recorder goes on, and says so."""
+"""The low-water mark of the disk: below it a recorder goes on, and warns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOK_S = 10.0  # a disk that is filled at 100 MB/s has as much left when it is n
 
 
 async def watch_disk(path: Path, mark_bytes: int = MARK_BYTES, look_s: float = LOOK_S) -> None:
-    """Look from time to time, and say once when free space falls below the mark, once when it is back."""
+    """Check the disk for ever; warn once when free space falls below the mark, and once when it is back."""
     low = False
     while True:
         free = free_bytes(path)
@@ -25,7 +25,7 @@ async def watch_disk(path: Path, mark_bytes: int = MARK_BYTES, look_s: float = L
 
 
 def free_bytes(path: Path) -> int | None:
-    """What is free on the disk of a path; `None` if that cannot be told."""
+    """Return the free bytes on the disk of a path; None if the system does not tell."""
     try:
         return shutil.disk_usage(path).free
     except OSError:
