@@ -8,13 +8,13 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from recorder.testing.contents import Contents
-from recorder.testing.pytesting import Replay
 
 import recorder.errors
 import recorder.testing
 from recorder import pytest_plugin
-from recorder.testing import marked
+from recorder.recordings.session import RecordedSession
+from recorder.testing import settings
+from recorder.testing.fixture import Replay
 from tests.corpus import ROOT
 from tests.test_docs import blocks
 
@@ -78,13 +78,13 @@ def test_the_page_has_the_whole_pytest_plugin() -> None:
     replay = {name for name in dir(Replay) if not name.startswith("_")} - {"variables", "explanation", "close"}
     shown = named("The pytest plugin")
     assert set(shown) - replay == fixtures | options | set(parser._inidict) | {"pytest.mark.recorder"}
-    assert shown["pytest.mark.recorder"] == list(marked.KEYWORDS)
+    assert shown["pytest.mark.recorder"] == list(settings.KEYWORDS)
     assert replay <= set(shown)
     for name in replay:
         member = inspect.getattr_static(Replay, name)
         assert shown[name] == (parameters(member) if inspect.isfunction(member) else None), name
     [contents] = [row[1] for row in rows("The pytest plugin") if row[0] == "`session`"]
-    assert all(hasattr(Contents, name) or name == "events" for name in re.findall(r"`(\w+)`", contents))
+    assert all(hasattr(RecordedSession, name) or name == "events" for name in re.findall(r"`(\w+)`", contents))
 
 
 def test_the_page_has_the_tree_of_exceptions() -> None:

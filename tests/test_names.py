@@ -1,4 +1,4 @@
-"""What a reader meets in the source: few names at the top, one thing for each name, docstrings that begin with a verb."""
+"""Names and docstrings of the source: few folders, one meaning for a class name, docstrings that begin with a verb."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from recorder.cassettes.writing import cassette, save
 
 from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.commands import main
 from recorder.commands.run import _Run, _save
 from recorder.errors import RecorderError
@@ -49,7 +49,7 @@ def db(tmp_path: Path) -> Path:
 def file(tmp_path: Path) -> Path:
     """A cassette of the same."""
     path = tmp_path / "demo.sse.jsonl"
-    save(path, cassette(make_session(name="demo"), [captured(LARGE)]))
+    save(path, cassette_lines(make_session(name="demo"), [captured(LARGE)]))
     return path
 
 

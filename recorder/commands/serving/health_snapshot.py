@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,9 +47,6 @@ class HealthSnapshot(msgspec.Struct, frozen=True):
     ingester_restarts: int = 0
     free_bytes: int | None = None
     processes: Mapping[str, Process] = {}
-
-
-Reason = Callable[[HealthSnapshot], str | None]
 
 
 def reasons(health: HealthSnapshot) -> list[str]:

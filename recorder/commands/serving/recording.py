@@ -77,7 +77,7 @@ async def recording(
 ) -> AsyncIterator[Proxy]:
     """Yield the proxy that records into the database at `url`.
 
-    At the end recorded block all that it recorded is committed, if that takes no longer than `ending` allows.
+    At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
     A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
     `[redact]` table that makes no sense; a database that is merely locked will be used later.

@@ -10,8 +10,7 @@ from recorder.lint.anthropic.shapes import SHAPES
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
-from recorder.wire.dialects.json_values import Object, array, object_, text
-from recorder.wire.dialects.telling import decoded
+from recorder.wire.dialects.json_values import Object, array, decoded, object_, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""

@@ -13,8 +13,7 @@ from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whol
 from recorder.lint.gemini.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
-from recorder.wire.dialects.json_values import Object, array, decoded, object_
-from recorder.wire.dialects.telling import objects, text
+from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
 from recorder.wire.sse import BOM
 
 _COUNTS = (

@@ -12,8 +12,7 @@ from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whol
 from recorder.lint.openai_chat.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
-from recorder.wire.dialects.json_values import Object, array, object_, objects
-from recorder.wire.dialects.telling import decoded
+from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects
 
 CHUNK = "chat.completion.chunk"
 
