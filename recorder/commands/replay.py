@@ -151,7 +151,7 @@ class _Jsonl(_Sse):
         write_json([{**row, **content}], lines=True)
 
 
-class _Text(_Sse):
+class _TextOutput(_Sse):
     """A writer of the model's text, which ends with a line feed; of several choices the first."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -191,7 +191,7 @@ class _Text(_Sse):
             self._last = text
 
 
-_WRITERS: dict[str, type[_Sse]] = {"sse": _Sse, "jsonl": _Jsonl, "text": _Text}
+_WRITERS: dict[str, type[_Sse]] = {"sse": _Sse, "jsonl": _Jsonl, "text": _TextOutput}
 
 
 def _payload(event: Event) -> bytes | None:

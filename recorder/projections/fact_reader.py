@@ -37,7 +37,7 @@ DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: de
 _NOTHING: Sequence[Fact] = ()
 
 
-class _Request(msgspec.Struct, frozen=True):
+class _RequestClaims(msgspec.Struct, frozen=True):
     """The fields of the first `request` event that are read here."""
 
     headers: list[Header] = []
@@ -56,7 +56,7 @@ class _Gap(msgspec.Struct, frozen=True):
     size_bytes: Whole = 0
 
 
-_request_of = msgspec.json.Decoder(_Request).decode
+_request_of = msgspec.json.Decoder(_RequestClaims).decode
 _head_of = msgspec.json.Decoder(_Head).decode
 _gap_of = msgspec.json.Decoder(_Gap).decode
 _end_of = msgspec.json.Decoder(Ended).decode
@@ -130,7 +130,7 @@ class FactReader:
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
         asked = self._dialect.request_facts(self._path, body or b"")
-        claims = Claims((_decoded(_request_of, self._head) or _Request()).headers)
+        claims = Claims((_decoded(_request_of, self._head) or _RequestClaims()).headers)
         place = placed(self._dialect.name, self._method, self._path, claims, asked)
         if body is None:
             return (TooLarge(size_bytes), place)

@@ -36,6 +36,7 @@ from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.store.bodies.rows import EventAppender
+from recorder.store.location import database_path
 from recorder.store.sqlite import migrate
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.connection import MIGRATION, WRITER
@@ -110,7 +111,7 @@ class Watched(Store):
             checkpoint(writer)
 
         self._writer.close()
-        self._writer = type("Writer", (SqliteWriter,), {"_checkpoint": noted})(self.url, 5.0)
+        self._writer = type("Writer", (SqliteWriter,), {"_checkpoint": noted})(database_path(self.url), 5.0)
         self._appender = EventAppender(self._writer)
 
     @contextmanager

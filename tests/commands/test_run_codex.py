@@ -237,7 +237,7 @@ async def test_a_login_in_the_keyring_is_asked_for(home: Path) -> None:
     configure(home, 'cli_auth_credentials_store = "keyring"\n')
     ran = await run(home, "--", "codex", "exec", "hi")
     assert ran.code == 2
-    assert "say where it asks, with --upstream openai=https://chatgpt.com/backend-api/codex or" in ran.err
+    assert "server with --upstream openai=https://chatgpt.com/backend-api/codex or" in ran.err
 
 
 async def test_npm_scripts_call_a_codex_that_is_recorded(home: Path) -> None:

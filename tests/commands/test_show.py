@@ -322,7 +322,7 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
             main(["show", "poisoned", "--db", str(poisoned.path), *arguments])
         out, err = capfdbinary.readouterr()
         assert ended.value.code == 1
-        assert err == b"Error: recorder cannot make sense of 1 of 2 exchanges; the others are shown.\n"
+        assert err == b"Error: recorder cannot decode 1 of 2 exchanges; the others are shown.\n"
         assert b"RuntimeError: a bug" in out
         assert "It is 18 °C".encode() in out
 

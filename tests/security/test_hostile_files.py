@@ -21,7 +21,7 @@ import pytest
 
 from recorder.cassettes.content import HEAD_BYTES
 from recorder.commands import main
-from recorder.commands.ui import files
+from recorder.recordings import files
 from tests.commands.test_commands import FRAMES, Recorded
 from tests.serving import environment, run_here
 

@@ -554,4 +554,4 @@ def test_what_became_of_every_session_is_told(source: URL, target: URL, tmp_path
     assert f"{live.id}: it has not ended" in lines
     assert ended.id not in lines
     assert "2 exchanges stood there already" in ran.err
-    assert "1 exchange had not ended: run the same again" in ran.err
+    assert "1 exchange had not ended: run the same command again" in ran.err

@@ -42,7 +42,7 @@ class _Post(msgspec.Struct, frozen=True):
     text: str | None = None
 
 
-class _Request(msgspec.Struct, frozen=True):
+class _HarRequest(msgspec.Struct, frozen=True):
     method: str
     url: str
     headers: tuple[_Pair, ...] = ()
@@ -55,7 +55,7 @@ class _Content(msgspec.Struct, frozen=True, rename="camel"):
     encoding: str | None = None
 
 
-class _Response(msgspec.Struct, frozen=True):
+class _HarResponse(msgspec.Struct, frozen=True):
     status: int
     reason: str = msgspec.field(name="statusText", default="")
     version: str = msgspec.field(name="httpVersion", default="")
@@ -73,8 +73,8 @@ class _Message(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Call(msgspec.Struct, frozen=True):
     started: str = msgspec.field(name="startedDateTime")
-    request: _Request
-    response: _Response
+    request: _HarRequest
+    response: _HarResponse
     time: float | None = None  # milliseconds
     timings: dict[str, float | str | None] = {}
     messages: tuple[_Message, ...] | None = msgspec.field(name="_eventSourceMessages", default=None)
@@ -163,14 +163,14 @@ def _exchange(call: _Call) -> _Exchange:
     return _Exchange(call, started_ns, body.encode(), head, head_ns, pieces, end_ns, _end(call.response))
 
 
-def _end(response: _Response) -> ExchangeEnd:
+def _end(response: _HarResponse) -> ExchangeEnd:
     error = response.error or None
     if response.status <= 0:
         return ExchangeEnd("upstream_unreachable", error or "there was no response")
     return ExchangeEnd(_OUTCOMES.get(error, "upstream_reset"), error) if error else ExchangeEnd("eof")
 
 
-def _response_head(response: _Response) -> ResponseHead:
+def _response_head(response: _HarResponse) -> ResponseHead:
     headers = _headers(response.headers)
     if "content-type" not in {name.lower() for name, _ in headers} and response.content.mime_type:
         headers.append(("content-type", response.content.mime_type))

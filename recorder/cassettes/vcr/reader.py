@@ -46,7 +46,7 @@ class _Body(msgspec.Struct, frozen=True):
     state: tuple[str | None, ...] = ()  # of a file that was sent
 
 
-class _Request(msgspec.Struct, frozen=True):
+class _VcrRequest(msgspec.Struct, frozen=True):
     method: str
     uri: str
     headers: _Headers | None = None
@@ -58,15 +58,15 @@ class _Status(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
-class _Response(msgspec.Struct, frozen=True):
+class _VcrResponse(msgspec.Struct, frozen=True):
     status: _Status
     headers: _Headers | None = None
     body: str | _Body | None = None
 
 
 class _Interaction(msgspec.Struct, frozen=True):
-    request: _Request
-    response: _Response
+    request: _VcrRequest
+    response: _VcrResponse
     recorded_at: str | None = None
 
 

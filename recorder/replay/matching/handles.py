@@ -91,7 +91,7 @@ class _Edit(NamedTuple):
     new: bytes
 
 
-class _Text(NamedTuple):
+class _HandleText(NamedTuple):
     """A text of an event: where the event's JSON is, and the path to the text in it."""
 
     json: tuple[int, int]
@@ -100,14 +100,14 @@ class _Text(NamedTuple):
 
 
 def _edits(body: bytes, pattern: re.Pattern[str], handles: Mapping[str, str]) -> Iterator[_Edit]:
-    texts: dict[object, list[_Text]] = {}
+    texts: dict[object, list[_HandleText]] = {}
     for start, end in _payloads(body):
         try:
             value = decoded(body[start:end])
         except ValueError:
             continue
         for place, path, text in _leaves(value):
-            texts.setdefault(place, []).append(_Text((start, end), path, text))
+            texts.setdefault(place, []).append(_HandleText((start, end), path, text))
     raw = _Raw(body)
     for parts in texts.values():
         starts = list(accumulate((len(part.text) for part in parts), initial=0))
@@ -140,7 +140,7 @@ def _leaves(value: Any) -> Iterator[tuple[object, Path, str]]:
 
 
 def _in_parts(
-    raw: _Raw, parts: Sequence[_Text], starts: Sequence[int], span: tuple[int, int], new: str
+    raw: _Raw, parts: Sequence[_HandleText], starts: Sequence[int], span: tuple[int, int], new: str
 ) -> Sequence[_Edit]:
     """Return the edits that put `new` in place of `span` of a text that came in parts; none, if one of them is not
     found."""
@@ -166,14 +166,14 @@ class _Raw:
         self._spans: dict[tuple[int, int], Mapping[Path, tuple[int, int]]] = {}
         self._offsets: dict[tuple[tuple[int, int], Path], Sequence[int] | None] = {}
 
-    def offsets(self, text: _Text) -> Sequence[int] | None:
+    def offsets(self, text: _HandleText) -> Sequence[int] | None:
         """Return where each character of a text begins in the body, and where the last one ends."""
         key = text.json, text.path
         if key not in self._offsets:
             self._offsets[key] = self._find(text)
         return self._offsets[key]
 
-    def _find(self, text: _Text) -> Sequence[int] | None:
+    def _find(self, text: _HandleText) -> Sequence[int] | None:
         if text.json not in self._spans:
             self._spans[text.json] = dict(_strings(self._body[slice(*text.json)]))
         span = self._spans[text.json].get(text.path)

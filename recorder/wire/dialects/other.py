@@ -17,14 +17,14 @@ from recorder.wire.dialects.json_values import object_
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 
 
-class _Event(Payload):
+class _TypedEvent(Payload):
     event_type: Text | None = None  # Gemini Interactions
     sequence_number: Whole | None = None
     item_id: Text | None = None
     output_index: Whole | None = None
 
 
-def _name(event: _Event) -> Named:
+def _name(event: _TypedEvent) -> Named:
     type = event.type or event.event_type or (ERROR if event.error else None)
     return type, event.sequence_number, event.item_id, event.output_index
 
@@ -45,7 +45,7 @@ _STEPS = ("step_details", "delta.step_details")
 DIALECT = Dialect(
     name="other",
     routes=re.compile(""),
-    keys=KeyExtractor(_Event, _name, event_line_first=True).keys,
+    keys=KeyExtractor(_TypedEvent, _name, event_line_first=True).keys,
     decoder=ErrorDecoder,
     request_facts=no_request,
     terminal={ERROR: "failed"},

@@ -66,7 +66,7 @@ class _UsualCandidate(_Usual, gc=False, forbid_unknown_fields=True):
     index: Whole = 0
 
 
-class _Chunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
+class _UsualChunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
     candidates: tuple[_UsualCandidate]
     usage_metadata: dict[str, Any] = {}
     model_version: str | None = None
@@ -74,7 +74,7 @@ class _Chunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
     create_time: str | None = None
 
 
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_decode_chunk = msgspec.json.Decoder(_UsualChunk).decode
 
 _COUNT = "TokenCount"
 

@@ -53,7 +53,7 @@ class _Choice(msgspec.Struct, gc=False):
     usage: None = None
 
 
-class _Chunk(msgspec.Struct, gc=False):
+class _UsualChunk(msgspec.Struct, gc=False):
     choices: tuple[_Choice]
     id: str | None = None
     model: str | None = None
@@ -62,7 +62,7 @@ class _Chunk(msgspec.Struct, gc=False):
     error: None = None
 
 
-decode = msgspec.json.Decoder(_Chunk).decode
+decode = msgspec.json.Decoder(_UsualChunk).decode
 """A usual chunk; raises `msgspec.DecodeError` for any other."""
 
 
