@@ -59,8 +59,8 @@ class Loader:
     ) -> list[Recording]:
         """Return the recordings to answer with: of the sessions and cassettes in order, of `latest` if none is named.
 
-        They hold no events. Raises `RecorderError` if bytes are missing in one, or if all together are too large,
-        `NotFoundError` if there is none.
+        They hold no events. Raises `RecorderError` if one cannot be an answer, if bytes are missing in one and gaps are
+        not allowed, or if all together are too large; `NotFoundError` if there is none.
         """
         remedy = (
             "name fewer of them, or make a cassette of what is needed with `recorder export SESSION --exchange N "
@@ -83,7 +83,7 @@ class Loader:
                 found.append(each)
         if not found:
             raise NotFoundError("There is nothing to answer with: no exchange was recorded there.")
-        return found if allow_gaps else require_whole(found, "--allow-gaps takes the rest")
+        return require_whole(found, "--allow-gaps takes the rest", allow_gaps=allow_gaps)
 
     async def _find_session(self, log: LogReader, ref: str) -> RecordedSession:
         missing: NotFoundError | None = None

@@ -64,8 +64,10 @@ class RecordedSession:
         return [projected(each.exchange, each.events) for each in self.recordings]
 
 
-def require_whole(recordings: Sequence[Recording], remedy: str = "record it anew") -> list[Recording]:
-    """Return the recordings. Raises `RecorderError`, with `remedy`, if one cannot be an answer or has a gap."""
+def require_whole(
+    recordings: Sequence[Recording], remedy: str = "record it anew", *, allow_gaps: bool = False
+) -> list[Recording]:
+    """Return the recordings. Raises `RecorderError` if one cannot be an answer, or, with `remedy`, if one has a gap."""
     for number, each in enumerate(recordings, 1):
         name = each.name or f"exchange {number}"
         name = name[0].upper() + name[1:]
@@ -73,7 +75,7 @@ def require_whole(recordings: Sequence[Recording], remedy: str = "record it anew
             require_answerable(each)
         except ValueError as error:
             raise RecorderError(f"{name} cannot be an answer: {error}.") from error
-        if each.has_gap:
+        if each.has_gap and not allow_gaps:
             raise RecorderError(f"{name} has a gap, bytes that were not kept: {remedy}.")
     return list(recordings)
 

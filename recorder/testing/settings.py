@@ -197,7 +197,7 @@ def _rules(config: pytest.Config, given: Any) -> Rules:
     if not isinstance(given, Mapping):
         raise UsageError(
             f"match={given!r} of the recorder marker is no [match] table: write a dict like "
-            '{"fields": ["metadata.run"]}, or recorder.replay.matching.noise.Rules.'
+            '{"fields": ["metadata.run"]}, or give what recorder.testing.rules_from returns.'
         )
     where, table = _match_table(config)
     found = _parsed_rules(where, table)

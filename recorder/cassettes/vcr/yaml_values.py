@@ -6,8 +6,10 @@ that are no UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gi
 An alias counts as what it stands for, so that a short file cannot say a long one; one that stands for a node that it is
 itself a part of stands for nothing.
 
-Values are built from the parser's events: libyaml parses, and each bound holds before memory is taken. Loading with
-PyYAML's `CBaseLoader` takes three times as long and five times the memory, for its nodes, before a bound could be seen.
+Values are built from the parser's events: libyaml parses, and a document over a bound is refused in the middle, before
+more is built of it. PyYAML's `CBaseLoader` builds a node for each value first, and here the bounds would have to be
+checked on those. With many small values that takes about four times as long (1,000 interactions with 30 headers each:
+1.4 s for 0.4 s) and more memory; with few large bodies it is as fast.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
-is a secret until this file says otherwise, and what is on the never-list is one whatever else says so. What has the
-shape of a secret (`recorder.wire.redaction.shapes`) is one in any place: `text` takes it out of all that is kept,
-`record` out of a whole record of the journal, whatever fields it has. Never raises.
+is a secret until this file or a provider's folder (`harmless_headers`) says otherwise, and what is on the never-list is
+one whatever else says so. What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place:
+`redact_text` takes it out of all that is kept, `redact_record` out of a whole record of the journal, whatever fields it
+has. Never raises.
 """
 
 from __future__ import annotations
