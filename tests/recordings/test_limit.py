@@ -88,6 +88,15 @@ def test_a_file_that_is_too_large_in_memory_is_refused(load: Callable[[Path], ob
         load(file)
 
 
+def test_a_cassette_without_its_events_takes_less_of_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = load_cassette(file).events
+    limit = sum(len(each.raw) + recording.PIECE_BYTES for each in events)
+    monkeypatch.setattr(recording, "MEMORY_LIMIT", limit)
+    assert [each.body for each in read_cassette(file)] == [LARGE]
+    with pytest.raises(RecorderError, match="of memory"):
+        load_cassette(file)
+
+
 @pytest.mark.usefixtures("low")
 def test_a_session_that_is_too_large_is_refused_in_a_test(db: Path) -> None:
     with pytest.raises(RecorderError, match=r"^demo takes over 0 MiB of memory"):

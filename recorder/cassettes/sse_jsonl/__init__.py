@@ -29,7 +29,7 @@ from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.jsonl import event_line
-from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
 from recorder.wire.recording import recording_of, require_answerable
 
 CASSETTE_LIMIT = 256 * 2**20  # of a file that a test holds in memory: more than any git host takes
@@ -47,14 +47,14 @@ def read_cassette(path: Path | str) -> list[Recording]:
 
 def read_session(path: Path | str, *, keeps_events: bool = True) -> tuple[Session, list[Recording]]:
     """Return the session of a cassette and its exchanges. Raises `RecorderError` with file and line."""
-    budget = MemoryBudget("it takes", "split it")
+    budget, overhead_bytes = MemoryBudget("it takes", "split it"), EVENT_BYTES if keeps_events else PIECE_BYTES
     recordings: list[Recording] = []
     try:
         with Path(path).open("rb") as file:
             if os.fstat(file.fileno()).st_size > CASSETTE_LIMIT:
                 raise TOO_LARGE
             reader = CassetteReader(file)
-            for number, (exchange, events) in enumerate(reader.exchanges(budget), 1):
+            for number, (exchange, events) in enumerate(reader.exchanges(budget, overhead_bytes), 1):
                 name = f"exchange {number} of {path}"
                 recordings.append(recording_of(exchange, events, name=name, number=number, keeps_events=keeps_events))
             return reader.session, recordings

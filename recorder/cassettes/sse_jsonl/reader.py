@@ -21,7 +21,7 @@ from recorder.model.chain import hash_after, root
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestRecord
-from recorder.model.recording import MemoryBudget
+from recorder.model.recording import EVENT_BYTES, MemoryBudget
 from recorder.wire.dialects import DIALECTS, Keys, by_name
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import BOM, FRAME_LIMIT
@@ -59,14 +59,16 @@ class CassetteReader:
             said = " ".join(str(error).split())[:REASON_LIMIT]
             raise RecorderError(f"line {self.line} is none of a cassette: {said}") from error
 
-    def exchanges(self, budget: MemoryBudget | None = None) -> Iterator[tuple[Exchange, list[Event]]]:
+    def exchanges(
+        self, budget: MemoryBudget | None = None, overhead_bytes: int = EVENT_BYTES
+    ) -> Iterator[tuple[Exchange, list[Event]]]:
         """Yield each exchange with all its events. Raises `RecorderError` like `rows`, and when a budget is spent."""
         exchange: Exchange | None = None
         events: list[Event] = []
         for row in self.rows():
             if isinstance(row, Event):
                 if budget is not None:
-                    budget.add(len(row.raw))
+                    budget.add(len(row.raw), overhead_bytes)
                 events.append(row)
                 continue
             if exchange is not None:
