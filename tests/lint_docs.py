@@ -15,7 +15,7 @@ INTRO = f"""\
 # Lint
 
 `recorder lint` judges recorded streams by the rules of their protocol. It says what is wrong, at which events, and
-which client it breaks, in the words that the client says then.
+which client it breaks, with the error message of that client.
 
 ```sh
 recorder lint latest                            # a session
@@ -24,32 +24,32 @@ recorder lint body.sse run.sse.jsonl --json     # files: whatever `recorder impo
 recorder lint --list --profile sdk              # the rules
 ```
 
-The positions of events are those of `recorder events`. It ends with 4 if there is an error or a warning, with 0 if
-there are only notes, with 3 if there was nothing to judge.
+The positions of events are those of `recorder events`. The exit code is 4 if there is an error or a warning, 0 if there
+are only notes, 3 if there was nothing to judge.
 
 ## Profiles
 
-| profile | of | says |
+| profile | API | whose rules |
 |---|---|---|
-| `openai` | Responses | the API as OpenAI speaks it; judges such exchanges if no profile is named |
+| `openai` | Responses | the API as OpenAI speaks it; the default for this API |
 | `codex` | Responses | what Codex CLI needs of it |
 | `sdk` | Responses | what the OpenAI SDKs need of it |
 | `chat` | Chat Completions | the API as OpenAI speaks it, and its SDKs |
 | `anthropic` | Anthropic Messages | the API as Anthropic speaks it, and its SDKs |
 | `gemini` | Gemini | the API as Google speaks it, and its SDKs |
 
-An **error** is what a client of the profile fails on, or loses content by, or what the protocol forbids; a **warning**
-breaks some clients; a **note** is worth knowing. A fault is named where it begins, and what follows from it is mostly
-not reported again; two rules may name the same place if they are about different clients (a long silence is ST007 to
-proxies and ST008 to Codex). Where bytes were not kept, or the client or the recorder left first, nothing is said to be
-missing there.
+An **error** makes a client of the profile fail or lose content, or the protocol forbids it. A **warning** breaks some
+clients. A **note** is worth knowing. A fault is reported where it begins; its consequences are mostly not reported
+again. Two rules can report the same place if they are about different clients (a long silence is ST007 for proxies
+and ST008 for Codex). If bytes are missing from the recording, or the client or the recorder left first, no rule
+reports what is missing there.
 
-A file whose content does not say which API it is of is not judged: `recorder import --dialect NAME` enters it under the
-right one, and `--request FILE` with what was asked.
+A file whose content does not show its API is not judged: `recorder import --dialect NAME` imports it with the right
+API, and `--request FILE` adds its request.
 
 ## A gateway beside the original
 
-There is no check of a live server: the proxy is in between anyway. Send the same request through the recorder to the
+`lint` does not check a live server: the proxy records it. Send the same request through the recorder to the
 original and to the gateway, each into a session of its own, and compare the recordings:
 
 ```sh
@@ -66,8 +66,9 @@ recorder diff original through --only events    # which events are missing, more
 recorder diff original through --only tools,usage,timing
 ```
 
-`lint` says whether clients can read the gateway, `diff` what it changes: a model answers differently each time, so of
-the answer the events, tools and tokens are worth comparing. In tests, `assert_lints` raises with the same report.
+`lint` shows whether clients can read the gateway's streams, and `diff` shows what it changes. A model answers
+differently each time, so compare events, tools and tokens, not texts. In tests, `assert_lints` raises with the same
+report.
 
 ```python
 from recorder.testing import assert_lints
@@ -79,20 +80,20 @@ def test_the_gateway_speaks_to_codex():
 
 ## What is measured
 
-What the rules quote of the SDKs for Python (openai 3.52, anthropic 2.11, google-genai 3.4) is what these raise when
-they are given the broken stream: a test of the project does so for every error that a rule names. What is quoted of
-Codex CLI 0.169 it said when it was given such streams; it is a program of its own, and no test runs it. What
-openai-node, the SDK for TypeScript of Anthropic, the SDK for JavaScript of Google, Gemini CLI, the Vercel AI SDK
-(JavaScript) and openai-java say is as their source has it: the tests run nothing but Python.
+The errors that rules quote of the SDKs for Python (openai 3.52, anthropic 2.11, google-genai 3.4) are measured: for
+every error that a rule names, a test gives the broken stream to the SDK. The messages of Codex CLI 0.169, a separate
+program, were measured with such streams; no test runs it. The errors of openai-node, Anthropic's SDK for TypeScript,
+Google's SDK for JavaScript, Gemini CLI, the Vercel AI SDK (JavaScript) and openai-java were read in their source: the
+tests run only Python.
 
-Another test changes one field after another in recorded streams (takes it away, makes it null, puts another kind of
-value or another name there) and lets the SDK read them. Where that raises, or hands on what its own types say cannot
-be, `lint` has a finding. Not asked for is what the vendors themselves leave out: the `action` of a web search and the
-`url` of its sources, `signature` of a block that begins, `web_fetch_requests`, and what a response only repeats of its
-request.
+Another test changes one field after another in recorded streams (removes it, makes it null, gives it a value of
+another type or another name) and lets the SDK read them. If the SDK raises, or returns a value that its own types
+exclude, `lint` must have a finding. Exempt are the fields that the vendors themselves leave out: the `action` of a
+web search and the `url` of its sources, `signature` of a block that begins, `web_fetch_requests`, and fields that a
+response only repeats from its request.
 
-Silence counts from {PROXY_S} s on for proxies and from {CODEX_S} s on
-for Codex; imported bodies have no times, and so no silences.
+A silence is reported from {PROXY_S} s on for proxies and from {CODEX_S} s on for Codex. Imported bodies have no
+times, so they have no silences.
 
 ## JSON
 
@@ -101,10 +102,10 @@ for Codex; imported bodies have no times, and so no silences.
 | key | |
 |---|---|
 | `session`, `exchange`, `exchange_id` | the session or file, the number of the exchange in it, and its id |
-| `profile` | by which it was judged |
-| `rule`, `severity`, `meaning`, `why`, `source` | the rule, as it stands below |
+| `profile` | the profile whose rules were applied |
+| `rule`, `severity`, `meaning`, `why`, `source` | the rule, as listed below |
 | `count` | how many places break it |
-| `places` | the first {PLACES_LIMIT}: `pos`, the event (`null`: the whole exchange), and `said`, what stands there |
+| `places` | the first {PLACES_LIMIT}: `pos`, the event (`null`: the whole exchange), and `said`, the content there |
 
 With `--list` it is an array of rules: `id`, `severity`, `meaning`, `why`, `source`, `profiles`.
 

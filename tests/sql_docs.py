@@ -25,10 +25,10 @@ WHERE words @@ plainto_tsquery('simple', 'dice');""",
 INTRO = f"""\
 # SQL
 
-What recordings mean stands in views: messages, reasoning, tool calls, tokens, times, anomalies, for all wire formats
-alike. `recorder query` asks them on a connection that can only read; any SQLite client will do as well
-(`sqlite3 -readonly "$(recorder db path)"`). What was received, byte for byte, is [the log](log.md). Of a request body
-its rows may have only what is new in it: [how to get all of it](log.md#request-bodies-that-repeat).
+The views show recordings as tables: messages, reasoning, tool calls, tokens, times, anomalies, the same for all wire
+formats. `recorder query` reads them on a read-only connection; any other SQLite client works too (`sqlite3 -readonly
+"$(recorder db path)"`). The received bytes are in [the log](log.md). Its rows may contain only the new part of a
+request body: [how to get all of it](log.md#request-bodies-that-repeat).
 
 ```sh
 recorder query --list
@@ -37,27 +37,28 @@ recorder query "select text from messages where session_name = :name" -p name my
 recorder query --csv < report.sql > report.csv
 ```
 
-`-p NAME VALUE` gives `:NAME` its value. A value that is written as a number is one (`42`, `0.5`; not `007`): to SQLite
-every text is greater than every number. Where the text is meant, write `CAST(:NAME AS TEXT)`. A table shows the first
-{TABLE_ROWS:,} rows, `--json` takes {HELD_BYTES >> 20} MiB; `--jsonl` and `--csv` have no limit. Of two columns `text`
-the second becomes `text_2`. An empty result is no error. What SQLite refuses or does not understand ends with 1.
+`-p NAME VALUE` gives `:NAME` its value. A value written as a number is one (`42`, `0.5`; not `007`): in SQLite
+every text is greater than every number. If you mean the text, write `CAST(:NAME AS TEXT)`. A table shows the first
+{TABLE_ROWS:,} rows, `--json` takes {HELD_BYTES >> 20} MiB; `--jsonl` and `--csv` have no limit. If two columns are
+named `text`, the second becomes `text_2`. An empty result is not an error. If SQLite refuses a statement, the exit code
+is 1.
 
 ## What all views have in common
 
-* Rows are of exchanges that have ended; `exchange_summary`, `session_summary`, `event_gaps` and `event_payloads` know
-  the open ones too. They appear together with the end of the exchange.
-* `NULL` means not said: a count that was not reported is `NULL`, never 0. Flags are 1 and 0.
+* Rows are of exchanges that have ended; `exchange_summary`, `session_summary`, `event_gaps` and `event_payloads` have
+  the open ones too. Rows appear together with the end of the exchange.
+* `NULL` means not reported: a count that was not reported is `NULL`, never 0. Flags are 1 and 0.
 * Times end in `_ns`: integers, nanoseconds. `started_ns` and `created_ns` are wall time since 1970 (UTC), as are the
-  times of `session_summary`; all others count from the beginning of the exchange. Days are days in UTC.
+  times of `session_summary`; all others are relative to the beginning of the exchange. Days are in UTC.
 * Tokens are as OpenTelemetry counts them: cached ones are part of `input_tokens`, reasoning is part of `output_tokens`.
-* A response that is retrieved again, or resumed, is another exchange with the same `response_id` and all of it; the
-  earlier one is *superseded*: its messages, reasoning, tool calls and tokens are left out everywhere but in
-  `exchange_summary`, so that nothing counts twice.
-* Texts are cut at {STORABLE_LIMIT:,} characters, and what no database takes as text (NUL, half characters) is U+FFFD.
-  The log has them whole.
+* A response that is retrieved again, or resumed, is another exchange with the same `response_id` and the whole
+  response; the earlier one is *superseded*: its messages, reasoning, tool calls and tokens are left out everywhere
+  except in `exchange_summary`, so that nothing counts twice.
+* Texts are cut at {STORABLE_LIMIT:,} characters, and characters that a database cannot store as text (NUL, half
+  characters) become U+FFFD. The log has the originals.
 
-The names and columns of views are a contract. What lies below, tables named `p_…_v1`, is not: they are computed from
-the log and disposable, and a table with a higher number may take their place. `recorder db rebuild` makes them anew;
+The names and columns of views are a contract. The tables below them, named `p_…_v1`, are not: they are computed from
+the log and disposable, and a table with a higher number may replace them. `recorder db rebuild` computes them again;
 `rebuilds` has a row while that is due, `dead_letters` the exchanges that could not be computed, with the reason.
 `p_search_v1` is a full-text index of the rows of `p_items_v1`: FTS5, on PostgreSQL a table of `tsvector`.
 """

@@ -75,7 +75,9 @@ def test_every_folder_has_its_place_and_says_what_it_is() -> None:
     tops = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert tops == {name.partition(".")[0] for name in ROW} | {"__init__"}
     for path in PACKAGE.rglob("__init__.py"):
-        assert ast.get_docstring(ast.parse(path.read_text())), f"{path}: say what the folder is"
+        text = ast.get_docstring(ast.parse(path.read_text()))
+        assert text, f"{path}: say what the folder is"
+        assert path.parent == PACKAGE or "Must not know: " in text, f"{path}: say what the folder must not know"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -1,8 +1,15 @@
-"""Cassettes: text files that hold a session, or a part of one, and the way from them to the records of a journal.
+"""Cassettes: text files that hold a session or a part of one, and their conversion to records of a journal.
 
-`jsonl` is our own format, `foreign` what others store: bodies of event streams, payloads line by line, JSON documents.
-`content` tells them apart. Reading a file twice is cheaper than taking back half of it: a cassette is checked to its
-end before its first record is given.
+Must not know: the database, HTTP servers, the command line.
+
+    sse_jsonl    our own cassette, `.sse.jsonl`, for git and tests
+    jsonl        our own export: every row of the log
+    har, vcr     recordings of other tools
+    plain        bodies of event streams, payloads line by line, JSON documents
+    content      detects the format of a file
+
+A cassette is checked to its end before its first record is yielded: to read a file twice is cheaper than to undo half
+of an import.
 """
 
 from __future__ import annotations

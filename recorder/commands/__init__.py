@@ -1,5 +1,7 @@
 """The command line: one file per verb. Commands wire the layers and own options and environment.
 
+Must not know: how events are decoded and projected.
+
 Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 nothing found, 4 a difference or
 a finding, 5 replay mismatch, 130 interrupt.
 """

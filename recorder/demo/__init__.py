@@ -1,5 +1,7 @@
 """The demo upstream: a built-in server that speaks the four wire formats, without key or network.
 
+Must not know: recordings. It uses only `recorder.proxy.http` and errors.
+
     server       an app of `recorder.proxy.http`: pace, codings, pieces; knows no wire format
     app          the routing of paths to wire formats
     scripts      the content of answers, whatever the wire format

@@ -1,12 +1,13 @@
-"""Differences of two recordings: exchanges put side by side, and compared level by level.
+"""The comparison of two recordings: their exchanges are paired, and compared level by level.
 
-Rules of this package:
+Must not know: where recordings come from. Pure: recordings with their events in, a report out; no recording makes it
+raise.
 
-* Pure: recordings with their events in, a report out. Never raises on what was recorded.
-* Each level owns fields of what was recorded, so that one change is told once (`recorder.diff.field_owners`). A change
-  is told at more levels only if it is more than one: a word that comes in more deltas than before is one event more.
-* What is noise is data (`recorder.replay.matching.noise_rules` of requests, `recorder.diff.noise` of responses), and
-  counts with `exact`. Ciphertext is never compared but by its length.
+* Each level owns fields of a recording, so that one change is reported once (`recorder.diff.field_owners`). A change is
+  reported at several levels only if it is several changes: a word that comes in more deltas than before is also one
+  event more.
+* The rules of noise are data (`recorder.replay.matching.noise_rules` for requests, `recorder.diff.noise` for
+  responses). With `exact`, noise counts too. Of ciphertext only the length is compared.
 """
 
 from __future__ import annotations

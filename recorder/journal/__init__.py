@@ -1,4 +1,4 @@
-"""Write-ahead files: every byte that passes the proxy is here before it is anywhere else.
+"""Write-ahead files: `writer` puts every byte that passes the proxy on disk, before it goes on and before the database.
 
 Must not know: what the bytes mean, HTTP connections, the database.
 """

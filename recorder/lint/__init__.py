@@ -1,6 +1,11 @@
-"""Judging one exchange by the rules of its protocol, as a client of some profile meets it.
+"""Checks of one exchange against the rules of its protocol, for a given client (a profile).
 
-Pure: a recording with its events in, findings out. The rules are data (`RULES`).
+Must not know: where recordings come from. Pure: a recording with its events in, findings out.
+
+A further rule is a `Rule` in the `RULES` of a module: `http` and `sse` are for all APIs, `openai_errors` for both of
+OpenAI's, each folder for one API. A check of its own is a function there; where the faults of several rules follow from
+each other, one walk (`chunks`, `message` or `walk`) reports them by id. Fields are declared in `shapes`. Of these
+modules `rules` makes the one table `RULES`. `python -m tests.lint_docs` writes the rules into `docs/lint.md`.
 """
 
 from __future__ import annotations

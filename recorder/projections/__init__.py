@@ -1,7 +1,11 @@
-"""The meaning of the log as tables: events → facts → rows, and the views on them.
+"""The meaning of the log as tables: events → facts → rows, and the SQL views on them.
 
-A further projection is a file with a `PROJECTION` and its line here, and a migration that makes its table. Must not
-know: the database.
+Must not know: the database.
+
+`fact_reader` gives an event to the decoder of its dialect (`recorder.wire.dialects`), which returns facts; `fold` gives
+the facts to each projection, which makes rows: a tool call is a row of `items`. `recorder.store.projector` writes the
+rows. A further projection is a module with a `PROJECTION`, its line in `PROJECTIONS`, and a migration that creates its
+table.
 """
 
 from __future__ import annotations

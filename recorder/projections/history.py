@@ -47,7 +47,7 @@ class _History:
         if self._chain is not None:
             yield HistoryRow(self._exchange.session_id, self._exchange.exchange_id, self._digest(self._chain))
 
-    def _digest(self, asked: Chain) -> str:
+    def _digest(self, request: Chain) -> str:
         answer = ModelAnswer()
         for item in self._items():
             if self._has_choices and item.output_index:
@@ -57,8 +57,8 @@ class _History:
             elif item.kind == "tool_call" and item.type in _CLIENTS_CALLS:
                 answer.call(item.name, item.arguments or "")
         if not answer.texts and not answer.calls:
-            return unanswered(asked.asked)
-        return asked.answered(answer) if self._is_whole else broken_off(asked.asked)
+            return unanswered(request.asked)
+        return request.answered(answer) if self._is_whole else broken_off(request.asked)
 
 
 PROJECTION = Projection("history", 1, HistoryRow, ("session_id", "exchange_id"), _History)

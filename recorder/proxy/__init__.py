@@ -1,4 +1,4 @@
-"""Between client and upstream: what passes is forwarded, and recorded before it is forwarded.
+"""The proxy between client and upstream: it records what passes, and then forwards it.
 
 Must not know: the database, and what the bytes mean.
 
@@ -8,8 +8,8 @@ them so: `app` → `durable` (strict only) → `recording` → `upstream`.
 The way of one chunk is a chain of calls from one socket to the other, without a task in between:
 
     http/client_connection   data_received   the event loop has read the upstream's socket
-    http/client_response     feed            what that read had of the body, as one piece
-    exchange_recorder        passing         the time, and into the journal
+    http/client_response     feed            the body bytes of that read, as one piece
+    exchange_recorder        passing         adds the time, and hands it to the journal
     journal/writer           wait, flush     on disk: at once, or with the other chunks of this turn of the loop
     http/server_exchange     write           framed, into the client's socket
 

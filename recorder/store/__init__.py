@@ -1,4 +1,7 @@
-"""The SQL log on SQLite and PostgreSQL: schema, writer, reader, and everything that looks after a database.
+"""The SQL log on SQLite and PostgreSQL: schema, writer, reader, and the maintenance of a database.
 
 Must not know: HTTP, journals' contents, the command line.
+
+`engine` has the table of engines and says what a further one needs: a folder like `sqlite/` and `postgres/`, a line
+in that table, and texts of SQL by its name.
 """

@@ -3,6 +3,8 @@
     transport = replay_transport(recorded_in("runs.db", "latest"))
     client = OpenAI(http_client=httpx2.Client(transport=transport))
 
+Must not know: the command line.
+
 `assert_lints` and `assert_same_stream` judge what was recorded.
 
 A replay has the recorded bytes, at the recorded times if asked for, and fails as the recording did, with the library's

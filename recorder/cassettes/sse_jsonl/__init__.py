@@ -1,5 +1,7 @@
 """Our own cassette, `.sse.jsonl`: a session as a text file for git. See docs/cassettes.md.
 
+Must not know: where sessions are stored.
+
     {"recorder_cassette":1,"session":{"name":"demo",…}}
     {"exchange":1,"started":"2026-09-21T14:13:20.000001Z","api":"openai-responses","request":{…},"body":{…}}
     {"exchange":1,"after":0.350123,"response":{"status":200,…}}
@@ -7,7 +9,7 @@
     {"exchange":1,"after":0.000031,"end":{"status":"completed","outcome":"eof"}}
 
 This module reads it, line by line, into rows of the log: bytes, kinds, types and numbers as they were recorded, times
-to the microsecond. Nothing in a cassette is a path, nothing in it is taken on trust, and nothing in it is larger when
+to the microsecond. Nothing in a cassette is a path, everything in it is checked, and nothing in it is larger when
 read than `recorder.cassettes.sse_jsonl.lines` and the size of the file allow.
 """
 

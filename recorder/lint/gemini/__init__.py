@@ -1,7 +1,9 @@
 """The rules of Gemini (`:streamGenerateContent?alt=sse`): `data: {chunk}` until the body ends.
 
-What clients do was read in, and measured with, google-genai 3.4 for Python; the SDK for JavaScript and Gemini CLI were
-read. The first is the strictest reader of lines there is, and declares the type of every field.
+Must not know: other APIs, and where recordings come from.
+
+The behaviour of google-genai 3.4 for Python was read in its source and measured; that of the SDK for JavaScript and of
+Gemini CLI was read. The first is the strictest of all clients in reading lines, and declares the type of every field.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""The views: the meaning of recordings, as tables for SQL. Their names and columns are a contract, `docs/sql.md` its
-text.
+"""The SQL views: recordings as tables for users. Their names and columns are a contract; `docs/sql.md` is its text.
+
+Must not know: the database. It has texts of SQL only.
 
 Rules of this file:
 
 * Data only: for each view the meaning of a row, the sources of its columns, and a query that shows its use.
-* The meaning of a column stands in `recorder.projections.views.columns`.
-* Tables of projections come and go with their versions; a view keeps its name and its columns.
+* The meaning of a column is in `recorder.projections.views.columns`.
+* The table of a projection changes with its version; a view keeps its name and its columns.
 * A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
   one that has most of it supersedes the others (`recorder.projections.exchanges`): items, tokens and all sums leave
   them out, or they would count twice.
-* Where SQLite and DuckDB can have the same text they do: DuckDB reads a file with our views as its own. So no subquery
-  in the condition of a `LEFT JOIN`, no division that leaves a rest, no function that only one of them has.
+* SQLite and DuckDB have the same text where that is possible: DuckDB reads a file with our views as its own. So there
+  is no subquery in the condition of a `LEFT JOIN`, no division with a remainder, no function that only one of them has.
 """
 
 from __future__ import annotations

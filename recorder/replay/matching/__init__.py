@@ -1,20 +1,22 @@
-"""The matcher: which recorded exchange answers a request.
+"""The matcher: it finds the recorded exchange that answers a request.
+
+Must not know: where recordings come from, and how answers are sent.
 
 Rules of this file:
 
-* Method, upstream, path and query must be the same. Then a ladder, the surest rung first: the same body; the same but
-  for noise; the only one unused at that position of a conversation. It is never a guess: the next rung is a miss, and
-  that says what was nearest and where it differs.
-* A request to a host that nobody has named can be for any upstream: it is for the only one that has the rest of its
-  place. Where several have, it is for the one that its path and headers tell, as with the proxy, or a miss.
-* Requests that are alike are answered in recorded order, each recorded answer once. Where that is not strict, a client
-  that runs again is answered as the first time: when all are used, they are given again in the same order, one for each
-  request. GET asks for a state: it uses up its answers in order too, and then the last one stands.
-* The answer names the handles of the client that asks (`recorder.replay.matching.handles`).
-* Exchanges are given away by `dict.pop`, which gives each key to one thread only; all else is computed from what does
-  not change, so that two threads that compute it at once get the same. There is no lock to hold.
-* Secrets are taken out of both, as they are when a request is recorded: they tell no two requests apart.
-* Pure, and never raises, whatever is asked.
+* Method, upstream, path and query must be the same. Then three rules, the strictest first: the body is the same;
+  it is the same except for noise; it is the only unused one at that position of a conversation. The matcher never
+  guesses: if none applies, it is a miss, which names the nearest recording and the differences.
+* A request to an unknown host can be for any upstream: it is for the only one with a recording of that method, path and
+  query. If there are several, path and headers decide, as in the proxy; else it is a miss.
+* Requests that are alike are answered in recorded order, each recorded answer once. Without `strict`, a client
+  that runs again gets the same answers: when all are used, they are given again in the same order, one for each
+  request. GET reads a state: it uses its answers in order too, and then repeats the last one.
+* The answer has the handles of the client that sent the request (`recorder.replay.matching.handles`).
+* `dict.pop` hands out exchanges: it gives each key to one thread only. All else is computed from constant data, so two
+  threads that compute it at once get the same. There is no lock.
+* Secrets are removed from both, as when a request is recorded: two requests never differ by a secret.
+* Pure, and never raises, whatever the request.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Request bodies that repeat earlier ones, stored once: where the repeated bytes are, and how rows are written and
-read.
+"""Request bodies that repeat earlier ones, stored once: `dedup` finds the repeated bytes, `rows` writes and reads the
+rows.
 
 Must not know: what a body means.
 """

@@ -1,4 +1,4 @@
-"""A log moves to another database: read from the `source`, written to the `target`, verified by `copy`.
+"""The copy of a log into another database: `source` reads, `target` writes, `copy` verifies.
 
 Must not know: which engines the two sides are.
 """

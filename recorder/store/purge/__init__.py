@@ -1,4 +1,4 @@
-"""Purging: deleted rows (`delete`), the space that they took (`vacuum`), and the record of it (`tombstone`).
+"""The purge of sessions: `delete` deletes rows, `vacuum` frees their space, `tombstone` records the purge.
 
-Must not know: journals and other files beside the database; the command takes care of those.
+Must not know: journals and other files beside the database; the command purges those.
 """

@@ -1,4 +1,4 @@
-"""Proof that the log is what was recorded: hashes, bodies, projections and the manifest.
+"""The proof that the log is unchanged since it was recorded: hashes, bodies, projections and the manifest.
 
 Must not know: how rows were written. It reads them over a connection of its own.
 """

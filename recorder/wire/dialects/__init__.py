@@ -1,6 +1,10 @@
-"""The providers, one folder each, and the table that chooses among their wire formats.
+"""The dialects: one folder for each wire format of a provider, and the table that chooses among them.
 
-A further provider is a folder with a `DIALECT` and its line in `DIALECTS`: all that knows of providers reads that.
+Must not know: the log, and where bytes come from.
+
+A folder decodes the events of its format into facts (`recorder.model.facts`), tool calls among them, and reads its
+requests. A further provider is a folder with a `DIALECT` and its line in `DIALECTS`: everything that depends on a
+provider reads it from there.
 """
 
 from __future__ import annotations

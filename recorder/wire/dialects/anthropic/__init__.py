@@ -1,9 +1,11 @@
 """Anthropic Messages: `event: <type>`, one line of JSON padded with spaces, blocks numbered by `index`.
 
-No sequence number, no item ids but those of the blocks of tool use. A block is an item; that of a tool's result is what
-its call returned. Blocks may also stand in `message_start`, whole (programmatic tool calls). Usage begins with
-`message_start` and is overlaid, key by key, by each `message_delta`. Where another model takes over within the response
-(a `fallback` block names it), the response is that model's, as the SDK has it.
+Must not know: other wire formats.
+
+No sequence number, no item ids except those of tool use blocks. A block is an item; the block of a tool's result is
+what its call returned. `message_start` may also have whole blocks (programmatic tool calls). Usage
+begins with `message_start`, and each `message_delta` overwrites keys of it. Where another model takes over within the
+response (a `fallback` block names it), the response is that model's, as the SDK has it.
 """
 
 from __future__ import annotations

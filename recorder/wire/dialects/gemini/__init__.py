@@ -1,7 +1,9 @@
 """Gemini `generateContent`: `data: {GenerateContentResponse}` with CRLF, no types, no end marker: the stream just ends.
 
+Must not know: other wire formats.
+
 Numbers that are zero are not on the wire (proto3), the index of a candidate among them. An error may come as bare JSON
-over many lines, without `data:`, in the midst of the events.
+over many lines, without `data:`, between events.
 """
 
 from __future__ import annotations

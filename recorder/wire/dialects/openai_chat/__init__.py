@@ -1,9 +1,11 @@
 """Chat Completions, legacy completions and everything compatible: `data: {chunk}` until `data: [DONE]`, mostly.
 
+Must not know: other wire formats. `message` reads what a delta says, `choice` makes items of it, tool calls too.
+
 No event line, no sequence number, no items: `id` is the completion's. Several vendors never send `[DONE]`.
 
-What has `choices` is a chunk, or as a body a completion, whatever it calls itself. Fields that vendors add mean nothing
-here, but those that the modules `openai_chat_*` name.
+What has `choices` is a chunk, or as a body a completion, whatever it calls itself. Fields that vendors add are
+ignored, except those that the modules of this folder name.
 """
 
 from __future__ import annotations

@@ -45,20 +45,20 @@ class Choice:
         self._cited = False
         self._unfinished: list[str] = []
 
-    def add_delta(self, said: Delta, logprobs: Object) -> Iterator[Fact]:
+    def add_delta(self, delta: Delta, logprobs: Object) -> Iterator[Fact]:
         """Yield the facts of the deltas of one chunk."""
-        for field, added in said.texts:
-            yield from self._add_text(said.role, field, added)
-        if said.encrypted:
+        for field, added in delta.texts:
+            yield from self._add_text(delta.role, field, added)
+        if delta.encrypted:
             yield from self._mark_encrypted()
-        for call in said.calls:
+        for call in delta.calls:
             yield from self._add_call(call)
-        yield from self._cite(said.annotations, said.role)
-        for picture in said.pictures:
+        yield from self._cite(delta.annotations, delta.role)
+        for picture in delta.pictures:
             yield from self._begin(f"{self._index}.image.{self._pictures}", _shown(picture))
             self._pictures += 1
         yield from self._add_logprobs(logprobs)
-        yield from map(unknown, said.unknown)
+        yield from map(unknown, delta.unknown)
 
     def end(self, reason: str, citations: Sequence[str]) -> Iterator[Fact]:
         """Yield the items that are complete with this `finish_reason`, or as complete as they will be.
@@ -117,35 +117,35 @@ class Choice:
                 yield LogprobsAdded(item, found)
 
 
-def items(said: Delta, choice: Object) -> Iterator[Stated]:
+def items(delta: Delta, choice: Object) -> Iterator[Stated]:
     """Yield the items of a choice that came whole."""
     reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
-    for stated in _whole(said, object_(choice.get("logprobs"))):
+    for stated in _whole(delta, object_(choice.get("logprobs"))):
         placed = msgspec.structs.replace(stated, output_index=index)
         yield msgspec.structs.replace(placed, status=_status(reason)) if reason else placed
 
 
-def _whole(said: Delta, logprobs: Object) -> Iterator[Stated]:
-    thoughts = _joined(said, _THOUGHT)
-    if thoughts or said.encrypted:
+def _whole(delta: Delta, logprobs: Object) -> Iterator[Stated]:
+    thoughts = _joined(delta, _THOUGHT)
+    if thoughts or delta.encrypted:
         yield Stated(
-            "reasoning", "reasoning", texts=thoughts, encrypted=said.encrypted, logprobs=_of_reasoning(logprobs)
+            "reasoning", "reasoning", texts=thoughts, encrypted=delta.encrypted, logprobs=_of_reasoning(logprobs)
         )
-    spoken, annotations = _joined(said, _SPOKEN), tuple(said.annotations)
+    spoken, annotations = _joined(delta, _SPOKEN), tuple(delta.annotations)
     if spoken or annotations:
         found = _spoken_logprobs(logprobs)
-        yield Stated("message", "message", role=said.role, texts=spoken, annotations=annotations, logprobs=found)
-    for call in said.calls:
+        yield Stated("message", "message", role=delta.role, texts=spoken, annotations=annotations, logprobs=found)
+    for call in delta.calls:
         yield msgspec.structs.replace(_stated(call), texts=_arguments(call))
-    yield from map(_shown, said.pictures)
+    yield from map(_shown, delta.pictures)
 
 
 def _arguments(call: ToolCall) -> tuple[tuple[Field, int, str], ...]:
     return (("arguments", 0, call.arguments),) if call.arguments else ()
 
 
-def _joined(said: Delta, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:
-    texts = {field: "".join(part for of, part in said.texts if of == field) for field in fields}
+def _joined(delta: Delta, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:
+    texts = {field: "".join(part for of, part in delta.texts if of == field) for field in fields}
     return tuple((field, 0, joined) for field, joined in texts.items() if joined)
 
 

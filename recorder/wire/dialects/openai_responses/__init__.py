@@ -1,5 +1,7 @@
 """OpenAI Responses: `event: <type>`, one line of JSON, gapless sequence numbers; gateways send it less tidily.
 
+Must not know: other wire formats.
+
 The live API nests its errors (`{"type": "error", "error": {…}}`), and sends `response.failed` after them.
 """
 
