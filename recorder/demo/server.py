@@ -146,7 +146,8 @@ class _Pump:
             self._write(data)
             room -= len(data)
             self._next = next(self._steps, None)
-        self._stopped.set_result(None)
+        if not self._stopped.done():  # the client may have left in this turn of the loop
+            self._stopped.set_result(None)
 
 
 async def _body(exchange: ServerExchange) -> bytes:

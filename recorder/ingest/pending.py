@@ -33,13 +33,13 @@ class OpenExchange(msgspec.Struct):
     asked: tuple[str, str] | None = None  # if it is known by its history, the digest of what it asks and its session
     capture: AnyCapture | None = None
     last_ns: int = 0
-    records: int = 0  # told so far
+    records: int = 0  # ingested so far
     begun: int | None = None  # how many of them came before the one with which `capture` began
     lost: list[tuple[int, Gap]] = msgspec.field(default_factory=list)  # damage, and after how many records
 
     def lost_after(self, records: int) -> list[Gap]:
         """Return the damage that came after so many records."""
-        return [gap for told, gap in self.lost if told == records]
+        return [gap for after, gap in self.lost if after == records]
 
     def carry(self, place: Position) -> None:
         """Adjust to its records being carried over to a place, the damage as records among them."""

@@ -65,18 +65,20 @@ class IngesterSupervisor:
         self._thread.join()
 
     def _supervise(self) -> None:
-        while not self._is_stopped and not (self._finishing.is_set() and not self._directory.exists()):
-            end = self._run()
-            if self._finishing.is_set():
-                if not self._retries:
-                    break
-                time.sleep(AGAIN_S)
-                continue
-            self.last_end = end
-            self.restarts += 1
-            log.error("the ingester %s and is started again; the journal keeps what passes", end)
-            self._finishing.wait(RESTART_S)
-        self._ended.set()
+        try:
+            while not self._is_stopped and not (self._finishing.is_set() and not self._directory.exists()):
+                end = self._run()
+                if self._finishing.is_set():
+                    if not self._retries:
+                        break
+                    time.sleep(AGAIN_S)
+                    continue
+                self.last_end = end
+                self.restarts += 1
+                log.error("the ingester %s and is started again; the journal keeps what passes", end)
+                self._finishing.wait(RESTART_S)
+        finally:  # else `wait` would hang, and with it the end of the recorder
+            self._ended.set()
 
     def _run(self) -> str:
         """Run a process to its end; return how it ended."""

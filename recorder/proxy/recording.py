@@ -176,7 +176,7 @@ def _ending(error: BaseException, request: Request) -> tuple[Outcome, str | None
 
 
 def _abandoned(request: Request) -> tuple[Outcome, str | None]:
-    """Return the same for an exchange that was let go of; whoever did so may have set why."""
+    """Return the outcome, and what is known of it, of an exchange that was broken off; who did so may have set both."""
     extensions = request.extensions
     return cast(Outcome, extensions.get("outcome", "client_disconnect")), extensions.get("error")
 
@@ -185,7 +185,9 @@ def _declared_length(request: Request) -> int | None:
     """Return the length of the request body in bytes; None if only its end will show it."""
     if "transfer-encoding" in request.headers:
         return None
-    length = request.headers.get("content-length") or "0"
+    length = request.headers.get("content-length")
+    if length is None:
+        return 0
     return int(length) if length.isdigit() else None
 
 

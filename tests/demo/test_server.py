@@ -9,6 +9,7 @@ import re
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import brotli
@@ -17,7 +18,8 @@ import pytest
 import uvloop
 from backports import zstd
 
-from recorder.demo.server import DemoServer, start
+from recorder.demo.reply import DemoReply, Step
+from recorder.demo.server import BURST_BYTES, DemoServer, _Pump, start
 from recorder.errors import RecorderError, UsageError
 from tests.loops import eventually
 
@@ -231,3 +233,15 @@ async def test_closing_drops_clients_in_mid_stream() -> None:
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await reader.readuntil(b"response.completed")
     writer.close()
+
+
+async def test_a_client_that_leaves_in_the_turn_of_the_last_step_costs_no_error() -> None:
+    errors: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    exchange: Any = SimpleNamespace(write=lambda data: None, flow=SimpleNamespace(write_paused=False))
+    reply = DemoReply(200, (), [Step(0.0, bytes(BURST_BYTES)), Step(0.0, b"the last")])
+    async with asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(_Pump(exchange, reply, 0.0).send())
+        await asyncio.sleep(0)  # the first step is sent, the last is for the next turn
+        sending.cancel()
+    assert not errors

@@ -152,6 +152,14 @@ async def test_a_request_is_whole_when_all_that_was_declared_has_passed(journal:
     assert (tape.request_body, tape.json[Mark.REQUEST_END]) == (b"body", {"complete": True})
 
 
+async def test_a_body_whose_length_is_empty_is_recorded_to_its_end(journal: Journal) -> None:
+    request = request_for("POST", "http://h/", headers={"content-length": ""}, stream=Chunks(b"bo", b"dy"))
+    response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)
+    assert [chunk async for chunk in response.stream] == CHUNKS
+    tape = tape_of(journal)
+    assert (tape.request_body, tape.json[Mark.REQUEST_END]) == (b"body", {"complete": True})
+
+
 async def test_a_chunk_is_in_the_journal_before_it_is_handed_on(journal: Journal) -> None:
     request = request_for("GET", "http://h/", stream=Chunks())
     response = await RecordingTransport(Echo(*CHUNKS), journal).handle_async_request(request)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import URL
 
@@ -114,7 +115,7 @@ def raised(store: Store, code: str) -> StoreError:
 
 PASSING = [
     *("08006", "28000", "3D000", "40001", "40P01", "53100", "53200", "53300", "55006", "55P03", "57014", "57P01"),
-    *("57P02", "57P03", "58030", "XX001", "25006", "42501"),
+    *("57P02", "57P03", "58030", "XX001", "25006", "25P03", "25P04", "42501"),
 ]
 FINAL = ["0A000", "21000", "23502", "23514", "26000", "25P02", "42601", "42703", "42P01", "42883", "54000", "P0001"]
 
@@ -131,6 +132,17 @@ def test_a_connection_that_ends_is_worth_another_try(postgres_database: URL) -> 
         error = refusal(store, "SELECT pg_terminate_backend(pg_backend_pid())")
         assert isinstance(error, StoreBusyError)
         assert not engine_of(store.url).is_final(error)
+
+
+def test_an_error_without_a_code_is_worth_another_try_unless_the_driver_refused_what_it_was_given() -> None:
+    """A result that libpq makes when a connection breaks has no code, and psycopg no class of its own for it."""
+    engine = engine_of(URL.create("postgresql"))
+    broken = (psycopg.DatabaseError("no message from the libpq"), psycopg.InterfaceError("the cursor is closed"))
+    wrong = (psycopg.ProgrammingError("a placeholder"), psycopg.DataError("NUL"), psycopg.NotSupportedError("a type"))
+    for error in (*broken, *wrong):
+        store_error = StoreError("failed")
+        store_error.__cause__ = error
+        assert engine.is_final(store_error) is (error in wrong), error
 
 
 def test_a_server_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
