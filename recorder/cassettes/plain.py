@@ -135,7 +135,7 @@ class PlainStream:
         return by_name(self._dialect).target(self._format == "json", payloads)
 
 
-class _Piece(NamedTuple):
+class _PlainPiece(NamedTuple):
     raw: bytes
     complete: bool
 
@@ -143,10 +143,10 @@ class _Piece(NamedTuple):
 class _Whole:
     """A document: all of it is one event, however it is read."""
 
-    def feed(self, data: bytes) -> list[_Piece]:
-        return [_Piece(data, False)]
+    def feed(self, data: bytes) -> list[_PlainPiece]:
+        return [_PlainPiece(data, False)]
 
-    def close(self) -> list[_Piece]:
+    def close(self) -> list[_PlainPiece]:
         return []
 
 

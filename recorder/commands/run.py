@@ -236,7 +236,7 @@ def _say(line: str) -> None:
         echo(line)
 
 
-class _Run(NamedTuple):
+class _CommandRun(NamedTuple):
     """The recording of one command."""
 
     session: Session
@@ -244,17 +244,17 @@ class _Run(NamedTuple):
     used: Tally | None
 
 
-async def _recorded(log: LogReader, name: str, began_ns: int) -> _Run | None:
+async def _recorded(log: LogReader, name: str, began_ns: int) -> _CommandRun | None:
     try:
         session = await log.session(name)
     except NotFoundError:
         return None
     exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= began_ns]
     sums = {each.key[0]: each for each in await log.usage(("session",), began_ns)}
-    return _Run(session, exchanges, sums.get(session.session_id)) if exchanges else None
+    return _CommandRun(session, exchanges, sums.get(session.session_id)) if exchanges else None
 
 
-def _summary(run: _Run) -> str:
+def _summary(run: _CommandRun) -> str:
     """Return one line with the session and the tokens."""
     name, count = safe_text(run.session.name), counted(len(run.exchanges), "exchange")
     line = f"Recorded session {name} ({run.session.session_id}): {count}"
@@ -271,7 +271,7 @@ def _part(count: int | None, what: str) -> str:
     return f" ({count:,} {what})" if count else ""
 
 
-async def _save(log: LogReader, run: _Run, path: Path, code: int) -> bool:
+async def _save(log: LogReader, run: _CommandRun, path: Path, code: int) -> bool:
     """Write the cassette; return whether it was written. An existing one is only replaced by a complete recording."""
     export = f"`recorder export {run.session.session_id} --format cassette`"
     again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")

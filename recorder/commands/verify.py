@@ -62,7 +62,7 @@ def command(
     recorder verify --against recordings.manifest
     """
     told = _read_manifest(against) if against else {}
-    run = _Run(db, sessions)
+    run = _VerifyRun(db, sessions)
     verified = list(run.all(told))
     if manifest:
         _write_manifest(verified)
@@ -80,7 +80,7 @@ def command(
     ctx.exit(FOUND if findings else 0)
 
 
-class _Run:
+class _VerifyRun:
     """One verification, of some sessions or of all."""
 
     def __init__(self, db: str | None, refs: Sequence[str]) -> None:

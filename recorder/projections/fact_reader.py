@@ -49,7 +49,7 @@ class _Head(msgspec.Struct, frozen=True):
     status: Annotated[int, msgspec.Meta(ge=0, le=999)]
 
 
-class _Gap(msgspec.Struct, frozen=True):
+class _GapSide(msgspec.Struct, frozen=True):
     """The fields of a `gap` event that are read here."""
 
     of: str = "response"
@@ -58,7 +58,7 @@ class _Gap(msgspec.Struct, frozen=True):
 
 _request_of = msgspec.json.Decoder(_RequestClaims).decode
 _head_of = msgspec.json.Decoder(_Head).decode
-_gap_of = msgspec.json.Decoder(_Gap).decode
+_gap_of = msgspec.json.Decoder(_GapSide).decode
 _end_of = msgspec.json.Decoder(Ended).decode
 _reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
 
@@ -190,7 +190,7 @@ class FactReader:
 
     def _on_gap(self, event: Event) -> Sequence[Fact]:
         self._parts.take()
-        gap = _decoded(_gap_of, event.raw) or _Gap()
+        gap = _decoded(_gap_of, event.raw) or _GapSide()
         return (Lost("request" if gap.of == "request" else "response", gap.size_bytes),)
 
     def _on_end(self, event: Event) -> Sequence[Fact]:

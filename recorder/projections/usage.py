@@ -38,7 +38,7 @@ class UsageRow(msgspec.Struct, frozen=True):
     partial: bool  # the stream broke off, or still runs: there may be more
 
 
-class _Usage:
+class _UsageFold:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._usage = Usage()
@@ -72,4 +72,4 @@ class _Usage:
         yield UsageRow(*self._ids, **counts, usage_raw=storable(self._raw), partial=not self._is_whole)
 
 
-PROJECTION = Projection("usage", 1, UsageRow, ("session_id", "exchange_id"), _Usage)
+PROJECTION = Projection("usage", 1, UsageRow, ("session_id", "exchange_id"), _UsageFold)

@@ -64,7 +64,7 @@ class _HarResponse(msgspec.Struct, frozen=True):
     error: str | None = msgspec.field(name="_error", default=None)
 
 
-class _Message(msgspec.Struct, frozen=True, rename="camel"):
+class _HarMessage(msgspec.Struct, frozen=True, rename="camel"):
     time: float | None = None  # seconds since the epoch
     event_name: str | None = None
     event_id: str | None = None
@@ -77,7 +77,7 @@ class _Call(msgspec.Struct, frozen=True):
     response: _HarResponse
     time: float | None = None  # milliseconds
     timings: dict[str, float | str | None] = {}
-    messages: tuple[_Message, ...] | None = msgspec.field(name="_eventSourceMessages", default=None)
+    messages: tuple[_HarMessage, ...] | None = msgspec.field(name="_eventSourceMessages", default=None)
 
 
 class _Log(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class Har:
             yield from exchange_entries(head, each.body, each.response, each.pieces, each.end, **times)
 
 
-class _Exchange(NamedTuple):
+class _HarExchange(NamedTuple):
     """A call as a recorder would have recorded it."""
 
     call: _Call
@@ -150,7 +150,7 @@ def _is_wanted(call: _Call) -> bool:
     return known or bool(call.messages) or call.response.content.mime_type.startswith("text/event-stream")
 
 
-def _exchange(call: _Call) -> _Exchange:
+def _exchange(call: _Call) -> _HarExchange:
     """Decode a call. Raises `ValueError` if it is impossible."""
     started_ns = nanoseconds(call.started)
     waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
@@ -160,7 +160,7 @@ def _exchange(call: _Call) -> _Exchange:
     end_ns = max(came_ns, pieces[-1][0]) if pieces else came_ns
     body = (call.request.post.text or "") if call.request.post else ""
     head = _response_head(call.response) if call.response.status > 0 else None
-    return _Exchange(call, started_ns, body.encode(), head, head_ns, pieces, end_ns, _end(call.response))
+    return _HarExchange(call, started_ns, body.encode(), head, head_ns, pieces, end_ns, _end(call.response))
 
 
 def _end(response: _HarResponse) -> ExchangeEnd:
@@ -219,7 +219,7 @@ def _body(content: _Content) -> bytes:
         raise ValueError(f"the base64 of a body is none: {error}") from error
 
 
-def _framed(message: _Message) -> bytes:
+def _framed(message: _HarMessage) -> bytes:
     """Frame an event as most servers do."""
     fields = [("event", message.event_name if message.event_name != "message" else None), ("id", message.event_id)]
     lines = [f"{name}: {_one_line(said)}" for name, said in fields if said]

@@ -133,7 +133,7 @@ class _More(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: _Keys | None = None
 
 
-class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _CassetteStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The fields of a step besides its kind."""
 
     exchange: int
@@ -200,7 +200,7 @@ class _ExchangeReader:
         kind = next((kind for kind in _STEPS if kind in given), None)
         if kind is None:
             raise ValueError(f"it says none of {', '.join(('request', *_STEPS))}")
-        step = msgspec.convert({name: said for name, said in given.items() if name != kind}, _Step)
+        step = msgspec.convert({name: said for name, said in given.items() if name != kind}, _CassetteStep)
         self._framing = step.framing or self._framing
         self._pass(step.after)
         raw = restore(kind, given[kind], usual_step(kind, self.sums))

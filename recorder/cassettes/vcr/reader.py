@@ -40,7 +40,7 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are no UTF-8, and wh
 _Headers = dict[str, str | list[str | None] | None]
 
 
-class _Body(msgspec.Struct, frozen=True):
+class _VcrBody(msgspec.Struct, frozen=True):
     string: str | None = None
     in_base64: str | None = msgspec.field(name="base64_string", default=None)
     state: tuple[str | None, ...] = ()  # of a file that was sent
@@ -50,7 +50,7 @@ class _VcrRequest(msgspec.Struct, frozen=True):
     method: str
     uri: str
     headers: _Headers | None = None
-    body: str | _Body | None = None
+    body: str | _VcrBody | None = None
 
 
 class _Status(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class _Status(msgspec.Struct, frozen=True):
 class _VcrResponse(msgspec.Struct, frozen=True):
     status: _Status
     headers: _Headers | None = None
-    body: str | _Body | None = None
+    body: str | _VcrBody | None = None
 
 
 class _Interaction(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ class _DecodedMessage(NamedTuple):
         return next((said.decode("latin-1") for name, said in self.headers if name.lower() == b"content-type"), "")
 
 
-class _Exchange(NamedTuple):
+class _VcrExchange(NamedTuple):
     """An interaction as a recorder would have recorded it."""
 
     interaction: _Interaction
@@ -152,7 +152,7 @@ class _Exchange(NamedTuple):
         return ResponseHead(status.code, status.message or "", redact_headers(self.response.headers))
 
 
-def _exchanges(given: Iterator[tuple[int, _Interaction]]) -> Iterator[_Exchange]:
+def _exchanges(given: Iterator[tuple[int, _Interaction]]) -> Iterator[_VcrExchange]:
     """Raises `RecorderError`."""
     left = BODIES_LIMIT
     for number, each in given:
@@ -166,7 +166,7 @@ def _exchanges(given: Iterator[tuple[int, _Interaction]]) -> Iterator[_Exchange]
         yield exchange
 
 
-def _exchange(each: _Interaction, left: int) -> _Exchange:
+def _exchange(each: _Interaction, left: int) -> _VcrExchange:
     """Decode an interaction. Raises `ValueError` and `TypeError` if it is impossible."""
     if any(map(_UNSTORABLE.search, (each.request.method, each.request.uri, each.response.status.message or ""))):
         raise ValueError("its method, uri or message is no text")
@@ -177,10 +177,12 @@ def _exchange(each: _Interaction, left: int) -> _Exchange:
     response = _message(each.response.headers, each.response.body, left)
     pieces = list(_pieces(response))
     end_ns = pieces[-1][0] if pieces else STEP_NS
-    return _Exchange(each, target_of(each.request.uri), _instant(each.recorded_at), request, response, pieces, end_ns)
+    return _VcrExchange(
+        each, target_of(each.request.uri), _instant(each.recorded_at), request, response, pieces, end_ns
+    )
 
 
-def _message(given: _Headers | None, body: str | _Body | None, left: int) -> _DecodedMessage:
+def _message(given: _Headers | None, body: str | _VcrBody | None, left: int) -> _DecodedMessage:
     """Return headers and body; the coding is undone and forgotten if that is possible. Raises `ValueError`."""
     headers = [(_latin(name), _latin(said)) for name, values in (given or {}).items() for said in _listed(values)]
     coding = next((said.decode("latin-1") for name, said in headers if name.lower() == b"content-encoding"), None)
@@ -214,7 +216,7 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def _body(given: str | _Body | None) -> bytes:
+def _body(given: str | _VcrBody | None) -> bytes:
     if given is None or isinstance(given, str):
         return as_bytes(given or "")
     if given.in_base64 is None:

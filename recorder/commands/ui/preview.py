@@ -43,7 +43,7 @@ class Previews:
         return _TYPE.sub("{", _begun(payload), count=1)
 
 
-class _Step(msgspec.Struct, frozen=True):
+class _PhaseStep(msgspec.Struct, frozen=True):
     """The shown fields of an event that is not part of a body."""
 
     method: str = ""
@@ -56,7 +56,7 @@ def _step(event: Event) -> str:
     if event.kind == "request" and event.type == "body":
         return _begun(event.raw)
     try:
-        said = msgspec.json.decode(event.raw, type=_Step)
+        said = msgspec.json.decode(event.raw, type=_PhaseStep)
     except msgspec.MsgspecError:
         return _begun(event.raw)
     told = " ".join(str(each) for each in (said.method, said.target, said.status, said.reason) if each != "")

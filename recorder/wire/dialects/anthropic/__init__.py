@@ -55,12 +55,12 @@ class _Block(msgspec.Struct):
     id: Text | None = None
 
 
-class _Event(Payload):
+class _MessagesEvent(Payload):
     index: Whole | None = None
     content_block: _Block | None = None
 
 
-def _name(event: _Event) -> Named:
+def _name(event: _MessagesEvent) -> Named:
     block_id = event.content_block.id if event.content_block else None
     return event.type or (ERROR if event.error else None), None, block_id, event.index
 
@@ -82,13 +82,13 @@ class _InputDelta(msgspec.Struct, tag="input_json_delta", gc=False):
     text: str = msgspec.field(name="partial_json")
 
 
-class _Delta(msgspec.Struct, gc=False):
+class _BlockDelta(msgspec.Struct, gc=False):
     index: Whole
     delta: _TextDelta | _ThinkingDelta | _InputDelta
     error: None = None
 
 
-_decode_delta = msgspec.json.Decoder(_Delta).decode
+_decode_delta = msgspec.json.Decoder(_BlockDelta).decode
 
 _QUICK: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
 
@@ -324,7 +324,7 @@ DIALECT = Dialect(
         r"|^\S+ /(?:.*/)?messages/batches(?:/|$)"
         r"|^\S+ /.*\bpublishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
     ),
-    keys=KeyExtractor(_Event, _name).keys,
+    keys=KeyExtractor(_MessagesEvent, _name).keys,
     decoder=MessagesDecoder,
     request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},

@@ -36,12 +36,12 @@ from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Who
 RESPONSE = "GenerateContentResponse"
 
 
-class _Candidate(msgspec.Struct):
+class _ResponseCandidate(msgspec.Struct):
     index: Whole | None = None
 
 
 class _Response(Payload):
-    candidates: list[_Candidate] | None = None
+    candidates: list[_ResponseCandidate] | None = None
 
 
 def _name(response: _Response) -> Named:

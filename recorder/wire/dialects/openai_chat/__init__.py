@@ -32,13 +32,13 @@ from recorder.wire.dialects.openai_chat.usual import added, decode
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
 
-class _Choice(msgspec.Struct):
+class _ChunkChoice(msgspec.Struct):
     index: Whole | None = None
 
 
 class _Chunk(Payload):
     object: Text | None = None
-    choices: list[_Choice] | None = None
+    choices: list[_ChunkChoice] | None = None
 
 
 def _name(chunk: _Chunk) -> Named:

@@ -30,7 +30,7 @@ class _RawReasoning(msgspec.Struct, gc=False):
     type: Literal["reasoning.text"]
 
 
-class _Delta(msgspec.Struct, gc=False):
+class _UsualDelta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -44,8 +44,8 @@ class _Delta(msgspec.Struct, gc=False):
     audio: None = None
 
 
-class _Choice(msgspec.Struct, gc=False):
-    delta: _Delta
+class _UsualChoice(msgspec.Struct, gc=False):
+    delta: _UsualDelta
     index: int = 0
     finish_reason: _Nothing = None
     logprobs: None = None
@@ -54,7 +54,7 @@ class _Choice(msgspec.Struct, gc=False):
 
 
 class _UsualChunk(msgspec.Struct, gc=False):
-    choices: tuple[_Choice]
+    choices: tuple[_UsualChoice]
     id: str | None = None
     model: str | None = None
     usage: None = None
@@ -66,7 +66,7 @@ decode = msgspec.json.Decoder(_UsualChunk).decode
 """A usual chunk; raises `msgspec.DecodeError` for any other."""
 
 
-def added(delta: _Delta, choice: Choice) -> TextAdded | None:
+def added(delta: _UsualDelta, choice: Choice) -> TextAdded | None:
     """Return the fact of a usual delta, if it is only one text and its item has begun."""
     spoken, thought, calls = delta.content, delta.reasoning_content or delta.reasoning, delta.tool_calls
     if spoken and not (thought or calls or delta.reasoning_details or delta.channel):

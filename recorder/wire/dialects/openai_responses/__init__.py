@@ -19,18 +19,18 @@ from recorder.wire.dialects.openai_responses.fields import FIELDS, is_event, spe
 from recorder.wire.dialects.openai_responses.request import request_facts, turns
 
 
-class _Item(msgspec.Struct):
+class _OutputItem(msgspec.Struct):
     id: Text | None = None
 
 
-class _Event(Payload):
+class _ResponsesEvent(Payload):
     sequence_number: Whole | None = None
     item_id: Text | None = None
     output_index: Whole | None = None
-    item: _Item | None = None  # of output_item.added and .done, which have no item_id
+    item: _OutputItem | None = None  # of output_item.added and .done, which have no item_id
 
 
-def _name(event: _Event) -> Named:
+def _name(event: _ResponsesEvent) -> Named:
     return (
         event.type or (ERROR if event.error else None),
         event.sequence_number,
@@ -42,7 +42,7 @@ def _name(event: _Event) -> Named:
 DIALECT = Dialect(
     name="openai-responses",
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
-    keys=KeyExtractor(_Event, _name).keys,
+    keys=KeyExtractor(_ResponsesEvent, _name).keys,
     decoder=ResponsesDecoder,
     request_facts=request_facts,
     terminal={
