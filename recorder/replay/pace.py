@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
@@ -25,14 +26,14 @@ FOREVER_S = 10 * 365 * 86400.0  # of a stall: until somebody gives up
 SPIN_S = 0.0015  # an event loop wakes up to a millisecond late: the last bit is slept in the thread itself
 
 
-class Clock:
+class Clock(ABC):
     """A monotonic clock that can be waited on."""
 
     now_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
 
+    @abstractmethod
     async def sleep_until(self, deadline_ns: int) -> None:
         """Return at `deadline_ns` of `now_ns`, or at once if it is past."""
-        raise NotImplementedError
 
 
 class LoopClock(Clock):

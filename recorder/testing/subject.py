@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,13 +17,13 @@ from recorder.recordings.session import RecordedSession, require_whole
 T = TypeVar("T")
 
 
-class RecordedTest:
+class RecordedTest(ABC):
     """A test with its recordings: what the fixture `recorder_replay` gives."""
 
     @property
+    @abstractmethod
     def session(self) -> RecordedSession:
-        """Return what was recorded."""
-        raise NotImplementedError
+        """Return the recordings as one session."""
 
 
 Subject = RecordedTest | RecordedSession | str | Path

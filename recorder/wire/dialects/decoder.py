@@ -8,6 +8,7 @@ raises, on any bytes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from recorder.wire.dialects.json_values import Object, decoded, object_, text
 from recorder.wire.dialects.keys import ERROR
 
 
-class JsonDecoder:
+class JsonDecoder(ABC):
     """A `FactDecoder` for which a dialect decodes payloads that are JSON already."""
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
@@ -29,13 +30,13 @@ class JsonDecoder:
         """Decode a response body that is no stream."""
         return self._read(data, self.whole) if data.strip() else ()
 
+    @abstractmethod
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         """Decode the payload of an event, any JSON."""
-        raise NotImplementedError
 
+    @abstractmethod
     def whole(self, payload: Any) -> Sequence[Fact]:
         """Decode a document, any JSON."""
-        raise NotImplementedError
 
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
         try:
