@@ -89,10 +89,14 @@ class Case(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path that was asked, as far as it is known, else the usual one of its API."""
+        """The path that was asked, as far as it is known, else the usual one of its API.
+
+        Gateways have an API behind a prefix of their own; such a path must name its upstream.
+        """
         parts = urlsplit(self.file["url"] or "")
         known = parts.path.startswith("/") and parts.path + (f"?{parts.query}" if parts.query else "")
-        return known or PATHS.get(self.file["provider"], "/v1/unknown")
+        path = known or PATHS.get(self.file["provider"], "/v1/unknown")
+        return path if path.startswith("/v1") else f"/openai{path}"
 
     @property
     def body(self) -> bytes:

@@ -32,7 +32,7 @@ LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests))|-q |my-run|--status"
 )  # what may find nothing in this recording, or something
 # What says nothing when all is well.
-SILENT = re.compile(r"^eval|^export|cassette (?:check|fmt)|my-run|>")
+SILENT = re.compile(r"^eval|^export|cassette (?:check|fmt)|my-run|>|doctor --json \| jq")
 
 
 def lines(text: str) -> Iterator[str]:
