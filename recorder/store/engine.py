@@ -5,8 +5,8 @@ Rules of this file:
 * No other module asks which engine a URL is of, or imports the folder of an engine: it calls a method of
   `engine_of(url)`.
 * A third engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
-  one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. The expressions of a
-  view that it writes in its own way are a field of `recorder.projections.views.view.Either`.
+  one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. `recorder.store` names
+  the two places outside where SQL still differs by engine.
 * The module of an entry loads no driver. What an operation needs is imported by its method: a user of SQLite has no
   psycopg, and a list of sessions loads no writer.
 """
