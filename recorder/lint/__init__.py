@@ -8,8 +8,8 @@ A further rule is a `Rule` in one tuple `RULES`, and what finds its fault:
     anthropic, gemini, openai_chat
                                one API each: the rules in `__init__`; the one walk in `message` or `chunks` finds the
                                faults of all, and reports them by the id of a rule
-    openai_responses           the rules in one module for each subject, beside their functions; `walk` follows the items
-                               of a stream for those of `items` and `texts`
+    openai_responses           the rules in one module for each subject, beside their functions; `walk` follows the
+                               items of a stream for those of `items` and `texts`
     shapes (in each folder)    the declared fields, for the rules about types
 
 `rules` joins the tuples: it changes for a further module only. The tests want a broken stream for each rule
