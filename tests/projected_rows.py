@@ -21,7 +21,7 @@ from recorder.projections.phases import PhaseRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.store.projector import _REINDEX
+from recorder.store.engine import engine_named
 from recorder.store.writer import Store
 from tests.behind import connected, execute
 from tests.log_rows import make_events, make_exchange, make_session
@@ -49,8 +49,8 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
 def reindex(connection: Any) -> None:
     """Have full-text search find what stands in the items now."""
     name = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
-    for statement in _REINDEX[name]:
-        execute(connection, statement.text(name))
+    for statement in engine_named(name).search().rebuild:
+        execute(connection, statement)
 
 
 def row(struct: type[msgspec.Struct], exchange: Exchange, /, **fields: Any) -> Any:

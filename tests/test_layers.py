@@ -97,6 +97,24 @@ def test_the_http_layer_stands_alone(path: Path) -> None:
     assert all(name == "recorder.errors" or name.startswith("recorder.proxy.http.") for name in ours), ours
 
 
+# What knows an engine: its folder and its driver. `store.engine` finds a folder by its name, and imports none.
+ENGINES = {"store.sqlite": {"sqlite3", "aiosqlite"}, "store.postgres": {"psycopg"}}
+OUTSIDE = {
+    "commands.serving.metrics": {"sqlite3"},  # the version of the library is a label of `recorder_build_info`
+}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_an_engine_is_imported_by_its_own_folder_alone(path: Path) -> None:
+    own, found = name_of(path), set()
+    for engine, drivers in ENGINES.items():
+        if not f"{own}.".startswith(f"{engine}."):
+            for name in imports(path):
+                is_of_folder = f"{name}.".startswith(f"recorder.{engine}.")
+                found |= {name} if is_of_folder or name.partition(".")[0] in drivers else set()
+    assert found == OUTSIDE.get(own, set()), f"{own}: call a method of `recorder.store.engine.Engine`"
+
+
 @pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) in PURE], ids=name_of)
 def test_the_core_is_pure(path: Path) -> None:
     for name in imports(path):

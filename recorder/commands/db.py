@@ -14,9 +14,8 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import can_redraw, echo, write_line
 from recorder.errors import UsageError
 from recorder.model.text import counted
-from recorder.store.engine import engine_of
+from recorder.store.engine import READER_ROLE, WRITER_ROLE, engine_of
 from recorder.store.location import chosen_url, database_name
-from recorder.store.postgres.ddl import READER, WRITER
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 
@@ -47,7 +46,7 @@ def path(db: str | None) -> None:
 @click.option(
     "--roles",
     is_flag=True,
-    help=f"On PostgreSQL, make the roles {WRITER} and {READER}, and grant them their rights.",
+    help=f"On PostgreSQL, make the roles {WRITER_ROLE} and {READER_ROLE}, and grant them their rights.",
 )
 @database_option
 def upgrade(roles: bool, db: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +13,7 @@ import platformdirs
 from sqlalchemy import URL
 
 from recorder.commands.ops import health
-from recorder.commands.ops.health import CheckResult
 from recorder.commands.ops.health_log import log
-from recorder.commands.ops.health_server import server
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import with_json, write_json, write_line
 from recorder.commands.ui.settings import FILE_NAME, defaults, match_rules
@@ -23,7 +21,8 @@ from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
 from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, database_path, database_url, journal_root
+from recorder.store.health import CheckResult
+from recorder.store.location import chosen_url, database_url, journal_root
 
 BAD = 4  # the exit code, as of a finding
 
@@ -56,9 +55,8 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
 def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
     """Yield the lines of all checks. A check that fails yields that, and the others go on."""
     url = database_url(database)
-    libraries, of_database = _BY_ENGINE[engine_of(url).name]
-    general = [health.python, *libraries, health.clock, health.descriptors, health.port, settings]
-    for check in (*general, *of_database(url)):
+    checks = [health.python, engine_of(url).library_checks, health.clock, health.descriptors, health.port, settings]
+    for check in (*checks, *_of_database(url)):
         try:
             yield from check()
         except (OSError, ValueError) as error:
@@ -66,31 +64,19 @@ def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
             yield CheckResult("bad", named.__name__, f"This cannot be checked: {error}.")
 
 
-Check = Callable[[], Iterator[CheckResult]]
-
-
-def _of_file(url: URL) -> list[Check]:
-    path, root = database_path(url), journal_root(url)
-    return [
-        *(partial(log, path), partial(health.modes, health.files_of(path), root)),
-        *(partial(check, path) for check in (health.filesystem, health.space, health.wal)),
-        partial(health.journal, root),
-    ]
-
-
-def _of_server(url: URL) -> list[Check]:
-    """Yield the checks of a database on a server: not its files, but the journals, which are here."""
-    root = journal_root(url)
-    return [
-        *(partial(server, url), partial(health.modes, (), root)),
-        *(partial(health.space, root, "the journals"), partial(health.journal, root)),
-    ]
-
-
-_BY_ENGINE: Mapping[str, tuple[Sequence[Check], Callable[[URL], list[Check]]]] = {
-    "sqlite": ([health.sqlite], _of_file),
-    "postgresql": ([], _of_server),
-}
+def _of_database(url: URL) -> Iterator[Callable[[], Iterator[CheckResult]]]:
+    """Yield the checks of a database, and of its files and journals as far as they are on this machine."""
+    engine, root = engine_of(url), journal_root(url)
+    files = engine.files(url)
+    yield partial(log, url)
+    yield partial(health.modes, [*files, engine.verified_path(url)] if files else (), root)
+    if files:
+        yield partial(health.filesystem, files[0])
+        yield partial(health.space, files[0])
+    else:
+        yield partial(health.space, root, "the journals")
+    yield partial(engine.file_checks, url)
+    yield partial(health.journal, root)
 
 
 def settings() -> Iterator[CheckResult]:

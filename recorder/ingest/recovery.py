@@ -26,9 +26,9 @@ from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
 from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
-from recorder.store.engine import engine_of
+from recorder.store.engine import Engine, engine_of
 from recorder.store.schema import events
-from recorder.store.sql import SERVER_NS, Statement, constant, has_ended
+from recorder.store.sql import Statement, constant, has_ended
 from recorder.store.writer import Store
 
 log = logging.getLogger(__name__)
@@ -48,20 +48,26 @@ _END = Statement(
     )
 )
 
+
 # A recorder that was never heard of may be about to commit for the first time: its newest exchange says how old it is.
-SILENT = "{now} - greatest({heard}, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000000 AS BIGINT))"
-UNFINISHED = f"""
-SELECT x.recorder_id, max(o.host), count(*),
-    {SILENT.format(now=SERVER_NS, heard="coalesce(max(o.seen_ns), max(x.started_ns))")}
+def unfinished_sql(engine: Engine) -> str:
+    """Return the select whose rows are `Unfinished`. Only on a server: for a file, locks show who lives."""
+    silent_ns = engine.silence_ns_sql.format(heard="coalesce(max(o.seen_ns), max(x.started_ns))")
+    return f"""
+SELECT x.recorder_id, max(o.host), count(*), {silent_ns}
 FROM exchanges AS x LEFT JOIN ingest_offsets AS o ON o.recorder_id = x.recorder_id
 WHERE NOT {has_ended("x")}
 GROUP BY x.recorder_id ORDER BY x.recorder_id
 """
-_UNFINISHED = Statement(UNFINISHED)
+
+
+_UNFINISHED = Statement(unfinished_sql)
 # Whoever commits a place waits for this row: what was heard of it does not change before it is over.
 _SILENCE = Statement(
-    f"SELECT {SILENT.format(now=SERVER_NS, heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
-    "WHERE recorder_id = :recorder_id FOR UPDATE"
+    lambda engine: (
+        f"SELECT {engine.silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+        "WHERE recorder_id = :recorder_id FOR UPDATE"
+    )
 )
 
 

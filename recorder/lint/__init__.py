@@ -2,10 +2,18 @@
 
 Must not know: where recordings come from. Pure: a recording with its events in, findings out.
 
-A further rule is a `Rule` in the `RULES` of a module: `http` and `sse` are for all APIs, `openai_errors` for both of
-OpenAI's, each folder for one API. A check of its own is a function there; where the faults of several rules follow from
-each other, one walk (`chunks`, `message` or `walk`) reports them by id. Fields are declared in `shapes`. Of these
-modules `rules` makes the one table `RULES`. `python -m tests.lint_docs` writes the rules into `docs/lint.md`.
+A further rule is a `Rule` in one tuple `RULES`, and what finds its fault:
+
+    http, sse, openai_errors   for all APIs, or both of OpenAI's: the rules, and a function for each
+    anthropic, gemini, openai_chat
+                               one API each: the rules in `__init__`; the one walk in `message` or `chunks` finds the
+                               faults of all, and reports them by the id of a rule
+    openai_responses           the rules in one module for each subject, beside their functions; `walk` follows the
+                               items of a stream for those of `items` and `texts`
+    shapes (in each folder)    the declared fields, for the rules about types
+
+`rules` joins the tuples: it changes for a further module only. The tests want a broken stream for each rule
+(`MUTATIONS` in `tests/lint/`), and `python -m tests.lint_docs` writes the rules into `docs/lint.md`.
 """
 
 from __future__ import annotations

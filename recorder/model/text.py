@@ -46,3 +46,11 @@ def safe_text(text: str) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: `1 event`, `2,000 events`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def span_text(span_ns: int) -> str:
+    """Return a duration for a person: `42 s`, `5 min`, `3 h`, `12 d`."""
+    for unit, size_ns, least in (("s", 10**9, 120), ("min", 60 * 10**9, 120), ("h", 3600 * 10**9, 48)):
+        if span_ns < least * size_ns:
+            return f"{max(0, span_ns) // size_ns} {unit}"
+    return f"{span_ns // (86_400 * 10**9):,} d"

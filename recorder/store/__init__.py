@@ -2,6 +2,11 @@
 
 Must not know: HTTP, journals' contents, the command line.
 
-`engine` has the table of engines and says what a further one needs: a folder like `sqlite/` and `postgres/`, a line
-in that table, and texts of SQL by its name.
+A third engine is a folder beside `sqlite/` and `postgres/`, whose module `engine` has a subclass of `Engine`, one line
+in the table of `engine`, and a migration that creates its tables. No other module imports such a folder or its driver.
+
+Outside of the folders engines differ in two places only, because there each text is about one view or one column: the
+expressions of views (`recorder.projections.views.view.Either`), and the types and options of columns in `schema`, where
+SQLAlchemy has a general form for an engine that is not named. All engines share SQLAlchemy's `INSERT … ON CONFLICT` of
+its PostgreSQL dialect, which those of other engines compile too.
 """

@@ -2,11 +2,11 @@
 
 Rules of this file:
 
-* Nobody else asks which engine a URL is of: `engine_of(url)` is asked to do what is to be done.
+* No other module asks which engine a URL is of, or imports the folder of an engine: it calls a method of
+  `engine_of(url)`.
 * A third engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
-  one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. Texts of SQL that
-  differ by engine, the checks of `recorder doctor` and the window of `commands/serving/log_probe` stand in mappings
-  by `Engine.name`: a test names those in which a new engine is missing.
+  one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. `recorder.store` names
+  the two places outside where SQL still differs by engine.
 * The module of an entry loads no driver. What an operation needs is imported by its method: a user of SQLite has no
   psycopg, and a list of sessions loads no writer.
 """
@@ -14,25 +14,29 @@ Rules of this file:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import URL, Connection, Table
+from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+    from recorder.store.health import Check, CheckResult
+    from recorder.store.log_probe import LogProbe
     from recorder.store.query import Query
+    from recorder.store.search import SearchIndex
     from recorder.store.verify.connection import VerifyConnection
     from recorder.store.writer import Writer
 
 BUSY_TIMEOUT_S = 5.0  # for another writer, or a lock
+WRITER_ROLE, READER_ROLE = "recorder_writer", "recorder_reader"  # the roles that `Engine.grants` makes
 
 _MODULES = {
     "sqlite": "recorder.store.sqlite.engine",
@@ -54,6 +58,15 @@ class Backup(NamedTuple):
     offsets: dict[str, tuple[int, int]]
 
 
+class PlacesSql(NamedTuple):
+    """The SQL that reads `:places`, a JSON array of objects with `x`, the id of an exchange, and `pos`, a position."""
+
+    rows: str  # an item of FROM
+    session_id: str  # the value `:session_id`, as an id
+    exchange_id: str
+    pos: str
+
+
 class Engine(ABC):
     """One kind of database. Its methods raise the errors of recorder."""
 
@@ -68,6 +81,23 @@ class Engine(ABC):
 
     grants: Sequence[str] = ()
     """The statements that make the roles of writers and readers; none where a file's mode is all there is."""
+
+    places: PlacesSql
+
+    contains_sql: str
+    """The condition that a text, or some bytes, `{whole}` contains `{part}`."""
+
+    clock_ns_sql: str = "NULL"
+    """The time by the clock of the server, in nanoseconds since the epoch; NULL in a file, which has no clock."""
+
+    silence_ns_sql: str = "NULL"
+    """The nanoseconds since `{heard}`, a time by that clock, less those in which the server was away."""
+
+    scratch_schemas: tuple[str, str]
+    """The schema of the scratch tables, and that of the log, on a `scratch_connection`."""
+
+    may_delete_sql: str | None = None
+    """Selects flags which all are true if the user may delete from the log. `None`: who may write may delete."""
 
     purged_from: str
     """The name of the place where purged bytes may remain while a reader is in a transaction."""
@@ -96,6 +126,10 @@ class Engine(ABC):
     @abstractmethod
     def verified_path(self, url: URL) -> Path:
         """Return the file on this machine that says when a database was last verified."""
+
+    def files(self, url: URL) -> Sequence[Path]:
+        """Return the files of a database on this machine, the database itself first; none if it is on a server."""
+        return ()
 
     def is_missing(self, url: URL) -> bool:
         """Return whether it is certain, without connecting, that there is no database yet."""
@@ -168,6 +202,24 @@ class Engine(ABC):
     def query(self, url: URL) -> AbstractContextManager[Query]:
         """Open a connection for the user's own SQL, which can do nothing but read."""
 
+    # -- SQL in which it differs from others
+
+    @abstractmethod
+    def dialect(self, paramstyle: str) -> Dialect:
+        """Return SQLAlchemy's dialect, which compiles statements. Values are by name if `paramstyle` is empty."""
+
+    @abstractmethod
+    def search(self) -> SearchIndex:
+        """Return the statements of the full-text index."""
+
+    @abstractmethod
+    def set_table_options(self, metadata: MetaData) -> None:
+        """Set the options that the tables and indexes of the schema have on this engine only."""
+
+    @abstractmethod
+    def schema_statements(self) -> Sequence[str]:
+        """Return the statements that create the rest of the schema: search, views, and guards or functions."""
+
     # -- upkeep
 
     @abstractmethod
@@ -175,12 +227,32 @@ class Engine(ABC):
         """Take out of the files what was deleted. Return whether no reader was in the way."""
 
     @abstractmethod
+    def log_probe(self, url: URL) -> LogProbe:
+        """Return what reads the sums of ended exchanges for the metrics of a recorder."""
+
+    @abstractmethod
+    def checks(self, url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+        """Yield the state of a log for `recorder doctor`, up to the first failure that prevents the others.
+
+        It changes nothing. `more` are checks of the caller by name, which use the same connection.
+        """
+
+    def library_checks(self) -> Iterator[CheckResult]:
+        """Yield the state of the library on this machine that the engine needs, if recorder depends on its version."""
+        return iter(())
+
+    def file_checks(self, url: URL) -> Iterator[CheckResult]:
+        """Yield the state of files that only this engine has beside a database."""
+        return iter(())
+
+    @abstractmethod
     def back_up(self, url: URL, target: Path, progress: Progress, *, force: bool) -> Backup:
         """Copy a database to a file. Raise `UsageError` where that is the task of another program."""
 
 
 @cache
-def _entry(name: str) -> Engine:
+def engine_named(name: str) -> Engine:
+    """Return the entry with this `Engine.name`. Raise `UsageError` if recorder has no such engine."""
     if name not in _MODULES:
         raise UsageError(
             f"recorder cannot record into {name}: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."
@@ -191,7 +263,7 @@ def _entry(name: str) -> Engine:
 
 def engine_of(url: URL) -> Engine:
     """Return the entry for a URL. Raise `UsageError` if recorder has no such engine."""
-    return _entry(url.get_backend_name())
+    return engine_named(url.get_backend_name())
 
 
 def nothing_in(url: URL) -> NotFoundError:

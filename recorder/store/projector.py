@@ -25,9 +25,9 @@ from recorder.model.events import Event, Exchange
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.store.bodies.rows import whole_events
-from recorder.store.postgres.ddl import WORDS
+from recorder.store.engine import engine_named
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
-from recorder.store.schema import REBUILD_IS_DUE, SEARCH, dead_letters, events, exchanges, rebuilds, sessions, tables_of
+from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, IS_END, Statement, of_exchange
 from recorder.wire.grouping.session import HISTORY
 
@@ -51,7 +51,7 @@ class Database(Protocol):
         """Begin a part of the transaction that is undone alone if it fails."""
 
 
-ITEMS, RESULTS = tables_of["items"], tables_of["results"]
+RESULTS = tables_of["results"]
 REASON_LIMIT = 500  # characters
 START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
@@ -120,27 +120,8 @@ _DEAD = Statement(select(dead_letters).order_by(dead_letters.c.session_id, dead_
 
 _REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
 
-# Full-text search. SQLite's index is given the words to forget, and goes by the rowids of the items.
-_SEARCHED = "text, refusal, summary_text, arguments"
-_OF_EXCHANGE = "session_id = :session_id AND exchange_id = :exchange_id"
-_OF_ITEMS = f"{_SEARCHED} FROM {ITEMS.name} WHERE {_OF_EXCHANGE}"
-_WORDS = f"INSERT INTO {SEARCH} SELECT session_id, exchange_id, item, {WORDS} FROM {ITEMS.name}"
-_INDEX = Statement(
-    {
-        "sqlite": f"INSERT INTO {SEARCH} (rowid, {_SEARCHED}) SELECT rowid, {_OF_ITEMS}",
-        "postgresql": f"{_WORDS} WHERE {_OF_EXCHANGE}",
-    }
-)
-_UNINDEX = Statement(
-    {
-        "sqlite": f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) SELECT 'delete', rowid, {_OF_ITEMS}",
-        "postgresql": f"DELETE FROM {SEARCH} WHERE {_OF_EXCHANGE}",
-    }
-)
-_REINDEX = {
-    "sqlite": [Statement(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")],
-    "postgresql": [Statement(f"DELETE FROM {SEARCH}"), Statement(_WORDS)],
-}
+_INDEX = Statement(lambda engine: engine.search().add)
+_UNINDEX = Statement(lambda engine: engine.search().remove)
 
 
 class Projector:
@@ -235,8 +216,8 @@ class Projector:
 
     def reindex(self) -> None:
         """Make the full-text index anew from the rows that are there."""
-        for statement in _REINDEX[self._database.engine]:
-            self._database.run(statement, {})
+        for statement in engine_named(self._database.engine).search().rebuild:
+            self._database.run(Statement(statement), {})
 
     def is_due(self) -> bool:
         """Return whether an exchange has ended without projections."""

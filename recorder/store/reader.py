@@ -20,7 +20,7 @@ from sqlalchemy.sql import Executable
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import LATEST, PROBE, Event, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.store.bodies.rows import SOURCES, SharedRow, damaged, is_shared
+from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import require_head
@@ -103,7 +103,7 @@ class LogReader:
         self.url, self.name = url, database_name(url)
         self.engine = engine_of(url)
         self._pool = self.engine.reader(url)
-        self._sources = text(SOURCES[self.engine.name])
+        self._sources = text(sources_sql(self.engine))
 
     @classmethod
     async def open(cls, url: str | Path | URL) -> Self:
@@ -131,7 +131,7 @@ class LogReader:
 
     async def sessions(self, limit: int | None = None, wanted: SessionFilter | None = None) -> list[SessionRow]:
         """Return the sessions of the newest exchanges, newest first, each with the sums of its exchanges."""
-        listing = Listing(wanted or SessionFilter(), limit, self.engine.name)
+        listing = Listing(wanted or SessionFilter(), limit, self.engine)
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
                 rows = (await connection.execute(listing.newest)).all()

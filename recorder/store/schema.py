@@ -41,18 +41,14 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from recorder.projections import PROJECTIONS, TABLES, Projection
-from recorder.projections.views import VIEWS
-from recorder.store.postgres.ddl import PARTITIONED, STATEMENTS
-from recorder.store.postgres.ddl import SEARCH as SEARCH
-from recorder.store.sqlite.triggers import triggers
+from recorder.store.engine import engine_named
+from recorder.store.search import SEARCH as SEARCH
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
 TEXT = Text()
 INTEGER = BigInteger().with_variant(Integer(), "sqlite")
 BYTES = LargeBinary()
 DOUBLE: TypeEngine[Any] = REAL().with_variant(Double(), "postgresql")
-
-BY_SESSION = "RANGE (session_id)"
 
 metadata = MetaData()
 
@@ -218,31 +214,14 @@ Index(f"{TABLES['results']}_exchange", tables_of["results"].c.session_id, tables
 # What an exchange has of each kind is counted without a look at the texts.
 Index(f"{TABLES['items']}_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
 
-# The words of messages, reasoning and arguments. It keeps no text: whoever writes items writes it too, because
-# a trigger may not use it where `trusted_schema` is off.
-SEARCH_TABLE = (
-    f"CREATE VIRTUAL TABLE {SEARCH} USING fts5(text, refusal, summary_text, arguments, content='{TABLES['items']}', "
-    "content_rowid='rowid', tokenize='unicode61 remove_diacritics 2')"
-)
-
-
-_THE_REST = {
-    "sqlite": (SEARCH_TABLE, *(view.statement("sqlite") for view in VIEWS), *triggers(LOG, events, tombstones)),
-    "postgresql": STATEMENTS,
-}
-
 
 @event.listens_for(metadata, "before_create")
-def _set_options_of_postgresql(_: MetaData, connection: Connection, **_options: object) -> None:
-    """Set its options only where they are used: naming one loads all drivers, a tenth of the start of a command."""
-    if connection.dialect.name == "postgresql":
-        for name in PARTITIONED:
-            metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
-        for index in (index for table in metadata.tables.values() for index in table.indexes):
-            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+def _set_options(_: MetaData, connection: Connection, **_options: object) -> None:
+    """Set an engine's options only where they are used: to name one loads all drivers, a tenth of a command's start."""
+    engine_named(connection.dialect.name).set_table_options(metadata)
 
 
 @event.listens_for(metadata, "after_create")
 def _create_the_rest(_: MetaData, connection: Connection, **_options: object) -> None:
-    for statement in _THE_REST[connection.dialect.name]:
+    for statement in engine_named(connection.dialect.name).schema_statements():
         connection.exec_driver_sql(statement)

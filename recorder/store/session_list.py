@@ -19,9 +19,7 @@ from sqlalchemy import (
     case,
     column,
     exists,
-    false,
     func,
-    literal_column,
     or_,
     select,
     table,
@@ -29,7 +27,8 @@ from sqlalchemy import (
 )
 
 from recorder.model.events import BODY_KINDS, PROBE, Session
-from recorder.store.schema import SEARCH, events, exchanges, sessions, tables_of
+from recorder.store.engine import Engine
+from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import constant, has_ended
 
 AnySelect = Select[*tuple[Any, ...]]
@@ -113,7 +112,7 @@ class _End(msgspec.Struct, frozen=True):
 _end_of = msgspec.json.Decoder(_End).decode
 
 _last, _ending, _body = events.alias("last"), events.alias("ending"), events.alias("body")
-_projected, _items = tables_of["exchanges"], tables_of["items"]
+_projected = tables_of["exchanges"]
 
 
 def _within(table: Any) -> Any:
@@ -161,7 +160,7 @@ class Listing:
     Run `newest`, then what `about` returns, in one transaction.
     """
 
-    def __init__(self, wanted: SessionFilter, limit: int | None, engine: str = "sqlite") -> None:
+    def __init__(self, wanted: SessionFilter, limit: int | None, engine: Engine) -> None:
         self.newest: AnySelect = (
             select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
         )
@@ -189,7 +188,7 @@ class Listing:
         return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
 
 
-def _conditions(wanted: SessionFilter, engine: str) -> list[Any]:
+def _conditions(wanted: SessionFilter, engine: Engine) -> list[Any]:
     """Return the conditions of a filter."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
@@ -198,7 +197,7 @@ def _conditions(wanted: SessionFilter, engine: str) -> list[Any]:
         compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
     ]
     if wanted.words is not None:
-        conditions.append(sessions.c.session_id.in_(_SEARCHES[engine](wanted.words)))
+        conditions.append(sessions.c.session_id.in_(engine.search().sessions(wanted.words)))
     return [*conditions, _some(exchanges, *began)] if began else conditions
 
 
@@ -216,37 +215,6 @@ def _status() -> Any:
     return case((text(has_ended("exchanges")), func.coalesce(status, UNKNOWN)), else_=OPEN)
 
 
-def _search_server(words: str) -> AnySelect:
-    """Select the sessions that have all words in one of their items, on PostgreSQL."""
-    found = table(SEARCH, column("session_id"), column("words"))
-    matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
-    return select(found.c.session_id).where(*matching or [false()])
-
-
-def _query(word: str) -> Any:
-    if len(word) > 1 and word.endswith("*"):
-        quoted = word.removesuffix("*").replace("\\", "\\\\").replace("'", "''")
-        return func.to_tsquery(_PLAIN, f"'{quoted}':*")
-    return func.phraseto_tsquery(_PLAIN, word)
-
-
-def _search_file(words: str) -> AnySelect:
-    """Select the sessions that have all words in one of their items, on SQLite."""
-    found: AnySelect = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
-    return select(_items.c.session_id).where(literal_column(f"{_items.name}.rowid").in_(found))
-
-
-def _matches(words: str) -> Any:
-    """Return the condition of a search. Words are quoted, so no operator counts; a star at the end is not."""
-    quoted = " ".join(map(_quoted, words.replace("\0", " ").split()))
-    return literal_column(SEARCH).op("MATCH")(quoted or '""')
-
-
-def _quoted(word: str) -> str:
-    quoted = word.replace('"', '""')
-    return f'"{quoted.removesuffix("*")}"*' if len(quoted) > 1 and quoted.endswith("*") else f'"{quoted}"'
-
-
 _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "model": lambda model: _some(
         _projected, or_(_has(_projected.c.request_model, model), _has(_projected.c.response_model, model))
@@ -254,8 +222,6 @@ _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
     "status": lambda status: _some(exchanges, _status() == status),
 }
-_SEARCHES: Mapping[str, Callable[[str], AnySelect]] = {"sqlite": _search_file, "postgresql": _search_server}
-_PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
 _BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
     "since_ns": operator.ge,
     "until_ns": operator.lt,

@@ -1,12 +1,12 @@
 """Statements at the driver, and the expressions that many of them share: written once, compiled on first use.
 
-Most are SQLAlchemy's, and so the same everywhere. Where engines differ in kind (full-text search) there is a text for
-each of them. Values are always given by name.
+Most are SQLAlchemy's, and so the same everywhere. Where engines differ in kind (full-text search) the engine gives the
+text. Values are always given by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -21,10 +21,10 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects import registry, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 
+from recorder.store.engine import Engine, engine_named
 from recorder.store.schema import events
 
 Written = ClauseElement | str  # a text has its values as `:name`
@@ -33,9 +33,11 @@ Written = ClauseElement | str  # a text has its values as `:name`
 class Statement:
     """One statement, compiled for each engine that runs it when it first does."""
 
-    def __init__(self, written: Written | Mapping[str, Written], more: str = "", *, is_long: bool = False) -> None:
-        """`written` may be a mapping from the name of an engine; `more` is put behind it. Of one that `is_long` the
-        rows are never in memory all at once, which takes a server more questions.
+    def __init__(
+        self, written: Written | Callable[[Engine], Written], more: str = "", *, is_long: bool = False
+    ) -> None:
+        """`written` may be a function of the engine; `more` is put behind it. Of one that `is_long` the rows are never
+        in memory all at once, which takes a server more questions.
         """
         self._written, self._more, self.is_long = written, more, is_long
         self._texts: dict[str, str] = {}
@@ -47,7 +49,9 @@ class Statement:
         return self._texts[engine]
 
     def _compiled(self, engine: str) -> str:
-        written = self._written[engine] if isinstance(self._written, Mapping) else self._written
+        written = self._written
+        if not isinstance(written, ClauseElement | str):
+            written = written(engine_named(engine))
         clause = text(written) if isinstance(written, str) else written
         compiled = str(clause.compile(dialect=dialect(engine)))
         if not self._more:
@@ -58,9 +62,7 @@ class Statement:
 @cache
 def dialect(engine: str, paramstyle: str = "") -> Any:
     """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says otherwise."""
-    if engine == "sqlite":
-        return sqlite.dialect(paramstyle=paramstyle or "named")
-    return registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")
+    return engine_named(engine).dialect(paramstyle)
 
 
 SAVE, UNDO, KEEP = (Statement(f"{verb} attempt") for verb in ("SAVEPOINT", "ROLLBACK TO", "RELEASE"))
@@ -97,13 +99,9 @@ class Contains(ColumnElement[bool]):
 
 
 @compiles(Contains)
-def _in_file(element: Contains, compiler: Any, **options: Any) -> str:
-    return f"instr({compiler.process(element.whole, **options)}, {compiler.process(element.part, **options)}) > 0"
-
-
-@compiles(Contains, "postgresql")
-def _on_server(element: Contains, compiler: Any, **options: Any) -> str:
-    return f"position({compiler.process(element.part, **options)} IN {compiler.process(element.whole, **options)}) > 0"
+def _contains(element: Contains, compiler: Any, **options: Any) -> str:
+    whole, part = (compiler.process(each, **options) for each in (element.whole, element.part))
+    return engine_named(compiler.dialect.name).contains_sql.format(whole=whole, part=part)
 
 
 class ServerTime(ColumnElement[int]):
@@ -114,16 +112,8 @@ class ServerTime(ColumnElement[int]):
 
 
 @compiles(ServerTime)
-def _no_clock(_element: ServerTime, _compiler: Any, **_options: Any) -> str:
-    return "NULL"
-
-
-@compiles(ServerTime, "postgresql")
-def _clock(_element: ServerTime, _compiler: Any, **_options: Any) -> str:
-    return SERVER_NS
-
-
-SERVER_NS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)"
+def _server_time(_element: ServerTime, compiler: Any, **_options: Any) -> str:
+    return engine_named(compiler.dialect.name).clock_ns_sql
 
 
 def has_ended(exchange: str) -> str:

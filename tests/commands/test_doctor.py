@@ -19,13 +19,15 @@ from click.testing import CliRunner, Result
 
 from recorder.commands.doctor import command, diagnosis
 from recorder.commands.ops import health
-from recorder.commands.ops.health import CheckResult, filesystem, filesystem_of, has_wal_fix
+from recorder.commands.ops.health import filesystem, filesystem_of
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.query import command as query
 from recorder.commands.verify import command as verify
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
+from recorder.store.health import CheckResult
+from recorder.store.sqlite.health import WAL_BYTES, has_wal_fix, wal
 from recorder.store.writer import Store
 from tests.ingest.test_ingester import COMPLETED, Exchange, never
 
@@ -282,9 +284,9 @@ def test_a_disk_that_fills_up_is_said(path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wal_that_nobody_can_empty_is_said(path: Path) -> None:
-    with open(f"{path}-wal", "wb") as wal:
-        wal.truncate(health.WAL_BYTES + 1)
-    assert [line.state for line in health.wal(path)] == ["warn"]
+    with open(f"{path}-wal", "wb") as file:
+        file.truncate(WAL_BYTES + 1)
+    assert [line.state for line in wal(path)] == ["warn"]
 
 
 def test_a_port_that_is_taken_is_said() -> None:

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.doctor import diagnosis
-from recorder.commands.ops import health_server
-from recorder.commands.ops.health import CheckResult
+from recorder.commands.ops import health_log
+from recorder.store.health import CheckResult
 from recorder.store.location import database_url, journal_root
+from recorder.store.postgres import health as postgres_health
 from recorder.store.postgres.ddl import GRANTS, READER, WRITER
 from recorder.store.writer import Store
 from tests.commands.test_recover import Elsewhere
@@ -104,7 +105,7 @@ def test_what_a_recorder_that_is_gone_has_open_is_said(
 ) -> None:
     elsewhere = Elsewhere(url, tmp_path / "elsewhere")
     heard = said(url, "recorders")
-    monkeypatch.setattr(health_server, "GONE_NS", 1)
+    monkeypatch.setattr(health_log, "GONE_NS", 1)
     silent = said(url, "recorders")
     elsewhere.close()
     assert (heard.state, "1 exchange of 1 recorder elsewhere" in heard.message) == ("ok", True)
@@ -127,13 +128,13 @@ def test_a_server_that_does_not_write_to_the_disk_is_warned_of(url: URL) -> None
 
 
 def test_few_connections_are_said(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_server, "FEW", 10**6)
+    monkeypatch.setattr(postgres_health, "FEW", 10**6)
     assert said(url, "connections").state == "warn"
 
 
 def test_what_takes_too_long_is_not_waited_for(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_server, "LIMIT_S", 1.0)
-    monkeypatch.setattr(health_server, "UNFINISHED", "SELECT pg_sleep(60)")
+    monkeypatch.setattr(postgres_health, "LIMIT_S", 1.0)
+    monkeypatch.setattr(health_log, "unfinished_sql", lambda _engine: "SELECT pg_sleep(60)")
     assert "too long for a quick check" in said(url, "recorders").message
 
 

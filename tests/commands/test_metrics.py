@@ -19,7 +19,6 @@ from sqlalchemy import URL
 from recorder.commands.ops import health
 from recorder.commands.serving.disk_watch import MARK_BYTES, watch_disk
 from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot, Process, reasons
-from recorder.commands.serving.log_probe import log_probe
 from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter
 from recorder.commands.serving.metrics import METRICS, Metric, exposition
 from recorder.ingest.ingester import Ingester
@@ -27,6 +26,7 @@ from recorder.journal.format import HEADER, Mark, Position
 from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
 from recorder.journal.writer import Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.store.engine import engine_of
 from recorder.store.writer import Store
 from tests.corpus import ROOT
 from tests.store.test_postgres import end_connections
@@ -329,7 +329,8 @@ async def test_a_connection_that_was_ended_is_made_anew(on_server: Exchanges) ->
 async def test_a_server_that_is_away_is_an_error_once_and_a_reason_as_long_as_it_lasts(
     on_server: Exchanges, tmp_path: Path
 ) -> None:
-    on_server.meter._probe = log_probe(on_server.store.url.set(query={"host": str(tmp_path)}))
+    url = on_server.store.url.set(query={"host": str(tmp_path)})
+    on_server.meter._probe = engine_of(url).log_probe(url)
     away = [await on_server.health() for _ in range(2)]
     assert [each.database_errors for each in away] == [1, 1]
     assert "cannot be reached" in " ".join(reasons(away[-1]))

@@ -9,7 +9,6 @@ import os
 import resource
 import shutil
 import socket
-import sqlite3
 import stat
 import sys
 import time
@@ -17,31 +16,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from recorder import __version__
 from recorder.commands.ops.journals import journals, killed, state
-from recorder.commands.ops.last_verify import verified_path
 from recorder.commands.serving.health_snapshot import LAG_S
 from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
 from recorder.proxy.http.server_capacity import capacity
-from recorder.store.sqlite.connection import lock_path
-
-State = Literal["ok", "warn", "bad"]
+from recorder.store.health import CheckResult
 
 LOW_BYTES = 2**30  # an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
 EMPTY_BYTES = 128 * 2**20  # below this a journal, which takes a tenth of what is free, holds some seconds
-WAL_BYTES = 64 * 2**20  # four times the size at which the store empties it: somebody keeps it from that
 WAITING_BYTES = 64 * 2**20  # in a journal whose recorder runs: its ingester is behind
 YEARS = range(2025, 2100)
 STEP_NS = 50_000_000  # how far wall and monotonic clock may part within a look
 FEW_STREAMS = 200  # at once: a team with its agents
 PORT = 8787  # of `recorder serve`
 
-FIXED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))  # the WAL-reset bug, in the releases of a branch and all later ones
-LEAST = (3, 37, 0)  # STRICT tables
-NEEDED = ("ENABLE_FTS5",)
 LIBRARIES = ("sqlalchemy", "aiosqlite", "alembic", "httptools", "uvloop")
 
 NETWORK = {
@@ -49,14 +40,6 @@ NETWORK = {
     *("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.glusterfs", "fuse.gcsfuse", "fuse.cephfs", "davfs", "fuse.davfs"),
 }
 PASSING = {"tmpfs", "ramfs"}
-
-
-class CheckResult(NamedTuple):
-    """A result of a check: its state, and one sentence with the finding or the remedy."""
-
-    state: State
-    check: str
-    message: str
 
 
 def python() -> Iterator[CheckResult]:
@@ -72,34 +55,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def sqlite() -> Iterator[CheckResult]:
-    """Check the version of the SQLite library and how it was compiled."""
-    version = sqlite3.sqlite_version_info
-    if version < LEAST:
-        least = ".".join(map(str, LEAST))
-        yield CheckResult(
-            "bad", "sqlite", f"SQLite {sqlite3.sqlite_version} is too old: install a Python with {least} or later."
-        )
-    elif has_wal_fix(version):
-        yield CheckResult("ok", "sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug.")
-    else:
-        message = (
-            f"SQLite {sqlite3.sqlite_version} has the WAL-reset bug, harmless here: it needs two connections that "
-            "write or checkpoint at once, and recorder's take turns. Let no other program write to the database."
-        )
-        yield CheckResult("ok", "sqlite", message)
-    with closing(sqlite3.connect(":memory:")) as connection:
-        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
-    for missing in (name for name in NEEDED if name not in options):
-        yield CheckResult(
-            "bad", "sqlite", f"This SQLite was compiled without {missing}: install another Python or SQLite."
-        )
-
-
-def has_wal_fix(version: tuple[int, ...]) -> bool:
-    return version >= FIXED[-1] or any(version[:2] == fixed[:2] and version >= fixed for fixed in FIXED)
 
 
 def descriptors() -> Iterator[CheckResult]:
@@ -152,16 +107,6 @@ def modes(files: Sequence[Path], root: Path) -> Iterator[CheckResult]:
     if not found:
         of = "the database and what belongs to it" if files else "the journals"
         yield CheckResult("ok", "modes", f"Nobody but you can read {of}.")
-
-
-def files_of(database: Path) -> list[Path]:
-    """Return a database file and the files that belong to it."""
-    return [
-        database,
-        *(Path(f"{database}{end}") for end in ("-wal", "-shm")),
-        lock_path(database),
-        verified_path(database),
-    ]
 
 
 def _loose(paths: list[Path]) -> Iterator[CheckResult]:
@@ -225,17 +170,6 @@ def space(path: Path, what: str = "the database") -> Iterator[CheckResult]:
         yield CheckResult("warn", "space", f"{said}, less than a journal may need: free some disk space.")
     else:
         yield CheckResult("ok", "space", f"{said}.")
-
-
-def wal(database: Path) -> Iterator[CheckResult]:
-    """Check the size of the WAL, which grows while a reader holds a transaction open."""
-    path = Path(f"{database}-wal")
-    size = path.stat().st_size if path.exists() else 0
-    if size > WAL_BYTES:
-        message = f"The WAL has {size // 2**20} MiB: end the program that reads the database without ever finishing."
-        yield CheckResult("warn", "wal", message)
-    else:
-        yield CheckResult("ok", "wal", f"The WAL has {size / 2**20:.1f} MiB.")
 
 
 def journal(root: Path) -> Iterator[CheckResult]:

@@ -12,11 +12,11 @@ from recorder.commands.ops.journals import GONE_NS, journals
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo
 from recorder.commands.ui.settings import redactor
-from recorder.commands.ui.times import Span, span_text
+from recorder.commands.ui.times import Span
 from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted, safe_text, span_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, journal_root
 from recorder.store.writer import Store

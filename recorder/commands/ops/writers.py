@@ -9,16 +9,17 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import GONE_NS, state
-from recorder.ingest.recovery import SILENT
 from recorder.store.engine import engine_of
 from recorder.store.location import journal_root
-from recorder.store.sql import SERVER_NS, Statement
+from recorder.store.sql import Statement
 from recorder.store.verify import connection as readers
 from recorder.store.verify.log import Writer
 
 _SILENCE = Statement(
-    f"SELECT {SILENT.format(now=SERVER_NS, heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
-    "WHERE recorder_id = :recorder_id"
+    lambda engine: (
+        f"SELECT {engine.silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+        "WHERE recorder_id = :recorder_id"
+    )
 )
 
 

@@ -26,12 +26,13 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.disk_watch import free_bytes
 from recorder.commands.serving.health_snapshot import HealthSnapshot, process
-from recorder.commands.serving.log_probe import Ended, ProbeResult, log_probe
 from recorder.journal.format import Mark
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes, waiting
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestHead
+from recorder.store.engine import engine_of
 from recorder.store.location import database_url
+from recorder.store.log_probe import Ended, ProbeResult
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,8 @@ class Meter:
     """The meter of one recorder. `recording` attaches it; `run` refreshes it."""
 
     def __init__(self, database: Path | URL) -> None:
-        self._probe = log_probe(database_url(database))
+        url = database_url(database)
+        self._probe = engine_of(url).log_probe(url)
         self._look = HealthSnapshot()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()

@@ -83,14 +83,6 @@ class Span(click.ParamType[int]):
         return span_ns
 
 
-def span_text(span_ns: int) -> str:
-    """Return a duration for a person: `42 s`, `5 min`, `3 h`, `12 d`."""
-    for unit, size_ns, least in (("s", 10**9, 120), ("min", 60 * 10**9, 120), ("h", 3600 * 10**9, 48)):
-        if span_ns < least * size_ns:
-            return f"{max(0, span_ns) // size_ns} {unit}"
-    return f"{span_ns // UNITS_NS['d']:,} d"
-
-
 def _span_ns(text: str) -> int | None:
     span = _SPAN.fullmatch(text)
     return None if span is None else int(min(float(span[1]) * UNITS_NS[span[2]], float(LARGEST_NS)))

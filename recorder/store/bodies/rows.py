@@ -21,6 +21,7 @@ from recorder.errors import StoreConflictError
 from recorder.model.events import Event
 from recorder.model.shared_body import SHARED, Recipe, read_recipe
 from recorder.store.bodies.dedup import BodyDeduplicator
+from recorder.store.engine import Engine
 from recorder.store.schema import events
 from recorder.store.sql import KEEP, SAVE, UNDO, Statement
 
@@ -34,18 +35,15 @@ SELECT CAST(e.exchange_id AS TEXT), e.pos, e.type, e.raw
 FROM {} CROSS JOIN events AS e
 WHERE e.session_id = {} AND e.exchange_id = {} AND e.pos = {} AND e.kind = 'request' AND e.type IN ('body', 'shared')
 """
-SOURCES: Mapping[str, str] = {
-    "sqlite": _OF_SOURCES.format(
-        *("json_each(:places) AS k", ":session_id", "json_extract(k.value, '$.x')", "json_extract(k.value, '$.pos')")
-    ),
-    "postgresql": _OF_SOURCES.format(
-        *("json_to_recordset(CAST(:places AS json)) AS k (x uuid, pos bigint)", "CAST(:session_id AS uuid)"),
-        *("k.x", "k.pos"),
-    ),
-}
-"""The rows that a recipe needs, by engine; asked with what `SharedRow.parameters` gives."""
 
-_SOURCES = Statement(SOURCES)
+
+def sources_sql(engine: Engine) -> str:
+    """Return the select of the rows that a recipe needs, with the values of `SharedRow.parameters`."""
+    places = engine.places
+    return _OF_SOURCES.format(places.rows, places.session_id, places.exchange_id, places.pos)
+
+
+_SOURCES = Statement(sources_sql)
 
 
 class SharedRow:
@@ -59,7 +57,7 @@ class SharedRow:
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """Return the parameters of `SOURCES`."""
+        """Return the parameters of `sources_sql`."""
         places = [{"x": exchange_id, "pos": pos} for exchange_id, pos in self._places]
         return {"session_id": self._row[0], "places": msgspec.json.encode(places).decode()}
 

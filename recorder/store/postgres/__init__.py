@@ -1,4 +1,5 @@
 """The engine PostgreSQL: connections, errors, partitions, rights, and statements that only it understands.
 
-Must not know: the other engine. `recorder.store.engine` chooses between them.
+Must not know: the other engine. `recorder.store.engine` chooses between them; the module `engine` here is the entry
+that it finds, and only that entry is used from outside.
 """

@@ -13,11 +13,18 @@ Rules of this file:
 
 from __future__ import annotations
 
+from typing import Any
+
+from sqlalchemy import Select, column, false, func, literal_column, select, table
+
+from recorder.projections import TABLES
 from recorder.projections.views import VIEWS
+from recorder.store.engine import READER_ROLE, WRITER_ROLE
+from recorder.store.search import OF_EXCHANGE, OF_SESSION, SEARCH, SearchIndex
 
 SCHEMA = "recorder"
-SEARCH = "p_search_v1"
-WRITER, READER = "recorder_writer", "recorder_reader"
+WRITER, READER = WRITER_ROLE, READER_ROLE
+BY_SESSION = "RANGE (session_id)"
 
 PARTITIONED = ("sessions", "exchanges", "events")
 APPENDED = (*PARTITIONED, "tombstones")  # the writer adds to these and never changes them
@@ -75,6 +82,33 @@ CREATE TABLE {SEARCH} (
 WORDS = "to_tsvector('simple', left(concat_ws(' ', text, refusal, summary_text, arguments), 200000))"
 SEARCH_INDEX = f"CREATE INDEX {SEARCH}_words ON {SEARCH} USING gin (words)"
 
+_PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
+
+
+def _sessions(words: str) -> Select[*tuple[Any, ...]]:
+    found = table(SEARCH, column("session_id"), column("words"))
+    matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
+    return select(found.c.session_id).where(*matching or [false()])
+
+
+def _query(word: str) -> Any:
+    if len(word) > 1 and word.endswith("*"):
+        quoted = word.removesuffix("*").replace("\\", "\\\\").replace("'", "''")
+        return func.to_tsquery(_PLAIN, f"'{quoted}':*")
+    return func.phraseto_tsquery(_PLAIN, word)
+
+
+_ADD = f"INSERT INTO {SEARCH} SELECT session_id, exchange_id, item, {WORDS} FROM {TABLES['items']}"
+
+INDEX = SearchIndex(
+    add=f"{_ADD} WHERE {OF_EXCHANGE}",
+    remove=f"DELETE FROM {SEARCH} WHERE {OF_EXCHANGE}",
+    remove_session=f"DELETE FROM {SEARCH} WHERE {OF_SESSION}",
+    rebuild=[f"DELETE FROM {SEARCH}", _ADD],
+    sessions=_sessions,
+)
+
+MAY_DELETE = " UNION ALL ".join(f"SELECT has_table_privilege('{SCHEMA}.{name}', 'DELETE')" for name in PARTITIONED)
 READ_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'"
 
 STATEMENTS = (

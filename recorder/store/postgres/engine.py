@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from platformdirs import user_data_path
-from sqlalchemy import URL, Connection, Table
+from sqlalchemy import URL, Connection, Dialect, MetaData, Table
+from sqlalchemy.dialects import registry
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Engine, Fetch, Progress
-from recorder.store.postgres.ddl import GRANTS, READ_TABLES
+from recorder.store.engine import BUSY_TIMEOUT_S, Engine, Fetch, PlacesSql, Progress
+from recorder.store.postgres.ddl import (
+    BY_SESSION,
+    GRANTS,
+    INDEX,
+    MAY_DELETE,
+    PARTITIONED,
+    READ_TABLES,
+    SCHEMA,
+    STATEMENTS,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+    from recorder.store.health import Check, CheckResult
+    from recorder.store.postgres.log_probe import PostgresLogProbe
     from recorder.store.postgres.query import PostgresQuery
     from recorder.store.postgres.verify import PostgresVerifyConnection
     from recorder.store.postgres.writer import PostgresWriter
+    from recorder.store.search import SearchIndex
 
 _PASSING = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
 """SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
@@ -35,6 +48,20 @@ class PostgresEngine(Engine):
     is_local = False
     identity_sql = "SELECT CAST(pg_postmaster_start_time() AS text), current_database()"
     grants = GRANTS
+    places = PlacesSql(
+        "json_to_recordset(CAST(:places AS json)) AS k (x uuid, pos bigint)",
+        "CAST(:session_id AS uuid)",
+        "k.x",
+        "k.pos",
+    )
+    contains_sql = "position({part} IN {whole}) > 0"
+    clock_ns_sql = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)"
+    silence_ns_sql = (
+        f"{clock_ns_sql} - "
+        "greatest({heard}, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000000 AS BIGINT))"
+    )
+    scratch_schemas = ("pg_temp", SCHEMA)
+    may_delete_sql = MAY_DELETE
     purged_from = "tables"
     purge_notice = (
         "Nobody reads it any more. Its bytes go when the server uses their room again; its WAL and backups have them."
@@ -115,10 +142,36 @@ class PostgresEngine(Engine):
 
         return PostgresQuery.open(url)
 
+    def dialect(self, paramstyle: str) -> Dialect:
+        loaded: Dialect = registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")
+        return loaded
+
+    def search(self) -> SearchIndex:
+        return INDEX
+
+    def set_table_options(self, metadata: MetaData) -> None:
+        for name in PARTITIONED:
+            metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
+        for index in (index for table in metadata.tables.values() for index in table.indexes):
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+
+    def schema_statements(self) -> Sequence[str]:
+        return STATEMENTS
+
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         from recorder.store.postgres.writer import sweep
 
         return not vacuum or sweep(url, busy_timeout_s)
+
+    def log_probe(self, url: URL) -> PostgresLogProbe:
+        from recorder.store.postgres.log_probe import PostgresLogProbe
+
+        return PostgresLogProbe(url)
+
+    def checks(self, url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+        from recorder.store.postgres.health import log
+
+        return log(url, more)
 
     def back_up(self, url: URL, target: Path, progress: Progress, *, force: bool) -> NoReturn:
         raise UsageError(f"{self.display_name(url)} is on a server: copy it with `pg_dump --schema recorder`.")

@@ -16,8 +16,9 @@ from sqlalchemy import URL, Table
 from recorder.errors import RecorderError
 from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated
-from recorder.store.postgres.ddl import SCHEMA, SEARCH
+from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.postgres.migrate import open_log
+from recorder.store.search import SEARCH
 from recorder.store.sql import Statement
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same

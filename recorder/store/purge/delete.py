@@ -19,11 +19,10 @@ import msgspec
 from sqlalchemy import Text, bindparam, delete, func, insert, select
 
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
+from recorder.store.engine import engine_named
 from recorder.store.location import database_name
-from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.purge.tombstone import Counts, Tombstone
 from recorder.store.schema import (
-    SEARCH,
     dead_letters,
     events,
     exchanges,
@@ -35,24 +34,11 @@ from recorder.store.schema import (
 from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
 from recorder.store.writer import Store
 
-_SEARCHED = "text, refusal, summary_text, arguments"
-_ITEMS = tables_of["items"].name
-
-
 _EXISTS = Statement(select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id")))
 _EXCHANGES = Statement(
     select(exchanges.c.recorder_id, exchanges.c.exchange_id)
     .where(exchanges.c.session_id == bindparam("session_id"))
     .order_by(exchanges.c.exchange_id)
-)
-# A writer on a server may not: a file has no rights but its mode.
-_MAY = Statement(
-    {
-        "sqlite": "SELECT 1",
-        "postgresql": " UNION ALL ".join(
-            f"SELECT has_table_privilege('{SCHEMA}.{table.name}', 'DELETE')" for table in (sessions, exchanges, events)
-        ),
-    }
 )
 _RECORDERS = Statement(select(ingest_offsets.c.recorder_id))
 _EVENTS = Statement(
@@ -65,13 +51,7 @@ _LAST_HASH = Statement(
     "ORDER BY session_id DESC, exchange_id DESC, pos DESC LIMIT 1"
 )
 _BURY = Statement(insert(tombstones))
-_UNINDEX = Statement(
-    {
-        "sqlite": f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {_SEARCHED}) "
-        f"SELECT 'delete', rowid, {_SEARCHED} FROM {_ITEMS} WHERE session_id = :session_id",
-        "postgresql": f"DELETE FROM {SEARCH} WHERE session_id = :session_id",
-    }
-)
+_UNINDEX = Statement(lambda engine: engine.search().remove_session)
 _DELETES = [
     Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
     for table in (*tables_of.values(), dead_letters, events, exchanges, sessions)
@@ -99,7 +79,7 @@ def purge(
     with store.transaction(alone=True):
         if not list(store.ask(_EXISTS, key)):
             return None
-        if not all(may for (may,) in store.ask(_MAY, {})):
+        if not _may_delete(store):
             raise RecorderError(
                 f"The user of {database_name(store.url)} may not purge: give the URL of the owner of its schema."
             )
@@ -119,6 +99,11 @@ def purge(
         for statement in _DELETES:
             store.run(statement, key)
     return counts
+
+
+def _may_delete(store: Store) -> bool:
+    asked = engine_named(store.engine).may_delete_sql
+    return asked is None or all(may for (may,) in store.ask(Statement(asked), {}))
 
 
 def being_recorded(name: str) -> RecorderError:

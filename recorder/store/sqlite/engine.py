@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Connection, Table
+from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 
 from recorder.errors import StoreError, UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Backup, Engine, Fetch, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, Backup, Engine, Fetch, PlacesSql, Progress
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+    from recorder.store.health import Check, CheckResult
+    from recorder.store.search import SearchIndex
+    from recorder.store.sqlite.log_probe import SqliteLogProbe
     from recorder.store.sqlite.query import SqliteQuery
     from recorder.store.sqlite.verify import SqliteVerifyConnection
     from recorder.store.sqlite.writer import SqliteWriter
@@ -29,6 +32,11 @@ class SqliteEngine(Engine):
     name = "sqlite"
     is_local = True
     purged_from = "file or its WAL"
+    places = PlacesSql(
+        "json_each(:places) AS k", ":session_id", "json_extract(k.value, '$.x')", "json_extract(k.value, '$.pos')"
+    )
+    contains_sql = "instr({whole}, {part}) > 0"
+    scratch_schemas = ("main", "log")
 
     def normalize(self, url: URL) -> URL:
         if url.query:
@@ -48,6 +56,12 @@ class SqliteEngine(Engine):
 
     def verified_path(self, url: URL) -> Path:
         return Path(f"{url.database}.verified")
+
+    def files(self, url: URL) -> Sequence[Path]:
+        from recorder.store.sqlite.connection import lock_path
+
+        path = self.path(url)
+        return (path, *(Path(f"{path}{end}") for end in ("-wal", "-shm")), lock_path(path))
 
     def is_missing(self, url: URL) -> bool:
         return not self.path(url).exists()
@@ -114,10 +128,50 @@ class SqliteEngine(Engine):
 
         return SqliteQuery.open(url)
 
+    def dialect(self, paramstyle: str) -> Dialect:
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.dialect(paramstyle=paramstyle or "named")
+
+    def search(self) -> SearchIndex:
+        from recorder.store.sqlite.ddl import INDEX
+
+        return INDEX
+
+    def set_table_options(self, metadata: MetaData) -> None:
+        """Set none: the declaration of a table has those of SQLite."""
+
+    def schema_statements(self) -> Sequence[str]:
+        from recorder.projections.views import VIEWS
+        from recorder.store.schema import LOG, events, tombstones
+        from recorder.store.sqlite.ddl import SEARCH_TABLE, triggers
+
+        return (SEARCH_TABLE, *(view.statement(self.name) for view in VIEWS), *triggers(LOG, events, tombstones))
+
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         from recorder.store.sqlite.writer import sweep
 
         return sweep(self.path(url), vacuum, busy_timeout_s)
+
+    def log_probe(self, url: URL) -> SqliteLogProbe:
+        from recorder.store.sqlite.log_probe import SqliteLogProbe
+
+        return SqliteLogProbe(self.path(url))
+
+    def checks(self, url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+        from recorder.store.sqlite.health import log
+
+        return log(self.path(url), more)
+
+    def library_checks(self) -> Iterator[CheckResult]:
+        from recorder.store.sqlite.health import library
+
+        return library()
+
+    def file_checks(self, url: URL) -> Iterator[CheckResult]:
+        from recorder.store.sqlite.health import wal
+
+        return wal(self.path(url))
 
     def back_up(self, url: URL, target: Path, progress: Progress, *, force: bool) -> Backup:
         from recorder.store.sqlite.backup import back_up

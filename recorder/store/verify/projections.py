@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import Table
 
-from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.engine import Engine
 from recorder.store.projector import Projector
 from recorder.store.schema import dead_letters, rebuilds, tables_of
 from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement
@@ -23,8 +24,6 @@ COMPARED = (*tables_of.values(), dead_letters)
 MADE = (*COMPARED, rebuilds)
 """The tables that a scratch connection must have of its own."""
 
-_SIDES = {"sqlite": ("main", "log"), "postgresql": ("pg_temp", SCHEMA)}
-
 
 class ProjectionDifference(NamedTuple):
     """A table whose rows for an exchange are not what its events give."""
@@ -33,19 +32,18 @@ class ProjectionDifference(NamedTuple):
     table: str
 
 
-def _compared(table: Table) -> Statement:
-    """Return the statement for the exchanges of which one side has a row that the other has not."""
+def _compared(table: Table, engine: Engine) -> str:
+    """Return the select of the exchanges of which one side has a row that the other has not."""
     columns = ", ".join(f'"{column.name}"' for column in table.c)
-    rows = f"SELECT {columns} FROM {{}}.{table.name} WHERE session_id = :session_id"
+    made, stored = (
+        f"SELECT {columns} FROM {schema}.{table.name} WHERE session_id = :session_id"
+        for schema in engine.scratch_schemas
+    )
     only = "SELECT exchange_id FROM ({} EXCEPT {}) AS rest"
-    written = {}
-    for engine, sides in _SIDES.items():
-        made, stored = (rows.format(side) for side in sides)
-        written[engine] = f"{only.format(made, stored)} UNION {only.format(stored, made)}"
-    return Statement(written)
+    return f"{only.format(made, stored)} UNION {only.format(stored, made)}"
 
 
-_COMPARED = {table.name: _compared(table) for table in COMPARED}
+_COMPARED = {table.name: Statement(partial(_compared, table)) for table in COMPARED}
 
 
 class ProjectionVerifier:

@@ -1,6 +1,7 @@
 """Chat Completions, legacy completions and everything compatible: `data: {chunk}` until `data: [DONE]`, mostly.
 
-Must not know: other wire formats. `message` reads what a delta says, `choice` makes items of it, tool calls too.
+Must not know: other wire formats. `message` reads what a delta says, `choice` makes facts of it, those of a tool call
+too; the rows are made in `recorder.projections`.
 
 No event line, no sequence number, no items: `id` is the completion's. Several vendors never send `[DONE]`.
 

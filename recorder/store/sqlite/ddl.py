@@ -1,21 +1,63 @@
-"""The triggers of SQLite that prove the rules of the writer: rows are added to the log, in order, and nothing else.
+"""The schema on SQLite besides tables: the full-text index, and triggers.
 
-Data only. A tombstone is the permit to delete its session, and nothing of that session is taken any more.
+Rules of this file:
+
+* The index is an FTS5 table without a content of its own, over the rowids of the items.
+* The triggers prove the rules of the writer: rows are added to the log, in order, and nothing else. A tombstone is the
+  permit to delete its session, and nothing of that session is taken any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import Select, Table, literal_column, select, table
 
 from recorder.model.shared_body import SHARED
+from recorder.store.schema import tables_of
+from recorder.store.search import OF_EXCHANGE, OF_SESSION, SEARCH, SEARCHED, SearchIndex
 
 WRITTEN = ("type", "raw")  # the columns of a row that may differ from its event
 
+_ITEMS = tables_of["items"]
+
+SEARCH_TABLE = (
+    f"CREATE VIRTUAL TABLE {SEARCH} USING fts5({SEARCHED}, content='{_ITEMS.name}', "
+    "content_rowid='rowid', tokenize='unicode61 remove_diacritics 2')"
+)
+
+
+def _sessions(words: str) -> Select[*tuple[Any, ...]]:
+    found: Any = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
+    return select(_ITEMS.c.session_id).where(literal_column(f"{_ITEMS.name}.rowid").in_(found))
+
+
+def _matches(words: str) -> Any:
+    """Return the condition of a search. Words are quoted, so no operator counts; a star at the end is not."""
+    quoted = " ".join(map(_quoted, words.replace("\0", " ").split()))
+    return literal_column(SEARCH).op("MATCH")(quoted or '""')
+
+
+def _quoted(word: str) -> str:
+    quoted = word.replace('"', '""')
+    return f'"{quoted.removesuffix("*")}"*' if len(quoted) > 1 and quoted.endswith("*") else f'"{quoted}"'
+
+
+# The index is given the words to forget.
+_REMOVE = f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {SEARCHED}) SELECT 'delete', rowid, {SEARCHED} FROM {_ITEMS.name}"
+
+INDEX = SearchIndex(
+    add=f"INSERT INTO {SEARCH} (rowid, {SEARCHED}) SELECT rowid, {SEARCHED} FROM {_ITEMS.name} WHERE {OF_EXCHANGE}",
+    remove=f"{_REMOVE} WHERE {OF_EXCHANGE}",
+    remove_session=f"{_REMOVE} WHERE {OF_SESSION}",
+    rebuild=[f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')"],
+    sessions=_sessions,
+)
+
 
 def triggers(log: Sequence[Table], events: Table, tombstones: Table) -> list[str]:
-    """Return the statements that create them."""
+    """Return the statements that create the triggers."""
     return [
         *(_no_change(table, verb, tombstones) for table in log for verb in ("UPDATE", "DELETE")),
         *(_insert_guard(table, tombstones) for table in log if table is not events),

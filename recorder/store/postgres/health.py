@@ -1,4 +1,4 @@
-"""The checks of `recorder doctor` on a database server: connection, rights, open tasks.
+"""The checks of `recorder doctor` on a database server: connection, rights, partitions, settings.
 
 One connection that only reads, each question over in `LIMIT_S`. That the server keeps what it has committed is its own
 affair but for two settings; of `synchronous_commit` nothing is said, because recorders set it for themselves.
@@ -6,24 +6,18 @@ affair but for two settings; of `synchronous_commit` nothing is said, because re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.commands.ops.health import CheckResult
-from recorder.commands.ops.health_log import CHECKS, Ask, of_schema, too_long
-from recorder.commands.ops.journals import GONE_NS
-from recorder.commands.ops.recover import of_recorders
-from recorder.commands.ui.times import span_text
 from recorder.errors import RecorderError
-from recorder.ingest.recovery import UNFINISHED, Unfinished, has_journal
-from recorder.store.location import database_name, journal_root
+from recorder.model.text import span_text
+from recorder.store.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
+from recorder.store.location import database_name
 from recorder.store.migrate import READ_REVISION, VERSION_TABLE
 from recorder.store.postgres.ddl import APPENDED, PARTITIONED, READ_TABLES, WRITER
 
-LIMIT_S = 2.0
 FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
 CANCELED = "57014"
 
@@ -40,8 +34,8 @@ _ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
     WHERE session_id >= first_id(date_trunc('month', now() AT TIME ZONE 'UTC')) LIMIT 1000) AS s"""
 
 
-def server(url: URL) -> Iterator[CheckResult]:
-    """Yield the checks of a server, up to the first failure that prevents the others."""
+def log(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+    """Yield the checks of a server and `more`, up to the first failure that prevents the others."""
     try:
         from recorder.store.postgres.connection import open_reader, translated
 
@@ -51,20 +45,14 @@ def server(url: URL) -> Iterator[CheckResult]:
             def rows(sql: str) -> list[Any]:
                 return connection.execute(sql.encode()).fetchall()
 
-            yield from _checks(url, rows)
+            yield from _checks(url, Ask(rows), more)
     except RecorderError as error:
         yield CheckResult("bad", "database", str(error))
 
 
-Rows = Callable[[str], list[Any]]
-
-
-def _checks(url: URL, rows: Rows) -> Iterator[CheckResult]:
-    def ask(sql: str) -> Any:
-        return (rows(sql) or [(None,)])[0][0]
-
+def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     name, version = database_name(url), str(ask("SHOW server_version")).split()[0]
-    if VERSION_TABLE not in {row[0] for row in rows(READ_TABLES)}:
+    if VERSION_TABLE not in {row[0] for row in ask.rows(READ_TABLES)}:
         message = f"There is no log in {name} (PostgreSQL {version}) yet: the first recording makes it."
         yield CheckResult("ok", "database", message)
         return
@@ -76,21 +64,15 @@ def _checks(url: URL, rows: Rows) -> Iterator[CheckResult]:
     yield CheckResult(
         "ok", "database", f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}."
     )
-    checks: dict[str, Callable[[], Iterator[CheckResult]]] = {
-        "rights": partial(_rights, ask),
-        "partitions": partial(_partitions, ask),
-        **{check: partial(lines, ask) for check, lines in CHECKS.items()},
-        "recorders": partial(_recorders, url, rows),
-        "server": partial(_settings, ask),
-        "connections": partial(_connections, ask),
+    checks: dict[str, Check] = {
+        "rights": _rights,
+        "partitions": _partitions,
+        **CHECKS,
+        **more,
+        "server": _settings,
+        "connections": _connections,
     }
-    for check, lines in checks.items():
-        try:
-            yield from lines()
-        except Exception as error:
-            if getattr(error, "sqlstate", None) != CANCELED:
-                raise
-            yield too_long(check)
+    yield from run_checks(checks, ask, lambda error: getattr(error, "sqlstate", None) == CANCELED)
 
 
 def _rights(ask: Ask) -> Iterator[CheckResult]:
@@ -120,21 +102,6 @@ def _partitions(ask: Ask) -> Iterator[CheckResult]:
     else:
         rows = "has sessions of other months" if ask("SELECT EXISTS (SELECT FROM sessions_other)") else "is empty"
         yield CheckResult("ok", "partitions", f"This month and the next have their partitions; the default one {rows}.")
-
-
-def _recorders(url: URL, rows: Rows) -> Iterator[CheckResult]:
-    root = journal_root(url)
-    found = [each for row in rows(UNFINISHED) if not has_journal(root, each := Unfinished(*row))]
-    silent = [each for each in found if each.silent_ns > GONE_NS]
-    if silent:
-        last = span_text(min(each.silent_ns for each in silent))
-        yield CheckResult(
-            "warn", "recorders", f"{of_recorders(silent)} not heard of for {last} or more: run `recorder db recover`."
-        )
-    elif found:
-        yield CheckResult("ok", "recorders", f"{of_recorders(found)} open, and heard of within the last hour.")
-    else:
-        yield CheckResult("ok", "recorders", "No recorder elsewhere has anything open.")
 
 
 def _settings(ask: Ask) -> Iterator[CheckResult]:

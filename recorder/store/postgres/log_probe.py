@@ -1,0 +1,55 @@
+"""The probe of a log on a server: its connection is kept from one look to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import URL
+
+from recorder.errors import StoreError
+from recorder.store.log_probe import ENDED, LIMIT_S, NOTHING, ProbeResult, found
+
+CONNECT_S = 2  # the least that libpq takes
+
+
+class PostgresLogProbe:
+    """A `recorder.store.log_probe.LogProbe`."""
+
+    _SIZE = "SELECT pg_database_size(current_database())"
+    _IS_ASKED_FOR = "= ANY (CAST(%s AS uuid[]))"
+    _BEGUN = f"SELECT exchange_id FROM exchanges WHERE exchange_id {_IS_ASKED_FOR}"
+    _ENDED = ENDED.format(reads="CAST(convert_from(r.raw, 'UTF8') AS json)", is_asked_for=_IS_ASKED_FOR)
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+        self._connection: Any = None
+
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
+        was_kept = self._connection is not None
+        try:
+            return self._look(begun, ended)
+        except StoreError as error:
+            self.close()
+            # One that was kept may have ended long ago, with a server that is back.
+            return self.look(begun, ended) if was_kept else NOTHING._replace(error=str(error))
+
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
+        from recorder.store.postgres.connection import connect_reader, translated  # in the thread of the probe
+
+        with translated(self._url):
+            if self._connection is None:
+                limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
+                self._connection = connect_reader(self._url, limit, connect_timeout=CONNECT_S)
+
+            def ask(sql: str, ids: Sequence[str]) -> list[Any]:
+                return list(self._connection.execute(sql, (list(ids),), binary=True).fetchall())
+
+            [(size,)] = self._connection.execute(self._SIZE).fetchall()
+            result = found(ask, (self._BEGUN, begun), (self._ENDED, ended))
+        return result._replace(database_bytes=size)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
