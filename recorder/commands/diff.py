@@ -149,15 +149,15 @@ def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: b
     for text in as_written(_fitted(stat_lines(report) if is_short else rendering.lines(report), width), width):
         write_line(text)
     if not is_short:
-        _say_equal(report, is_asked=bool(only), is_terminal=width is not None)
+        _say_equal(report, is_limited=bool(only), is_terminal=width is not None)
 
 
-def _say_equal(report: Report, *, is_asked: bool, is_terminal: bool) -> None:
+def _say_equal(report: Report, *, is_limited: bool, is_terminal: bool) -> None:
     """Name on stderr the levels without a difference, and those asked for that could not be compared."""
     lacking = [level for level in report.levels if report.pairs and report.uncompared(level) == len(report.pairs)]
     if report.is_equal and is_terminal and len(lacking) < len(report.levels):
         echo(f"No difference in {', '.join(level for level in report.levels if level not in lacking)}.")
-    if report.is_equal and (is_terminal or is_asked):
+    if report.is_equal and (is_terminal or is_limited):
         notes = {each.level: each.note for each in report.pairs[0].levels} if report.pairs else {}
         for level in lacking:
             echo(f"{level}: {notes[level]}.")

@@ -63,11 +63,11 @@ def _token_measure(name: str, a: int | None, b: int | None) -> Measure:
 
 
 def _further(
-    a: ComparedRecording, b: ComparedRecording, told: set[tuple[str, str]], terms: Terms
+    a: ComparedRecording, b: ComparedRecording, reported: set[tuple[str, str]], terms: Terms
 ) -> Iterator[Difference]:
     """Yield differences of the reports, less the fields that repeat a count under the provider's name."""
     for each in compared("", *(_report(side, side.usage.usage_raw, terms) for side in (a, b))):
-        if (str(each.a), str(each.b)) not in told:
+        if (str(each.a), str(each.b)) not in reported:
             yield each
 
 

@@ -36,10 +36,10 @@ class _ComparedRequest:
 _Key = Callable[[_ComparedRequest], Hashable]
 
 _RUNGS: Sequence[tuple[How, _Key]] = (
-    ("exact", lambda asked: asked.fingerprint.exact),
-    ("noise", lambda asked: asked.fingerprint.quiet),
-    ("position", lambda asked: asked.fingerprint.shape),
-    ("order", lambda asked: b""),
+    ("exact", lambda request: request.fingerprint.exact),
+    ("noise", lambda request: request.fingerprint.quiet),
+    ("position", lambda request: request.fingerprint.shape),
+    ("order", lambda request: b""),
 )
 """By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
 
@@ -75,15 +75,15 @@ def directories_of(sides: Sequence[ComparedRecording], rules: Rules) -> Mapping[
     return found
 
 
-def _at(asked: _ComparedRequest, key: _Key) -> Hashable:
-    value = key(asked)
-    return None if value is None else (asked.place, value)
+def _at(request: _ComparedRequest, key: _Key) -> Hashable:
+    value = key(request)
+    return None if value is None else (request.place, value)
 
 
-def _lines(asked: Sequence[_ComparedRequest], key: _Key) -> dict[Hashable, list[_ComparedRequest]]:
+def _lines(requests: Sequence[_ComparedRequest], key: _Key) -> dict[Hashable, list[_ComparedRequest]]:
     """Group the exchanges that are alike, the first of them last."""
     found: dict[Hashable, list[_ComparedRequest]] = {}
-    for each in reversed(asked):
+    for each in reversed(requests):
         at = _at(each, key)
         if at is not None:
             found.setdefault(at, []).append(each)

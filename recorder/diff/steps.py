@@ -186,8 +186,8 @@ def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     end = side.end
     if end is not None:
         outcome = end.outcome if terms.exact or end.outcome not in WHOLE else "eof"
-        said = {"status": end.status, "outcome": outcome, "lossless": end.lossless}
-        yield _step(next(side.of("end")), {**said, "error": end.error} if terms.exact else said)
+        value = {"status": end.status, "outcome": outcome, "lossless": end.lossless}
+        yield _step(next(side.of("end")), {**value, "error": end.error} if terms.exact else value)
 
 
 def _step(event: Event, value: Any) -> Step:

@@ -171,8 +171,8 @@ class Assembler:
             self._keep(number, exchange, capture)
             if exchange.begun is None:
                 self._rejected.add(number)  # its body is not in the log
-        if exchange.asked is not None:
-            self.batch.asked.add(exchange.asked[0])
+        if exchange.awaited is not None:
+            self.batch.awaited.add(exchange.awaited[0])
         del self.open[number]
         return events
 
@@ -273,7 +273,7 @@ class Assembler:
         if head.imported is None and complete and not body.undecoded:
             grouping = by_history(grouping, dialect.name, head, body.raw)
         session_id, session = self._session(head, grouping)
-        exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
+        exchange.awaited = (grouping.history.request_digest, session_id) if grouping.history else None
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
         if earlier is not None:

@@ -171,7 +171,7 @@ class Ingester:
         continues.
         """
         before = digests_before(grouping)
-        if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
+        if grouping.source == "previous_response_id" or before & self._assembler.batch.awaited:
             self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
         for session in batch.sessions:
@@ -181,7 +181,7 @@ class Ingester:
         found = found or session_of_open(self._assembler.open.values(), before)
         links = grouping.history.links if grouping.history else ()
         if found is None and links:
-            if batch.asked:
+            if batch.awaited:
                 self._commit_before()
             found = self._in_transaction(lambda: self._store.session_of_links(links, HISTORY))
         return found

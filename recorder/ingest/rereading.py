@@ -68,11 +68,11 @@ class JournalRecordSource(RecordSource):
         """Put something aside before its segment is deleted, if there is room for it."""
         place = unreadable.folder(self._root)
         try:
-            is_kept = keep()
+            is_stored = keep()
         except OSError as error:
             log.error("%s cannot be kept in %s: %s", name, place, error.strerror)
             return
-        if is_kept:
+        if is_stored:
             log.error("%s is kept in %s", name, place)
         else:
             log.error("%s is not kept: %s has reached %d MiB", name, place, unreadable.LIMIT_BYTES // 2**20)

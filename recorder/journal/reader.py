@@ -110,12 +110,12 @@ class JournalReader:
     def _leave(self, data: bytes, following: int) -> None:
         """Go on to the next segment, which says how long this one should be."""
         segment, offset = self.position
-        told = _previous_segment_bytes(self.directory / segment_name(following))
+        recorded = _previous_segment_bytes(self.directory / segment_name(following))
         if following > segment + 1:
             self.damaged.append(f"The segments between {segment} and {following} of {self.directory} are lost.")
-        elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
+        elif recorded is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
             self._drop_tail(data)
-        elif told is None or offset < told:
+        elif recorded is None or offset < recorded:
             path = self.directory / segment_name(segment)
             self.damaged.append(f"The end of {path} is damaged or lost.")
             if size_bytes(path) > offset:

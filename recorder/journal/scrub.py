@@ -172,18 +172,18 @@ def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[s
 
     Records whose exchange began in a segment that is deleted are overwritten too: nobody knows whose they are.
     """
-    kept: set[int] = set()
+    others: set[int] = set()
     for number in segment_numbers(directory):
         if number <= place.segment:
             with suppress(FileNotFoundError):  # its recorder is done with it, and deletes it
-                _scrub_segment(directory / segment_name(number), number, place, exchange_ids, kept)
+                _scrub_segment(directory / segment_name(number), number, place, exchange_ids, others)
     rest = chain(read_carried(directory, place), _records_from(directory, place))
     with suppress(FileNotFoundError):
         return not any(directory.glob("partial-*")) and not any(_exchange_id(each) in exchange_ids for each in rest)
     return True
 
 
-def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Collection[str], kept: set[int]) -> None:
+def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Collection[str], others: set[int]) -> None:
     data = path.read_bytes()[len(MAGIC) :]
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -192,8 +192,8 @@ def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Colle
                 break
             began = _exchange_id(record)
             if began is not None and began not in exchange_ids:
-                kept.add(record.exchange)
-            if record.exchange not in kept:
+                others.add(record.exchange)
+            if record.exchange not in others:
                 _zero_payload(fd, record)
         os.fsync(fd)
     finally:

@@ -18,7 +18,7 @@ def _content_type(stream: StreamView) -> str:
     return (stream.header("content-type") or "").partition(";")[0].strip().lower()
 
 
-def _is_asked(stream: StreamView) -> bool:
+def _wants_stream(stream: StreamView) -> bool:
     return isinstance(stream.request_json, dict) and stream.request_json.get("stream") is True
 
 
@@ -30,7 +30,7 @@ def _named_otherwise(stream: StreamView) -> Iterable[Hit]:
 
 def _no_stream(stream: StreamView) -> Iterable[Hit]:
     is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
-    if _is_asked(stream) and _status(stream) == 200 and is_document:
+    if _wants_stream(stream) and _status(stream) == 200 and is_document:
         yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
 
 
@@ -54,8 +54,11 @@ def _storing(stream: StreamView) -> Iterable[Hit]:
 
 def _keeps_moving(stream: StreamView) -> bool:
     control = (stream.header("cache-control") or "").lower()
-    told = {part.strip() for part in control.split(",")}
-    return bool(told & {"no-cache", "no-store"}) or (stream.header("x-accel-buffering") or "").strip().lower() == "no"
+    directives = {part.strip() for part in control.split(",")}
+    return (
+        bool(directives & {"no-cache", "no-store"})
+        or (stream.header("x-accel-buffering") or "").strip().lower() == "no"
+    )
 
 
 def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:

@@ -26,9 +26,9 @@ _SDK = "openai-python 3.52, _streaming.py"
 _STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
 
-def is_done_mark(told: StreamBlock) -> bool:
+def is_done_mark(frame: StreamBlock) -> bool:
     """Return whether a frame is `data: [DONE]`."""
-    return told.data is not None and told.data.strip() == b"[DONE]"
+    return frame.data is not None and frame.data.strip() == b"[DONE]"
 
 
 def is_text(data: bytes) -> bool:
@@ -54,9 +54,9 @@ def _no_data(stream: StreamView) -> Iterable[Hit]:
         if each.kind != "frame" or each.data is not None or any(_foreign_lines(each)):
             continue
         fields = parse(each.raw.removeprefix(BOM))
-        said = [name for name, value in (("event", fields.event), ("id", fields.id), ("retry", fields.retry)) if value]
-        if said:
-            yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in said)}")
+        names = [name for name, value in (("event", fields.event), ("id", fields.id), ("retry", fields.retry)) if value]
+        if names:
+            yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in names)}")
 
 
 def _no_field(stream: StreamView) -> Iterable[Hit]:
@@ -69,8 +69,8 @@ def _no_field(stream: StreamView) -> Iterable[Hit]:
                 yield Hit(each.pos, line[:_SHOWN].decode("utf-8", "replace"))
 
 
-def _foreign_lines(told: StreamBlock) -> Iterable[bytes]:
-    lines = _LINE.findall(told.raw.removeprefix(BOM))
+def _foreign_lines(frame: StreamBlock) -> Iterable[bytes]:
+    lines = _LINE.findall(frame.raw.removeprefix(BOM))
     return (line for line in lines if line.partition(b":")[0] not in _FIELDS)
 
 
@@ -98,14 +98,14 @@ def _silence_for_codex(stream: StreamView) -> Iterable[Hit]:
     return _silences(stream, stream.frames, CODEX_SILENCE_NS)
 
 
-def _silences(stream: StreamView, told: Iterable[StreamBlock], limit_ns: int) -> Iterable[Hit]:
+def _silences(stream: StreamView, blocks: Iterable[StreamBlock], limit_ns: int) -> Iterable[Hit]:
     """Yield silences of the provider between head, blocks and end; not while bytes were lost, which nobody knows."""
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
-    heard = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
-    heard += [(each.t_ns, each.pos, False) for each in (*told, *(half for half in stream.blocks if not half.raw))]
-    heard += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
+    moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
+    moments += [(each.t_ns, each.pos, False) for each in (*blocks, *(half for half in stream.blocks if not half.raw))]
+    moments += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
     if stream.is_stream:
-        for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(heard)):
+        for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(moments)):
             if after - before > limit_ns and not is_in_gap:
                 yield Hit(pos, f"{(after - before) / _SECOND_NS:.0f} s of silence before it")
 

@@ -129,12 +129,12 @@ class FactReader:
             return _NOTHING
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
-        asked = self._dialect.request_facts(self._path, body or b"")
+        request = self._dialect.request_facts(self._path, body or b"")
         claims = Claims((_decoded(_request_of, self._head) or _RequestClaims()).headers)
-        place = placed(self._dialect.name, self._method, self._path, claims, asked)
+        place = placed(self._dialect.name, self._method, self._path, claims, request)
         if body is None:
             return (TooLarge(size_bytes), place)
-        return (asked, Requested(self._path, body), place)
+        return (request, Requested(self._path, body), place)
 
     def _on_frame(self, event: Event) -> Sequence[Fact]:
         return self._block(event, event.raw)

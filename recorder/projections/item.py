@@ -208,7 +208,7 @@ def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> It
     """Return the row of an item; `key` is its `call_key`."""
     summary = item.parts("summary")
     arguments = storable(item.text("arguments"))
-    said = item.text("reasoning") if item.kind == "reasoning" else item.text("text")
+    content = item.text("reasoning") if item.kind == "reasoning" else item.text("text")
     return ItemRow(
         *ids,
         item=number,
@@ -219,7 +219,7 @@ def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> It
         role=storable(item.role),
         phase=storable(item.phase),
         status=storable(item.status),
-        text=storable(said),
+        text=storable(content),
         refusal=storable(item.text("refusal")),
         summary=storable_json(as_json(summary)) if summary else None,
         summary_text=storable("\n\n".join(summary)) if summary else None,

@@ -105,7 +105,7 @@ class ExchangeRecorder:
         if self._lost_chunks or not self._write(Mark.CHUNK, lambda: data):
             self._lose(data)
 
-    def passing(self, sink: Sink) -> Sink:
+    def recording_sink(self, sink: Sink) -> Sink:
         """Return a sink that records a chunk of the response body, and hands it to `sink` when it is in the journal.
 
         This is the hot path: all that a recorder does with a chunk. The chunks of one turn of the event loop, those of

@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 HEAD_BYTES = 64 * 2**10  # of a request's line and headers, as of any client of ours
 HEAD_S = 10.0  # for them to come, in which clients send them in one piece
 READ_BYTES = 64 * 2**10
-ASKED_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
+HOSTS_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -52,11 +52,11 @@ class Refused(NamedTuple):
     hosts: Sequence[str]
     apis: Mapping[str, frozenset[str]]  # those of them that are hosts of model APIs → the upstreams that stand for them
 
-    def past(self, asked: Collection[str]) -> list[str]:
+    def past(self, used: Collection[str]) -> list[str]:
         """Return the APIs that were to be asked past the upstreams in `asked`. A client that asks both is content with
         these: what it sends to its provider besides are statistics (Claude Code), and no tunnel says what passes in it.
         """
-        return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(asked)]
+        return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(used)]
 
 
 class _Place(NamedTuple):
@@ -73,7 +73,7 @@ class RefusingProxy:
     def __init__(self, apis: Iterable[tuple[str, str]] = ()) -> None:
         """`apis` are hosts of model APIs besides the known ones, each with the upstream that stands for it."""
         self._apis = {(host, name) for host, name in (*HOSTS.items(), *apis)}
-        self._asked: dict[str, None] = {}
+        self._hosts: dict[str, None] = {}
         self._clients: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.url = ""
@@ -91,7 +91,7 @@ class RefusingProxy:
 
     def refused(self) -> Refused:
         """Return the hosts that were asked for so far."""
-        hosts = list(self._asked)
+        hosts = list(self._hosts)
         named = {host: frozenset(name for of, name in self._apis if of == host) for host in hosts}
         return Refused(hosts, {host: names for host, names in named.items() if names or _API.fullmatch(host)})
 
@@ -122,8 +122,8 @@ class RefusingProxy:
         elif is_local(f"[{place.host}]".encode() if ":" in place.host else place.host.encode(), ()):
             await _pass(place, head, reader, writer)
         else:
-            if len(self._asked) < ASKED_LIMIT:
-                self._asked[place.host] = None
+            if len(self._hosts) < HOSTS_LIMIT:
+                self._hosts[place.host] = None
             await _say(writer, "403 Forbidden", f"recorder: this is a replay, and {place.host} is not asked in it.")
 
 
@@ -171,8 +171,8 @@ def _last(head: bytes) -> bytes:
     names = [header.partition(b":")[0].strip().lower() for header in headers]
     if b"upgrade" in names:
         return head
-    kept = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
-    return b"\r\n".join([line, *kept, b"Connection: close", b"", b""])
+    forwarded = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
+    return b"\r\n".join([line, *forwarded, b"Connection: close", b"", b""])
 
 
 async def _flow(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

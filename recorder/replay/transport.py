@@ -188,15 +188,15 @@ class ReplayTransport:
 
     async def note(self, request: messages.Request, how: Elsewhere, message: str) -> None:
         """Tell the matcher that a request was answered before it came here: it was asked all the same."""
-        await self._judged(request, lambda asked: self._matcher.note(asked, how, message))
+        await self._judged(request, lambda query: self._matcher.note(query, how, message))
 
     async def _judged(self, request: messages.Request, judge: Callable[[MatchRequest], T]) -> T:
         """Match a request; a large body in a thread, if there is an event loop. A coded body may be large."""
         body = await request.aread()
         is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
         if is_large and isinstance(self._clock, LoopClock):
-            return await asyncio.to_thread(lambda: judge(asked_by(request, body)))
-        return judge(asked_by(request, body))
+            return await asyncio.to_thread(lambda: judge(match_request(request, body)))
+        return judge(match_request(request, body))
 
     async def _handed_back(self, found: Match) -> Recording:
         """Return the exchange with the handles of the client that asks; a large one is edited in a thread."""
@@ -224,9 +224,9 @@ class ReplayTransport:
             raise NotFoundError(miss.message)
         if not isinstance(self._otherwise, int):
             return await self._otherwise.handle_async_request(request)
-        asked = miss.request
+        missed = miss.request
         body = error_body(
-            *(asked.method, asked.target, asked.upstream, self._otherwise, miss.message), code="recording_not_found"
+            *(missed.method, missed.target, missed.upstream, self._otherwise, miss.message), code="recording_not_found"
         )
         return whole(self._otherwise, body, [(MISS_HEADER, "1")])
 
@@ -246,7 +246,7 @@ def _tell_gap(recorded: Recording) -> None:
         log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
 
 
-def asked_by(request: messages.Request, body: bytes) -> MatchRequest:
+def match_request(request: messages.Request, body: bytes) -> MatchRequest:
     """Return a request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
     headers = redact_headers(origin.headers)

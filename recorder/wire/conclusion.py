@@ -34,13 +34,13 @@ class Conclusion:
         self._terminal, self._is_last = dialect.terminal, dialect.is_last
         self._is_known = dialect is not by_name("other")  # of those nobody here knows what ends a stream
         self._latest = deque[bytes](maxlen=LATEST)
-        self._is_said = self._is_cut = False
+        self._is_concluded = self._is_cut = False
         self._length = 0  # of the body, at least
         self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
 
     def head(self, headers: Iterable[Header]) -> None:
         """Read the headers of the response."""
-        self._length = next((int(said) for name, said in headers if _is_length(name, said)), 0)
+        self._length = next((int(value) for name, value in headers if _is_length(name, value)), 0)
 
     def follow(self, event: Event) -> None:
         """Add the next event of the exchange. Raises `msgspec.MsgspecError` for a head that is none."""
@@ -57,7 +57,7 @@ class Conclusion:
         self._is_cut = kind == "tail"
         verdict = self._terminal.get(type or "")
         if verdict is not None:
-            self._is_said = self._is_said or not self._is_cut
+            self._is_concluded = self._is_concluded or not self._is_cut
             if self.verdict != "failed":
                 self.verdict = verdict
         if self._is_last is not None and output_index:
@@ -77,7 +77,7 @@ class Conclusion:
     def _is_over(self) -> bool:
         if self._is_cut or not self._is_known:
             return False
-        return self._is_said or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
+        return self._is_concluded or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
 
 
 def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
@@ -99,8 +99,8 @@ def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
     return None if end is None else settled(end, conclusion)
 
 
-def _is_length(name: str, said: str) -> bool:
-    return name.lower() == "content-length" and said.isdecimal() and len(said) <= LENGTH_DIGITS
+def _is_length(name: str, value: str) -> bool:
+    return name.lower() == "content-length" and value.isdecimal() and len(value) <= LENGTH_DIGITS
 
 
 def _payload(raw: bytes) -> Object:

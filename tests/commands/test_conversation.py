@@ -113,7 +113,7 @@ def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> S
     taken = ExchangeState(
         number=1,
         exchange=msgspec.structs.replace(EXCHANGE, target=text, method=text),
-        told=row(
+        row=row(
             ExchangeRow, EXCHANGE, user_text=text, is_turn=True, status="completed", response_model=text, error=text
         ),
         items=said,

@@ -106,11 +106,11 @@ def _content(body: bytes, mime_type: str) -> dict[str, Any]:
 
 
 def _pairs(given: Iterable[Header]) -> list[dict[str, str]]:
-    return [{"name": name, "value": said} for name, said in given]
+    return [{"name": name, "value": value} for name, value in given]
 
 
 def _mime_type(headers: Iterable[Header]) -> str:
-    return next((said for name, said in headers if name.lower() == "content-type"), "")
+    return next((value for name, value in headers if name.lower() == "content-type"), "")
 
 
 def _text(given: bytes | None) -> str:

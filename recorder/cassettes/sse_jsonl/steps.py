@@ -114,7 +114,7 @@ def _cleaned(kind: Kind, raw: bytes) -> bytes:
 def _shortened(kind: Kind) -> Callable[[bytes, Mapping[str, Any]], Any]:
     def shortened(raw: bytes, usual: Mapping[str, Any]) -> dict[str, Any]:
         record = msgspec.to_builtins(msgspec.json.decode(raw, type=_RECORDS[kind]))
-        return {name: said for name, said in record.items() if name not in usual or usual[name] != said}
+        return {name: value for name, value in record.items() if name not in usual or usual[name] != value}
 
     return shortened
 
@@ -133,7 +133,7 @@ def _record(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
 def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Redact headers as a recorder does."""
     return redact_headers(
-        (name.encode("latin-1", "replace"), said.encode("latin-1", "replace")) for name, said in given
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in given
     )
 
 

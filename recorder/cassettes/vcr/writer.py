@@ -50,7 +50,7 @@ def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
     return "".join(lines).encode()
 
 
-def unsaid(each: Recording) -> str | None:
+def inexpressible(each: Recording) -> str | None:
     """Return what a cassette of VCR cannot express of an exchange, as the rest of a sentence; `None` if nothing is
     lost."""
     if each.response is None:
@@ -65,11 +65,11 @@ def unsaid(each: Recording) -> str | None:
 def _headers(given: Iterable[Header]) -> str:
     """Return the YAML of headers: each name once, with all its values."""
     values: dict[str, tuple[str, list[str]]] = {}
-    for name, said in given:
-        values.setdefault(name.lower(), (name, []))[1].append(said)
+    for name, value in given:
+        values.setdefault(name.lower(), (name, []))[1].append(value)
     if not values:
         return " {}\n"
-    lines = [_key(name, 6) + "".join(f"      - {_text(said, 8)}" for said in each) for name, each in values.values()]
+    lines = [_key(name, 6) + "".join(f"      - {_text(value, 8)}" for value in each) for name, each in values.values()]
     return "\n" + "".join(lines)
 
 

@@ -182,8 +182,8 @@ def _text_of_base64(written: str) -> str:
 def _message(error: Exception, data: bytes) -> str:
     """Return the message of a parser's error, with its line."""
     if isinstance(error, yaml.MarkedYAMLError):
-        said = error.problem or error.context or "it cannot be read"
-        return f"{_line(error.problem_mark or error.context_mark)}{said}"
+        problem = error.problem or error.context or "it cannot be read"
+        return f"{_line(error.problem_mark or error.context_mark)}{problem}"
     if isinstance(error, yaml.reader.ReaderError):
         above = data[: error.position].count(b"\n")
         return f"line {above + 1}: {error.reason}"

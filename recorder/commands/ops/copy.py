@@ -117,15 +117,15 @@ def _lines(copied: CopyReport) -> Iterator[str]:
 
 def _sum_up(target: str, copied: Sequence[CopyReport]) -> int:
     """Print the sums; return the number of findings."""
-    exchanges, events, size_bytes, standing = (
+    exchanges, events, size_bytes, present = (
         sum(getattr(each, name) for each in copied) for name in ("exchanges", "events", "bytes", "standing")
     )
     sessions = sum(each.exchanges > 0 for each in copied)
     open_, findings = (sum(len(getattr(each, name)) for each in copied) for name in ("open", "findings"))
     of = f"{counted(events, 'event')} ({counted(size_bytes, 'byte')}) of {counted(exchanges, 'exchange')}"
-    told = f"{of} in {counted(sessions, 'session')} copied to {target}, and read back from it"
-    there = f"; {counted(standing, 'exchange')} stood there already" if standing else ""
-    echo(safe_text(f"{told if exchanges else f'Nothing new to be copied to {target}'}{there}."))
+    text = f"{of} in {counted(sessions, 'session')} copied to {target}, and read back from it"
+    there = f"; {counted(present, 'exchange')} stood there already" if present else ""
+    echo(safe_text(f"{text if exchanges else f'Nothing new to be copied to {target}'}{there}."))
     if open_:
         echo(f"{counted(open_, 'exchange')} had not ended: run the same command again when they have.")
     if findings:

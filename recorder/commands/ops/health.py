@@ -48,7 +48,7 @@ NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs"),
     *("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.glusterfs", "fuse.gcsfuse", "fuse.cephfs", "davfs", "fuse.davfs"),
 }
-PASSING = {"tmpfs", "ramfs"}
+VOLATILE = {"tmpfs", "ramfs"}
 
 
 class CheckResult(NamedTuple):
@@ -189,7 +189,7 @@ def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[
     elif kind in NETWORK:
         message = f"The database is on {kind}, a network filesystem, where locks do not hold: move it to a local disk."
         yield CheckResult("bad", "filesystem", message)
-    elif kind in PASSING:
+    elif kind in VOLATILE:
         yield CheckResult("warn", "filesystem", f"The database is on {kind}, in memory: a restart deletes it.")
     else:
         yield CheckResult("ok", "filesystem", f"The database is on a local filesystem ({kind}).")
@@ -216,15 +216,15 @@ def space(path: Path, what: str = "the database") -> Iterator[CheckResult]:
     """Check the free disk space: on a full disk a recorder forwards, and counts what it cannot keep."""
     there = next((each for each in (path.parent, *path.parent.parents) if each.exists()), Path("/"))
     free = shutil.disk_usage(there).free
-    said = f"{free / 2**30:.1f} GiB are free for {what}"
+    state = f"{free / 2**30:.1f} GiB are free for {what}"
     if free < EMPTY_BYTES:
         yield CheckResult(
             "bad", "space", f"Only {free // 2**20} MiB are free for {what}: free some, or gaps will follow."
         )
     elif free < LOW_BYTES:
-        yield CheckResult("warn", "space", f"{said}, less than a journal may need: free some disk space.")
+        yield CheckResult("warn", "space", f"{state}, less than a journal may need: free some disk space.")
     else:
-        yield CheckResult("ok", "space", f"{said}.")
+        yield CheckResult("ok", "space", f"{state}.")
 
 
 def wal(database: Path) -> Iterator[CheckResult]:

@@ -38,7 +38,7 @@ class Pause:
     """A wait on the pipe, which ends at once when the recorder ends."""
 
     def __init__(self) -> None:
-        self._asked_to_stop = self._recorder_ended = False
+        self._stop_requested = self._recorder_ended = False
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_asked_to_stop", True))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
 
@@ -48,7 +48,7 @@ class Pause:
             self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
             if self._recorder_ended:
                 niceness.set_group(0)  # no proxy comes first any more, and who stopped it waits for what is left
-        return self._asked_to_stop or self._recorder_ended
+        return self._stop_requested or self._recorder_ended
 
 
 def main(url: str, directory: Path) -> None:

@@ -126,13 +126,13 @@ class ServerProbe:
         self._connection: Any = None
 
     def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
-        was_kept = self._connection is not None
+        was_open = self._connection is not None
         try:
             return self._look(begun, ended)
         except StoreError as error:
             self.close()
             # One that was kept may have ended long ago, with a server that is back.
-            return self.look(begun, ended) if was_kept else NOTHING._replace(error=str(error))
+            return self.look(begun, ended) if was_open else NOTHING._replace(error=str(error))
 
     def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         from recorder.store.postgres.connection import connect_reader, translated

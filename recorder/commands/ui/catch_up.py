@@ -142,9 +142,9 @@ def other_killed(url: URL) -> list[str]:
     """Return sentences about journals of killed recorders that were not reported as missing in the log: even if all is
     ingested, exchanges may still be open.
     """
-    said = {each.directory for each in _waited().behind or ()}
+    named = {each.directory for each in _waited().behind or ()}
     return [
-        safe_text(killed(each)) for each in _journals(journal_root(url)) if each not in said and state(each) != "alive"
+        safe_text(killed(each)) for each in _journals(journal_root(url)) if each not in named and state(each) != "alive"
     ]
 
 

@@ -56,11 +56,11 @@ def _step(event: Event) -> str:
     if event.kind == "request" and event.type == "body":
         return _begun(event.raw)
     try:
-        said = msgspec.json.decode(event.raw, type=_PhaseStep)
+        step = msgspec.json.decode(event.raw, type=_PhaseStep)
     except msgspec.MsgspecError:
         return _begun(event.raw)
-    told = " ".join(str(each) for each in (said.method, said.target, said.status, said.reason) if each != "")
-    return told or _begun(event.raw)
+    text = " ".join(str(each) for each in (step.method, step.target, step.status, step.reason) if each != "")
+    return text or _begun(event.raw)
 
 
 def _begun(raw: bytes) -> str:

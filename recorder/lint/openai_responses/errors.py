@@ -42,9 +42,9 @@ def _mute_failure(stream: StreamView) -> Iterable[Hit]:
 
 
 def _lonely_error(stream: StreamView) -> Iterable[Hit]:
-    told = stream_events(stream)
-    if not any(each.type == "response.failed" for each in told):
-        yield from (Hit(each.pos) for each in told if each.type == "error")
+    events = stream_events(stream)
+    if not any(each.type == "response.failed" for each in events):
+        yield from (Hit(each.pos) for each in events if each.type == "error")
 
 
 def _no_reason(stream: StreamView) -> Iterable[Hit]:

@@ -34,7 +34,7 @@ def stream_events(stream: StreamView) -> Sequence[StreamEvent]:
     """Return all events that can be read, the unterminated last one included."""
     found: Sequence[StreamEvent] | None = stream.memo.get("events")
     if found is None:
-        found = stream.memo["events"] = [each for told in stream.blocks if (each := _stream_event(told)) is not None]
+        found = stream.memo["events"] = [each for frame in stream.blocks if (each := _stream_event(frame)) is not None]
     return found
 
 
@@ -56,8 +56,8 @@ def is_complete(stream: StreamView) -> bool:
     return is_readable(stream) and any(each.type == "response.completed" for each in stream_events(stream))
 
 
-def _stream_event(told: StreamBlock) -> StreamEvent | None:
-    if not isinstance(told.payload, dict):
+def _stream_event(frame: StreamBlock) -> StreamEvent | None:
+    if not isinstance(frame.payload, dict):
         return None
-    type = told.type or told.name or ("error" if told.payload.get("error") else None)
-    return StreamEvent(told.pos, type, told.payload, told.name) if type else None
+    type = frame.type or frame.name or ("error" if frame.payload.get("error") else None)
+    return StreamEvent(frame.pos, type, frame.payload, frame.name) if type else None

@@ -43,8 +43,8 @@ def lacks_fields(stream: StreamView) -> list[Hit]:
     return found
 
 
-def _lacking(told: Iterable[StreamEvent]) -> Iterable[Hit]:
-    for each in told:
+def _lacking(events: Iterable[StreamEvent]) -> Iterable[Hit]:
+    for each in events:
         for field, kind in FIELDS.get(each.type, {}).items():
             if type(each.payload.get(field)) is not kind:
                 yield Hit(each.pos, _lack(each.type, field, kind, each.payload))
@@ -77,8 +77,8 @@ def unfit_items(stream: StreamView) -> list[Hit]:
     return found
 
 
-def _unfit_items(told: Iterable[StreamEvent]) -> Iterable[Hit]:
-    for each in told:
+def _unfit_items(events: Iterable[StreamEvent]) -> Iterable[Hit]:
+    for each in events:
         item = each.payload.get("item")
         if each.type not in _ITEM_EVENTS or not isinstance(item, dict):
             continue

@@ -37,13 +37,13 @@ def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
 
 
 def _no_end(stream: StreamView) -> Iterable[Hit]:
-    told = stream_events(stream)
+    events = stream_events(stream)
     if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or (stream.response and _is_refused(stream)):
         return
-    if not any(each.type in ENDINGS for each in told):
+    if not any(each.type in ENDINGS for each in events):
         outcome = stream.end.outcome if stream.end else ""
         how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
-        yield Hit(told[-1].pos if told else None, f"last is {told[-1].type if told else 'nothing'}{how}")
+        yield Hit(events[-1].pos if events else None, f"last is {events[-1].type if events else 'nothing'}{how}")
 
 
 def _is_refused(stream: StreamView) -> bool:

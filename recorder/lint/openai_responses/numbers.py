@@ -13,8 +13,8 @@ from recorder.lint.stream import StreamBlock, StreamView
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 
 
-def _number(told: StreamBlock) -> int | None:
-    number = told.payload.get("sequence_number") if isinstance(told.payload, dict) else None
+def _number(frame: StreamBlock) -> int | None:
+    number = frame.payload.get("sequence_number") if isinstance(frame.payload, dict) else None
     return number if type(number) is int else None
 
 

@@ -35,15 +35,15 @@ def _items(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
         later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
         for pos, now in later:
-            if now is not None and now not in text.told:
-                yield Hit(pos, f"{name}, output_index {item.index}: {_differ(max(text.told, default=''), now)}")
+            if now is not None and now not in text.versions:
+                yield Hit(pos, f"{name}, output_index {item.index}: {_differ(max(text.versions, default=''), now)}")
 
 
-def _kept(stream: StreamView) -> Iterable[Hit]:
+def _item_text(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
-        total, kept = text.sum, text.of(item.done) if item.done is not None else None
-        if total is not None and kept is not None and total != kept:
-            yield Hit(item.done_pos, f"{name}, output_index {item.index}: {_differ(total, kept)}")
+        total, final = text.sum, text.of(item.done) if item.done is not None else None
+        if total is not None and final is not None and total != final:
+            yield Hit(item.done_pos, f"{name}, output_index {item.index}: {_differ(total, final)}")
 
 
 def _differ(before: str, after: str) -> str:
@@ -78,7 +78,7 @@ def _output(stream: StreamView) -> Iterable[Hit]:
 def _other_texts(pos: int, item: OutputItem, final: Json) -> Iterable[Hit]:
     for (name, _), text in item.texts.items():
         now, done = text.of(final), text.of(item.done or {})
-        known = {*text.told, *([] if done is None else [done])}
+        known = {*text.versions, *([] if done is None else [done])}
         if now is not None and now not in known:
             yield Hit(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}: {_differ(max(known), now)}")
 
@@ -196,7 +196,7 @@ RULES: tuple[Rule, ...] = (
         "Codex shows the deltas, but keeps the item and sends that in the next request: nobody has read that.",
         _CODEX,
         frozenset({"codex"}),
-        _kept,
+        _item_text,
     ),
     Rule(
         "RS046",

@@ -53,7 +53,7 @@ class ItemText:
         return _joined(self.pieces) if self.pieces else None
 
     @property
-    def told(self) -> set[str]:
+    def versions(self) -> set[str]:
         """The texts that it may have: pieces and whole, if they differ."""
         return {each for each in (self.sum, self.done) if each is not None}
 

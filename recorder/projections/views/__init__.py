@@ -24,11 +24,11 @@ from recorder.projections.views.parts import (
     IS_TURNS,
     ITEMS,
     MODEL,
+    NOT_SUPERSEDED,
+    RESULT_DIGEST,
     SESSION,
-    STANDS,
     SUPERSEDED_BY,
     TOKENS,
-    TOLD,
     USAGE_SUMS,
     count_of,
     ids,
@@ -52,7 +52,7 @@ VIEWS = (
                 "i", "item output_index item_id role phase status text refusal annotations logprobs began_ns ended_ns"
             ),
         },
-        f"{ITEMS} WHERE i.kind = 'message' AND {STANDS}",
+        f"{ITEMS} WHERE i.kind = 'message' AND {NOT_SUPERSEDED}",
         "SELECT session_name, role, text FROM messages WHERE text LIKE '%dice%' ORDER BY exchange_id, item;",
     ),
     View(
@@ -62,7 +62,7 @@ VIEWS = (
             **ids("i"),
             **of("i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns"),
         },
-        f"{ITEMS} WHERE i.kind = 'reasoning' AND {STANDS}",
+        f"{ITEMS} WHERE i.kind = 'reasoning' AND {NOT_SUPERSEDED}",
         """SELECT session_name, encrypted, (ended_ns - began_ns) / 1e9 AS took_s, coalesce(text, summary_text)
 FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
     ),
@@ -81,7 +81,7 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
             **of("i", "began_ns ended_ns"),
         },
         f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
-    {TOLD} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {STANDS}) AS i
+    {RESULT_DIGEST} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {NOT_SUPERSEDED}) AS i
 LEFT JOIN {TABLES["results"]} AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
         Either(
             """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
@@ -101,7 +101,7 @@ FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
         f"""FROM {TABLES["phases"]} AS h
 JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "h")}
 {SESSION("h")}
-WHERE {STANDS}""",
+WHERE {NOT_SUPERSEDED}""",
         """SELECT type, phase, count(*) AS times, avg(duration_ns) / 1e9 AS took_s
 FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
     ),
@@ -113,7 +113,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
             **of("i", "item output_index item_id type name call_id status text arguments arguments_json"),
             **of("i", "output failed began_ns ended_ns"),
         },
-        f"{ITEMS} WHERE i.kind = 'other' AND {STANDS}",
+        f"{ITEMS} WHERE i.kind = 'other' AND {NOT_SUPERSEDED}",
         "SELECT session_name, name, arguments, output FROM other_items WHERE type = 'mcp_approval_request';",
     ),
     View(
@@ -129,7 +129,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
         f"""{FOLDED}
 JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
 {SESSION("x")}
-WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {STANDS}""",
+WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {NOT_SUPERSEDED}""",
         """SELECT client, count(*) AS exchanges, sum(total_tokens) AS tokens
 FROM usage WHERE session_name = :session GROUP BY client;""",
     ),
@@ -183,7 +183,7 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "clients": listed("x.client", "FROM exchanges AS x"),
             "errors": "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
             f"AND (p.status <> 'client_disconnect' OR p.status IS NULL OR {IS_TURNS}) THEN 1 END)",
-            **{name: total(f"CASE WHEN {STANDS} THEN u.{name} END") for name in TOKENS.split()},
+            **{name: total(f"CASE WHEN {NOT_SUPERSEDED} THEN u.{name} END") for name in TOKENS.split()},
         },
         f"""FROM sessions AS s
 LEFT JOIN exchanges AS x ON x.session_id = s.session_id

@@ -56,8 +56,8 @@ class Responses:
 
         With `anywhere`, that of another upstream too, if only one has made a response of that id.
         """
-        asked = _ASKS.fullmatch(f"{place.method} {place.path}")
-        parts = self._made(place.upstream, asked[1], anywhere) if asked else []
+        retrieval = _ASKS.fullmatch(f"{place.method} {place.path}")
+        parts = self._made(place.upstream, retrieval[1], anywhere) if retrieval else []
         parameters = dict(place.query)
         if parameters.get("stream", "").lower() not in ("true", "1"):
             return _document(parts)
@@ -91,8 +91,8 @@ def _document(parts: Iterable[Recording]) -> Retrieval | None:
     """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
         if not _is_stream(part):
-            said = object_(_json(_body(part)))
-            if text(said.get("status")) not in _UNFINISHED:
+            response = object_(_json(_body(part)))
+            if text(response.get("status")) not in _UNFINISHED:
                 return Retrieval(part, None)
         elif (found := _finished(part)) is not None:
             return Retrieval(_as_document(part, found), None)
@@ -113,17 +113,17 @@ def _finished(recorded: Recording) -> bytes | None:
     """Return the response as the last event of its stream states it."""
     for block in _blocks(reversed(list(_joined(recorded.pieces)))):
         try:
-            said = msgspec.json.decode(block, type=_TerminalEvent)
+            event = msgspec.json.decode(block, type=_TerminalEvent)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-        if said.type in _WHOLE and bytes(said.response):
-            return bytes(said.response)
+        if event.type in _WHOLE and bytes(event.response):
+            return bytes(event.response)
     return None
 
 
 def _as_document(recorded: Recording, body: bytes) -> Recording:
-    kept: list[Header] = [(n, v) for n, v in recorded.headers if n.lower() != "content-type"]
-    head = ResponseHead(200, "OK", [*kept, ("content-type", "application/json")])
+    headers: list[Header] = [(n, v) for n, v in recorded.headers if n.lower() != "content-type"]
+    head = ResponseHead(200, "OK", [*headers, ("content-type", "application/json")])
     return msgspec.structs.replace(
         recorded,
         response=head,

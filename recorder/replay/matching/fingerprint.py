@@ -228,13 +228,13 @@ def _shape(request: MatchRequest, body: Object) -> bytes | None:
     if spoken is None or len(array(spoken)) > OUTLINE_LIMIT:
         return None
     path = request.target.partition("?")[0]
-    asked = by_path(request.method, path).request_facts(path, canonical(body))
-    if asked.text is None and not asked.results:
+    facts = by_path(request.method, path).request_facts(path, canonical(body))
+    if facts.text is None and not facts.results:
         return None
     parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*_WORDS, _WRAPPER)}
     roles = [_role(each) for each in array(spoken)]
-    answered = [result.call_id or result.name for result in asked.results]
-    return sha256(canonical([parameters, roles, asked.text, answered])).digest()
+    answered = [result.call_id or result.name for result in facts.results]
+    return sha256(canonical([parameters, roles, facts.text, answered])).digest()
 
 
 def _role(spoken: Any) -> list[Any]:

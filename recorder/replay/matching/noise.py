@@ -157,13 +157,13 @@ class _NoiseFilter:
 def _without(text: str, found: Iterable[tuple[int, int, str]]) -> str:
     """Return a text with labels in place of what was found, in order; what overlaps is one, under the label of the
     first."""
-    kept: list[str] = []
+    pieces: list[str] = []
     end = 0
     for start, stop, label in found:
         if start >= end:
-            kept += text[end:start], label
+            pieces += text[end:start], label
         end = max(end, stop)
-    return "".join([*kept, text[end:]])
+    return "".join([*pieces, text[end:]])
 
 
 def _of_kind(kind: Kind, patterns: _Patterns) -> _Patterns:
@@ -188,14 +188,14 @@ def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], s
     return found
 
 
-def _directory(said: str) -> str | None:
+def _directory(text: str) -> str | None:
     """Return the path of a directory, if it can be told from other texts: not `/`, nor `.`."""
-    name = said.strip().rstrip("/\\")
+    name = text.strip().rstrip("/\\")
     return name if len(name) in DIRECTORY_CHARACTERS and ("/" in name or "\\" in name) else None
 
 
-def _handle(said: str) -> str | None:
-    return said if is_handle(said) else None
+def _handle(text: str) -> str | None:
+    return text if is_handle(text) else None
 
 
 def _texts(value: Any) -> Iterator[str]:

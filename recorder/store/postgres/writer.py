@@ -70,7 +70,7 @@ SELECT CAST(a.session_id AS text), CAST(a.exchange_id AS text),
     EXISTS (SELECT 1 FROM tombstones AS t WHERE t.session_id = a.session_id)
 FROM unnest(CAST(%s AS uuid[]), CAST(%s AS uuid[])) AS a (session_id, exchange_id)
 """
-_STANDING = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
+_STORED = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
 _PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
 
 # Of other users one sees none without `pg_read_all_stats`.
@@ -197,9 +197,9 @@ class PostgresWriter:
     def _after(self, group: list[Row], last: int, is_over: bool) -> list[Row]:
         repeated = [row for row in group if row[_POS] <= last]
         if repeated:
-            asked = (*repeated[0][:2], repeated[0][_POS], repeated[-1][_POS])
-            standing = {row[_POS]: row for row in self._rows(_STANDING, asked)}
-            if any(not is_same(standing.get(row[_POS]), row) for row in repeated):
+            key = (*repeated[0][:2], repeated[0][_POS], repeated[-1][_POS])
+            stored = {row[_POS]: row for row in self._rows(_STORED, key)}
+            if any(not is_same(stored.get(row[_POS]), row) for row in repeated):
                 raise _refused("the log is append-only: other content stands at that key")
         new = group[len(repeated) :]
         if [row[_POS] for row in new] != list(range(last + 1, last + 1 + len(new))):
@@ -218,10 +218,10 @@ class PostgresWriter:
         sql = f"SELECT * FROM {table.name} WHERE {' AND '.join(f'{name} = %s' for name in names)}"
         new = []
         for row in rows:
-            standing = self._rows(sql, row[:width])
-            if not standing:
+            stored = self._rows(sql, row[:width])
+            if not stored:
                 new.append(row)
-            elif standing[0] != row:
+            elif stored[0] != row:
                 raise _refused("the log is append-only: other content stands at that key")
         return new
 

@@ -47,12 +47,12 @@ _NUMBERED = re.compile(r"functions\..*:\d+|\D*\d{0,4}", re.DOTALL)
 class Chain(msgspec.Struct, frozen=True):
     """The digests of a request.
 
-    `asked` is that of all its messages; of one that ends with the beginning of an answer, which the model goes on with,
-    `begun` is that and `asked` the digest without it. `answers`, the last first, has for each answer the digest before
-    it and the one with it. `links`, the last first, are ids that earlier answers gave.
+    `request_digest` is the digest of all its messages. If the last message is the beginning of an answer, which the
+    model continues, `begun` is that beginning and `request_digest` excludes it. `answers`, the last first, has for each
+    answer the digest before it and the digest with it. `links`, the last first, are ids that earlier answers gave.
     """
 
-    asked: str
+    request_digest: str
     begun: ModelAnswer
     answers: tuple[tuple[str, str], ...]
     links: tuple[str, ...] = ()
@@ -62,17 +62,17 @@ class Chain(msgspec.Struct, frozen=True):
         whole = ModelAnswer()
         whole.add(self.begun)
         whole.add(answer)
-        return _with_answer(self.asked, whole)
+        return _with_answer(self.request_digest, whole)
 
 
-def broken_off(asked: str) -> str:
+def broken_off(request_digest: str) -> str:
     """Return the digest of a request whose answer came in part: the client may have kept any of it."""
-    return _next(asked, b"broken off")
+    return _next(request_digest, b"broken off")
 
 
-def unanswered(asked: str) -> str:
+def unanswered(request_digest: str) -> str:
     """Return the digest of a request that got nothing: the client may send the same again."""
-    return _next(asked, b"unanswered")
+    return _next(request_digest, b"unanswered")
 
 
 def chain(api: str, path: str, body: bytes) -> Chain | None:
@@ -124,5 +124,5 @@ def _next(digest: str, turn: bytes) -> str:
 
 def _with_answer(digest: str, answer: ModelAnswer) -> str:
     """Return the digest with an answer. White space around a text is not always sent back, nor is an empty one."""
-    said = ["answer", storable("".join(answer.texts).strip()), answer.calls]
-    return _next(digest, canonical([*said, answer.references] if answer.references else said))
+    parts = ["answer", storable("".join(answer.texts).strip()), answer.calls]
+    return _next(digest, canonical([*parts, answer.references] if answer.references else parts))

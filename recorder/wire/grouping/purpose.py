@@ -105,21 +105,21 @@ CLAIMED: tuple[ValueRule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)),
 """All rules that look at headers: redaction must keep their values."""
 
 
-def placed(api: str, method: str, path: str, claims: Claims, asked: RequestFacts) -> Placed:
+def placed(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Placed:
     """Return the purpose of a request, and the thread that began its own; `path` is without its query."""
-    return Placed(_purpose(api, method, path, claims, asked), first(PARENT_RULES, claims)[1])
+    return Placed(_purpose(api, method, path, claims, request), first(PARENT_RULES, claims)[1])
 
 
-def _purpose(api: str, method: str, path: str, claims: Claims, asked: RequestFacts) -> Purpose | None:
+def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Purpose | None:
     if is_probe(method, path) or _COUNTS.fullmatch(f"{method} {path}"):
         return "probe"
     if api == other.DIALECT.name:
         return None
-    said = asked.text or "" if asked.is_turn else ""
+    content = request.text or "" if request.is_turn else ""
     return (
         _claimed(STEPS, claims)
-        or next((found for text in asked.instructions if (found := _opened(SYSTEM_PROMPTS, text))), None)
-        or _opened(QUESTIONS, said)
+        or next((found for text in request.instructions if (found := _opened(SYSTEM_PROMPTS, text))), None)
+        or _opened(QUESTIONS, content)
         or _claimed(SENDERS, claims)
         or "turn"
     )

@@ -136,8 +136,10 @@ def _utf8(header: str) -> str:
 
 def cleaned(name: str | None) -> str | None:
     """Return `name` as a column and a terminal can hold it, or `None` if nothing is left of it."""
-    kept = (character for character in (name or "")[: 4 * NAME_LIMIT] if unicodedata.category(character) not in _UNSEEN)
-    return "".join(kept).strip()[:NAME_LIMIT] or None
+    visible = (
+        character for character in (name or "")[: 4 * NAME_LIMIT] if unicodedata.category(character) not in _UNSEEN
+    )
+    return "".join(visible).strip()[:NAME_LIMIT] or None
 
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi), surrogate, line and paragraph separator

@@ -183,7 +183,7 @@ def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
     path, _, query = head.target.partition("?")
     match = _RETRIEVED.fullmatch(f"{head.method} {path}")
     response_id = cleaned(unquote(match[1] or match[2])) if match else None
-    asked = dict(parse_qsl(query))
-    after = re.fullmatch(r"[0-9]{1,18}", asked.get("starting_after", ""))
-    is_stream = head.method == "GET" and asked.get("stream", "").lower() in ("true", "1")
+    parameters = dict(parse_qsl(query))
+    after = re.fullmatch(r"[0-9]{1,18}", parameters.get("starting_after", ""))
+    is_stream = head.method == "GET" and parameters.get("stream", "").lower() in ("true", "1")
     return response_id, int(after[0]) if after and is_stream and response_id else None

@@ -81,8 +81,8 @@ def _texts(block: Object, kind: ItemKind, type: str) -> tuple[tuple[Field, int, 
     if kind == "tool_call":
         return (("arguments", 0, as_json(object_(block.get("input")))),)
     name, field = _TEXTS.get(type, ("", "text"))
-    said = text(block.get(name))
-    return ((field, 0, said),) if said else ()
+    content = text(block.get(name))
+    return ((field, 0, content),) if content else ()
 
 
 def returned(block: Object) -> Sequence[Fact]:

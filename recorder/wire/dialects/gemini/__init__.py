@@ -100,11 +100,11 @@ class GeminiDecoder(JsonDecoder):
         try:
             if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
                 chunk = _decode_chunk(data)
-                (said,) = chunk.candidates
-                (part,) = said.content.parts
+                (candidate,) = chunk.candidates
+                (part,) = candidate.content.parts
                 return (
                     *self._begun(chunk.response_id, chunk.model_version),
-                    *self._candidate(said.index).add_text(part.text, part.thought),
+                    *self._candidate(candidate.index).add_text(part.text, part.thought),
                     *_used(chunk.usage_metadata),
                 )
         except UNUSUAL:
@@ -119,12 +119,14 @@ class GeminiDecoder(JsonDecoder):
     def whole(self, payload: Any) -> Sequence[Fact]:
         return self.payload(None, payload)
 
-    def _chunk(self, said: Any) -> Sequence[Fact]:
-        if not isinstance(said, dict):
+    def _chunk(self, payload: Any) -> Sequence[Fact]:
+        if not isinstance(payload, dict):
             return (Malformed("the payload is no JSON object"),)
-        if said.get("error"):
-            return (failed(said),)
-        chunk: Object = said["response"] if isinstance(said.get("response"), dict) else said  # as to the Gemini CLI
+        if payload.get("error"):
+            return (failed(payload),)
+        chunk: Object = (
+            payload["response"] if isinstance(payload.get("response"), dict) else payload
+        )  # as to the Gemini CLI
         candidates = objects(chunk.get("candidates"))
         return (
             *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),

@@ -30,14 +30,17 @@ class Arguments:
         self._path: Path = ()
         self._string: list[str] | None = None  # the pieces of a string that has not ended
 
-    def add(self, said: Object) -> str | None:
+    def add(self, partial: Object) -> str | None:
         """Add one of `partialArgs`; returns the JSON text that it adds, `None` if it is none or has no value."""
-        path, values = _path(text(said.get("jsonPath")) or ""), [said[name] for name in _VALUES if name in said]
+        path, values = (
+            _path(text(partial.get("jsonPath")) or ""),
+            [partial[name] for name in _VALUES if name in partial],
+        )
         if not path or not values or isinstance(values[0], dict | list):
             return None
-        value = None if "nullValue" in said else values[0]
+        value = None if "nullValue" in partial else values[0]
         written = self._write(path, value)
-        if self._string is not None and not said.get("willContinue"):
+        if self._string is not None and not partial.get("willContinue"):
             written += self._end_string()
         return written
 
@@ -85,12 +88,12 @@ class Arguments:
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
-def _path(said: str) -> Path:
+def _path(json_path: str) -> Path:
     """Return the steps of `$.a.b[0]['c']`; none if it cannot be read, or does not begin with a name."""
     steps: list[Step] = []
-    at = 1 if said.startswith("$") else 0
-    while at < len(said):
-        found = _STEP.match(said, at)
+    at = 1 if json_path.startswith("$") else 0
+    while at < len(json_path):
+        found = _STEP.match(json_path, at)
         if found is None or len(steps) == PATH_LIMIT:
             return ()
         name, number, *quoted = found.groups()

@@ -72,8 +72,8 @@ def _outcomes(value: Any) -> list[bool]:
 
 def _exit_codes(value: Any) -> list[bool]:
     """Return whether the exit codes of a result are not 0, if it is JSON that has some (Codex: in its metadata)."""
-    said = _object_in(value)
-    codes = [whole(each.get("exit_code")) for each in (said, object_(said.get("metadata")))]
+    output = _object_in(value)
+    codes = [whole(each.get("exit_code")) for each in (output, object_(output.get("metadata")))]
     return [code != 0 for code in codes if code is not None]
 
 
