@@ -1,4 +1,4 @@
-"""HT: the response as HTTP has it: status, headers, and the error that stands in the place of an answer."""
+"""HT: the response as HTTP has it: status, headers, and the error that is sent instead of an answer."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "HT001",
         "warning",
-        "The response is an event stream, and its content-type does not say so.",
-        "EventSource and readers that keep to the standard refuse it, proxies may hold it back or compress it, and a "
-        "recorder does not see its events. Codex and the SDKs read it all the same.",
+        "The response is an event stream, but its content type is not `text/event-stream`.",
+        "EventSource and readers that follow the standard refuse it, proxies may buffer or compress it, and a "
+        "recorder does not see its events. Codex and the SDKs read it anyway.",
         "WHATWG HTML, 9.2.5 Authors: text/event-stream",
         profiles_of("HT001"),
         _named_otherwise,
@@ -81,9 +81,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "HT002",
         "error",
-        "A stream was asked for, and a document came.",
-        "openai-python iterates over no event at all, without an error; Codex says “stream closed before "
-        "response.completed”.",
+        "The request asks for a stream, but the response is a document.",
+        "openai-python yields no event and raises no error; Codex reports “stream closed before response.completed”.",
         "OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169",
         profiles_of("HT002"),
         _no_stream,
@@ -101,8 +100,8 @@ RULES: tuple[Rule, ...] = (
         "HT004",
         "warning",
         "A stream has a content-length.",
-        "It was complete before its first byte was sent: a proxy or the gateway held it back, and every client waits "
-        "for the whole answer.",
+        "The stream was complete before its first byte was sent: a proxy or the gateway buffered it, and every client"
+        " waits for the whole answer.",
         "RFC 9112, 6 Message Body Length",
         profiles_of("HT004"),
         _length_of_stream,
@@ -110,9 +109,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "HT005",
         "note",
-        "No header tells proxies not to hold the stream back.",
-        "nginx collects a response unless it has `x-accel-buffering: no`, caches and CDNs unless it has "
-        "`cache-control: no-cache`: then text comes in bursts, or all at once.",
+        "No header tells proxies not to buffer the stream.",
+        "nginx buffers a response unless it has `x-accel-buffering: no`, caches and CDNs unless it has "
+        "`cache-control: no-cache`. A buffered text arrives in bursts, or all at once.",
         "nginx, proxy_buffering; RFC 9111, 5.2.2",
         frozenset({"codex", "sdk"}),
         _storing,

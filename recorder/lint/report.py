@@ -47,7 +47,7 @@ def unjudged(api: str, profile: Profile | None) -> str:
     if profile is not None and api != "other":
         return f"it speaks {api}, and the profile {profile} is of {' and '.join(sorted(PROFILES[profile]))}"
     known = ", ".join(sorted({each for apis in PROFILES.values() for each in apis}))
-    return f"its API is none that there are rules of ({known}); `recorder import --dialect` says which API a file is of"
+    return f"there are no rules for its API, only for {known}; `recorder import --dialect NAME` gives a file its API"
 
 
 def lines(found: Judged, width: int = WIDTH) -> Iterable[str]:

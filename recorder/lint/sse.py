@@ -115,7 +115,7 @@ RULES: tuple[Rule, ...] = (
         "ST001",
         "error",
         "An event is not valid UTF-8.",
-        "openai-python and anthropic raise UnicodeDecodeError; Codex gives up with “stream disconnected before "
+        "openai-python and anthropic raise UnicodeDecodeError; Codex stops with “stream disconnected before "
         "completion: UTF8 error: invalid utf-8 sequence”.",
         f"{_STANDARD}; {_SDK}; Codex CLI 0.169",
         profiles_of("ST001"),
@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         "ST002",
         "error",
         "The data of an event is not JSON.",
-        "openai-python and anthropic raise JSONDecodeError and the stream is over; Codex drops the event.",
+        "openai-python and anthropic raise JSONDecodeError, which ends the stream; Codex drops the event.",
         f"{_SDK}; Codex CLI 0.169, codex-api/src/sse/responses.rs",
         profiles_of("ST002"),
         _no_json,
@@ -134,8 +134,8 @@ RULES: tuple[Rule, ...] = (
         "ST003",
         "error",
         "A block has an event name, an id or a retry time, but no data.",
-        "openai-python takes it for an event with empty data and raises JSONDecodeError: a ping needs `data: {}`, or "
-        "must be a comment. Codex passes over it.",
+        "openai-python reads it as an event with empty data and raises JSONDecodeError: a ping needs `data: {}`, or "
+        "must be a comment. Codex ignores it.",
         f"{_STANDARD}; {_SDK}",
         frozenset({"openai", "sdk", "chat"}),
         _no_data,
@@ -154,7 +154,7 @@ RULES: tuple[Rule, ...] = (
         "ST005",
         "error",
         "Lines end with a carriage return alone.",
-        "Codex waits for what follows the last one, and loses the last event: “stream closed before "
+        "Codex waits for the byte after the last carriage return, and loses the last event: “stream closed before "
         "response.completed”. The SDKs read it.",
         f"{_STANDARD}, which allows it; Codex CLI 0.169",
         frozenset({"openai", "codex"}),
@@ -164,8 +164,8 @@ RULES: tuple[Rule, ...] = (
         "ST006",
         "error",
         "The last event has no blank line after it.",
-        "To the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
-        "`response.completed` event.”; Codex says “stream closed before response.completed”.",
+        "By the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
+        "`response.completed` event.”; Codex reports “stream closed before response.completed”.",
         f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
         profiles_of("ST006"),
         _unterminated,
@@ -174,8 +174,8 @@ RULES: tuple[Rule, ...] = (
         "ST007",
         "warning",
         f"Nothing was sent for over {PROXY_SILENCE_NS // _SECOND_NS} s: no event, no keep-alive.",
-        "Proxies on the way close a connection that is silent for so long, and the client sees a broken stream; Codex: "
-        "“stream disconnected before completion”. Send a ping event while the model thinks.",
+        "Proxies between client and server close a connection that is silent for so long, and the client gets a "
+        "broken stream; Codex: “stream disconnected before completion”. Send a ping event while the model thinks.",
         "nginx proxy_read_timeout 60s; AWS ALB idle timeout 60 s; openai/codex#3267",
         profiles_of("ST007"),
         _silence,
@@ -184,8 +184,8 @@ RULES: tuple[Rule, ...] = (
         "ST008",
         "error",
         f"There was no event for over {CODEX_SILENCE_NS // _SECOND_NS} s.",
-        "Codex gives up: “stream disconnected before completion: idle timeout waiting for SSE”. Comments do not "
-        "count for it: only an event (`event: ping`, `data: {}`) starts its timer anew.",
+        "Codex stops: “stream disconnected before completion: idle timeout waiting for SSE”. Comments do not count: "
+        "only an event (`event: ping`, `data: {}`) restarts its timer.",
         "openai/codex, model-provider-info: DEFAULT_STREAM_IDLE_TIMEOUT_MS; Codex CLI 0.169",
         frozenset({"codex"}),
         _silence_for_codex,
@@ -193,8 +193,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ST009",
         "error",
-        "A line is no field of server-sent events (`event`, `data`, `id`, `retry`), and no comment.",
-        "All clients pass over it, without an error: what it says is lost. Most often `data:` is missing in front.",
+        "A line is neither a field of server-sent events (`event`, `data`, `id`, `retry`) nor a comment.",
+        "All clients ignore it, without an error: its content is lost. Most often the line lacks `data:` at its "
+        "beginning.",
         f"{_STANDARD}; {_SDK}",
         profiles_of("ST009"),
         _no_field,
