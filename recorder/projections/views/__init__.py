@@ -68,7 +68,7 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
     ),
     View(
         "tool_calls",
-        "A call of a tool, with its result: the provider's own, or what the client's tool gave in a later request.",
+        "A call of a tool, with its result: of the provider's own tool, or of the client's tool in a later request.",
         {
             **ids("i"),
             "session_name": "i.session_name",
@@ -92,7 +92,7 @@ FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
     ),
     View(
         "tool_phases",
-        "A step of a tool of the provider, as a stream tells of it: in progress, searching, generating, completed, …",
+        "A step of a tool of the provider, as the stream reports it: in progress, searching, generating, completed, …",
         {
             **ids("h"),
             **of("h", "step output_index item_id type phase detail began_ns ended_ns"),
@@ -107,7 +107,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
     ),
     View(
         "other_items",
-        "An item of a response that is no message, reasoning or tool call: tools of a server, a request for approval.",
+        "Another item of a response than a message, reasoning or tool call: tools of a server, a request for approval.",
         {
             **ids("i"),
             **of("i", "item output_index item_id type name call_id status text arguments arguments_json"),
@@ -118,7 +118,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
     ),
     View(
         "usage",
-        "The tokens of an exchange that asked for a generation, or reported some.",
+        "The tokens of an exchange that requested a generation, or reported tokens.",
         {
             **ids("x"),
             **of("x", "started_ns provider api client"),
@@ -135,7 +135,7 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
     ),
     View(
         "exchange_summary",
-        "An exchange, those that are still open or failed included.",
+        "An exchange; open and failed ones are included.",
         {
             **ids("x"),
             **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
@@ -162,7 +162,7 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
     ),
     View(
         "session_summary",
-        "A session, and what its exchanges come to.",
+        "A session, with sums over its exchanges.",
         {
             "session_id": "s.session_id",
             "session_name": "s.name",
@@ -234,7 +234,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "event_gaps",
-        "An SSE event, and the silence before it; of all exchanges, open ones included.",
+        "An SSE event and the silence before it, for all exchanges, open ones included.",
         {
             **ids("e"),
             **of("e", "pos type t_ns"),
@@ -246,7 +246,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "tool_stats",
-        "A tool: how often it was called, and what became of that.",
+        "A tool: the number of its calls, of results and of errors, and its latency.",
         {
             "name": "name",
             "type": "type",
@@ -266,7 +266,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "anomalies",
-        "What is wrong with a stream: something it says twice and differently, that is missing or not understood.",
+        "A fault of a stream: content that contradicts itself, is missing, or is not understood.",
         {**ids("a"), **of("a", "anomaly kind pos count detail")},
         f"FROM {TABLES['anomalies']} AS a {SESSION('a')}",
         "SELECT kind, detail, sum(count) AS times FROM anomalies GROUP BY kind, detail ORDER BY times DESC;",
