@@ -39,7 +39,7 @@ class Pause:
 
     def __init__(self) -> None:
         self._stop_requested = self._recorder_ended = False
-        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_asked_to_stop", True))
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_stop_requested", True))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
 
     def __call__(self, seconds: float) -> bool:
