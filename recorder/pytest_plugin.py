@@ -4,7 +4,7 @@
     def test_weather(recorder_replay):
         client = OpenAI(base_url=recorder_replay.base_url("openai"), api_key="none")
 
-It is loaded in every test run where this package is installed: what the fixture is made of is imported by the fixture.
+It is loaded in every test run where this package is installed: the fixture imports everything that it needs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It knows requests, replies and time, not what they say.
+* It knows requests, replies and time, not their meaning.
 * Deadlines are absolute: a late event does not delay the next one.
 * A client that reads slowly is waited for, one that leaves stops its stream at once.
 * It listens on loopback only.

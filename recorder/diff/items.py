@@ -1,4 +1,4 @@
-"""Levels `answer` and `tools`: what the items of a response come to, item by item.
+"""Levels `answer` and `tools`: the final items of a response, item by item.
 
 Items are partners by kind and output index; where that is not so, by their order among those of their kind.
 """

@@ -95,7 +95,7 @@ def _report(side: ComparedRecording, raw: str | None, terms: Terms) -> Any:
 
 
 def timing(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
-    """Compare times. Times that only one side has (it said nothing, or is not over) belong to other levels."""
+    """Compare times. Times that only one side has (no text was sent, or it has not ended) belong to other levels."""
     made_up = [name for name, side in (("A", a), ("B", b)) if are_made_up(side)]
     if made_up:
         return unknown("timing", f"the times of {' and '.join(made_up)} are made up")

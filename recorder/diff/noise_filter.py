@@ -1,4 +1,4 @@
-"""A payload as `events` compares it: without noise, and with a blank where another level owns what stands there."""
+"""A payload as `events` compares it: without noise, and with a blank for each value that another level owns."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ class NoiseFilter:
     def apply(
         self, payload: Any, known: Sequence[AbstractSet[str]], reports: Sequence[str], data: bytes | None = None
     ) -> FilteredPayload:
-        """Return the payload without noise. `said` are texts that other levels show, `reports` the usage that the event
-        reports, `data` is the payload as it was sent: most of it can be taken as it is if there is no secret in it."""
+        """Return the payload without noise. `known` are texts that other levels show, `reports` the usage that the
+        event reports, `data` is the payload as it was sent: most of it can be taken as it is if there is no secret in
+        it."""
         self._may_hide = data is None or any(each in data for each in _HIDING)
         self._known, self._reports, self._ids, self._texts = known, reports, [], []
         return FilteredPayload(self._any(payload, self._tree), self._ids, self._texts)

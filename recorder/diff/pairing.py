@@ -1,6 +1,6 @@
 """Pairing of exchanges of two recordings: by their requests, down the matching ladder.
 
-The name of the upstream does not count: a gateway has another one than what it stands for. What no rung finds is
+The name of the upstream does not count: a gateway has another name than the provider behind it. What no rung finds is
 paired in order, among the requests to the same place; what is left then has no partner. If each side has but one
 exchange, they are compared whatever they are.
 """
@@ -81,7 +81,7 @@ def _at(request: _ComparedRequest, key: _Key) -> Hashable:
 
 
 def _lines(requests: Sequence[_ComparedRequest], key: _Key) -> dict[Hashable, list[_ComparedRequest]]:
-    """Group the exchanges that are alike, the first of them last."""
+    """Group equal exchanges, in reverse order: `pop` gives the first."""
     found: dict[Hashable, list[_ComparedRequest]] = {}
     for each in reversed(requests):
         at = _at(each, key)

@@ -1,6 +1,6 @@
 """A report as lines for a person: spans of text, each with a style. Nothing here knows a terminal.
 
-What was recorded is in the spans as it was: whoever prints them makes it safe.
+What was recorded is in the spans as it was: the caller that prints them must escape them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _alone(exchanges: Iterable[Which], change: str, where: str, style: Style) ->
 
 
 def _sides(each: Difference) -> Sequence[tuple[str | None, Style]]:
-    """Return both sides as lines; an absent side is not shown if the change says so."""
+    """Return both sides as lines; an absent side is not shown if the kind of change implies it."""
     if each.change != "changed":
         return (each.a, "red"), (each.b, "green")
     return ("(nothing)" if each.a is None else each.a, "red"), ("(nothing)" if each.b is None else each.b, "green")

@@ -46,7 +46,7 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One place. Of a text there are `words`, with a little of what stands around; else what stands on each side."""
+    """One place. A text has `words`, with a little of the text around them; another value is given for each side."""
 
     where: str
     change: Change = "changed"

@@ -1,8 +1,8 @@
 """Runs of deltas and other events whose texts another level owns: what of them is no matter of that level.
 
-The texts themselves belong to `answer` and `tools`, where both say in the end what their deltas say. They are told here
-where that level cannot see it: deltas that do not come to what the item is in the end, texts cut into other parts or
-moved past another event, and the number of deltas and where they are cut.
+The texts themselves belong to `answer` and `tools`, if the final text of both equals their deltas. They are reported
+here if that level cannot see them: deltas that differ from the final item, texts that are cut into other parts or moved
+past another event, and the number and the boundaries of deltas.
 """
 
 from __future__ import annotations

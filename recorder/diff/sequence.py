@@ -85,7 +85,7 @@ class _Comparison:
                 yield self._alone(self._b[b], "added")
 
     def _moved(self, places: Aligned) -> list[tuple[int, int]]:
-        """Return the steps that are gone in one place and present in another."""
+        """Return the steps that are missing in one place and present in another."""
         waiting: dict[bytes, list[int]] = {}
         for n in reversed(places.only_a):
             waiting.setdefault(self._a[n].key, []).append(n)
@@ -117,7 +117,7 @@ class _Comparison:
                 yield Difference(f"{a.name} · {each.what}", "changed", each.a, each.b, each.a_pos, each.b_pos)
 
     def _changed(self, a: Step, b: Step) -> Iterator[Difference]:
-        """Yield the changes of what a response says of itself, each once although several of its events repeat it."""
+        """Yield the changes in the fields of a response, each once although several of its events repeat it."""
         for each in compared("", a.value, b.value):
             if each.where.startswith(_REPEATED):
                 change = (each.where, each.a, each.b)

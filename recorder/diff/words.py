@@ -1,4 +1,4 @@
-"""Two texts word by word: what was taken out, what was put in, with a little of what stands around it."""
+"""Two texts word by word: the removed words and the added words, with a little of the text around them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class RecordSource:
         return ()
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
-        """Put aside records that cannot all be read."""
+        """Move records that cannot all be read into a file."""
 
 
 class Batch(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""The records of open exchanges, read once more: to be carried over, fed again, or put aside.
+"""The records of open exchanges, read once more: to be carried over, fed again, or moved into a file.
 
 An open exchange began at `place` or behind it, or its records are carried over to there.
 """
@@ -60,7 +60,7 @@ class JournalRecordSource(RecordSource):
         self._keep(f"what the journal has of exchange {name}", keep)
 
     def keep_stretch(self, stretch: DamagedStretch) -> None:
-        """Put aside a damaged stretch of a segment."""
+        """Move a damaged part of a segment into a file."""
         keep = partial(unreadable.keep_stretch, self._root, self._directory.name, stretch)
         self._keep(f"{stretch.path} from byte {stretch.offset} on", keep)
 

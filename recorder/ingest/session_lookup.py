@@ -105,7 +105,8 @@ def digests_before(grouping: Grouping) -> set[str]:
 
 def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
     """Return the session of the exchange that a request continues: the one that has most of its messages, and of
-    several with the same one that nobody has continued. So two conversations that began alike stay two.
+    several with equally many the one that no request has continued. So two conversations with an equal beginning stay
+    two.
 
     `batch` is what is still to be committed. In a transaction.
     """

@@ -1,17 +1,17 @@
-"""Zeros over the bytes of a journal that must not stay in it, while its recorder goes on writing to it.
+"""Overwriting of bytes that must not stay in a journal with zeros, while its recorder continues to write.
 
 Request bodies may hold secrets: each is overwritten when the log has it (`RequestBodyScrubber`). Of sessions that were
 purged all payloads are overwritten (`scrub_exchanges`).
 
 Rules of this file:
 
-* A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a
-  power cut too.
-* A body is overwritten after the commit that has its request, not before. Told again after a crash, the request is
-  taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that is on the
-  disk before the payload is touched.
-* Of a purged session only what is before the place up to which the journal is ingested is overwritten: nobody reads
-  that again, so its records get a checksum that fits. What is behind it may be read this very moment.
+* A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a power
+  cut too.
+* A body is overwritten after the commit that has its request, not before. If the request is ingested again after a
+  crash, it is taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that
+  is on the disk before the payload is touched.
+* Of a purged session only what is before the place up to which the journal is ingested is overwritten: that part is
+  never read again, so its records get a checksum that fits. What is behind it may be read this very moment.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _payloads(fd: int, start: int, end: int, exchanges: Collection[int] | None) 
 def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[str]) -> bool:
     """Overwrite the payloads of these exchanges before `place`; return whether nothing is left of them behind it.
 
-    Records whose exchange began in a segment that is deleted are overwritten too: nobody knows whose they are.
+    Records whose exchange began in a segment that is deleted are overwritten too: their session is unknown.
     """
     others: set[int] = set()
     for number in segment_numbers(directory):

@@ -3,9 +3,9 @@
 Must not know: where recordings come from. Pure: a recording with its events in, findings out.
 
 A further rule is a `Rule` in the `RULES` of a module: `http` and `sse` are for all APIs, `openai_errors` for both of
-OpenAI's, each folder for one API. A check of its own is a function there; where the faults of several rules follow from
-each other, one walk (`chunks`, `message` or `walk`) reports them by id. Fields are declared in `shapes`. Of these
-modules `rules` makes the one table `RULES`. `python -m tests.lint_docs` writes the rules into `docs/lint.md`.
+OpenAI's, each folder for one API. A check of a single rule is a function there; where the faults of several rules
+follow from each other, one walk (`chunks`, `message` or `walk`) reports them by id. Fields are declared in `shapes`. Of
+these modules `rules` makes the one table `RULES`. `python -m tests.lint_docs` writes the rules into `docs/lint.md`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def profile_of(api: str) -> Profile | None:
-    """Return the profile of an API; `None` of one whose rules nobody wrote down."""
+    """Return the profile of an API; `None` if there are no rules for it."""
     return next(iter(by_name(api).profiles), None)
 
 

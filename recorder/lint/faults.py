@@ -21,7 +21,7 @@ _SHOWN = 60  # characters of a value that is shown
 
 
 class FaultFinder:
-    """The faults of streams, found once for each of them and told apart by rule."""
+    """The faults of streams, computed once for each stream and grouped by rule."""
 
     def __init__(self, name: str, faults: Callable[[StreamView], Iterable[Fault]]) -> None:
         self._name = name
@@ -51,7 +51,7 @@ def is_answer(stream: StreamView) -> bool:
 
 
 def is_seen_whole(stream: StreamView) -> bool:
-    """Return whether what is missing at the end was not sent: nobody left before, and the recorder lost nothing."""
+    """Return whether what is missing at the end was not sent: no side left early, and the recorder lost nothing."""
     return not (stream.was_cut_by_us or stream.has_gap)
 
 

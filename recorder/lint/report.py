@@ -1,6 +1,6 @@
 """The report of a linter, as lines for a person and as rows for a program.
 
-Pure: what was recorded stands in the lines as it is, and who prints them makes it safe.
+Pure: recorded text is in the lines unchanged, and the caller that prints them must escape it.
 """
 
 from __future__ import annotations

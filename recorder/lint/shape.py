@@ -6,7 +6,7 @@ Shapes are written as text, one after another; a line that begins with a space c
 
 This is the shape of a `part` (a family) whose `type` is `output_text`. `[kind]` is an array of that kind, `{kind}` an
 object whose fields are all of it. `!` is a field that must be there and not be null; any other may be missing or null.
-Fields that nobody declared are not judged, and neither is an object whose `type` its family does not know: APIs grow.
+Undeclared fields are not judged, and neither is an object whose `type` its family does not know: APIs grow.
 """
 
 from __future__ import annotations

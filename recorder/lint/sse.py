@@ -1,4 +1,4 @@
-"""ST: the stream as such, whatever its events mean. What readers of server-sent events choke on."""
+"""ST: the stream as such, whatever its events mean. Faults that break readers of server-sent events."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def _silence_for_codex(stream: StreamView) -> Iterable[Hit]:
 
 
 def _silences(stream: StreamView, blocks: Iterable[StreamBlock], limit_ns: int) -> Iterable[Hit]:
-    """Yield silences of the provider between head, blocks and end; not while bytes were lost, which nobody knows."""
+    """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence is
+    unknown then."""
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
     moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
     moments += [(each.t_ns, each.pos, False) for each in (*blocks, *(half for half in stream.blocks if not half.raw))]

@@ -1,6 +1,6 @@
 """The digest with which the next request of a conversation begins: that of all its messages, with the answer.
 
-Only of exchanges whose session was found by their history: of others nobody asks.
+It is computed only for exchanges whose session was found by their history: others do not need it.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from recorder.wire.dialects.json_values import as_json, decoded
 
 
 class Text:
-    """One text of an item: its deltas, or the one statement that stands for them.
+    """One text of an item: its deltas, or the one statement that replaces them.
 
-    Deltas that are numbered stand in order of their numbers, whenever they came; of equal ones, and without numbers, in
-    the order in which they came. What is stated stands for all that has a smaller number.
+    Numbered deltas are in order of their numbers, in whatever order they arrived; deltas with equal numbers, or without
+    numbers, in order of arrival. A statement replaces all deltas with a smaller number.
     """
 
     __slots__ = ("is_stated", "last", "numbers", "pieces")

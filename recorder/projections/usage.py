@@ -61,7 +61,7 @@ class _UsageFold:
         self._is_finished = True
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
-        """Note whether the count is whole: a status of the transport means that it broke; a stream that is over has a
+        """Note whether the count is whole: a status of the transport means that it broke; a stream that has ended has a
         reason; a document is whole.
         """
         is_finished = self._is_finished or (not fact.frames and self._raw is not None)

@@ -87,7 +87,7 @@ class ExchangeRecorder:
             self._write(Mark.REQUEST_BODY, lambda: data)
 
     def request_end(self, *, complete: bool) -> None:
-        """Record that the request body is over; what comes of it after the response began is not recorded."""
+        """Record that the request body has ended; what comes of it after the response began is not recorded."""
         if not self._request_ended:
             self._request_ended = True
             self._write(Mark.REQUEST_END, lambda: redact_record(RequestEnd(complete and self._failure is None)))

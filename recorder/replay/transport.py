@@ -2,10 +2,10 @@
 
 Rules of this file:
 
-* It never guesses: what answers a request is for `recorder.replay.matching` to say, and a miss is an error or another
-  transport's affair.
+* It never guesses: `recorder.replay.matching` chooses the answer of a request, and a miss is an error or goes to
+  another transport.
 * Bytes are the recorded ones but for handles, which are the client's own (`recorder.replay.matching.handles`).
-* What was cut is cut again: after the last piece of a response that broke off stands an `UpstreamError` with its
+* What was cut is cut again: the last piece of a response that broke off is followed by an `UpstreamError` with its
   outcome, as from the real upstream.
 * It knows no HTTP library, only the seam (`recorder.proxy.http.messages`).
 * Waiting is its only I/O (`recorder.replay.pace`): on a clock that never suspends it runs without an event loop.
@@ -159,8 +159,8 @@ def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
 class ReplayTransport:
     """Answers each request with the recorded exchange that matches it.
 
-    Where none does, `otherwise` answers: another transport, an error of that status that says what was there, or
-    with `None` a `NotFoundError` is raised.
+    Where none does, `otherwise` answers: another transport, an error of that status that lists the recordings, or with
+    `None` a `NotFoundError` is raised.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class ReplayTransport:
         return await self._missed(request, found)
 
     async def note(self, request: messages.Request, how: Elsewhere, message: str) -> None:
-        """Tell the matcher that a request was answered before it came here: it was asked all the same."""
+        """Note in the matcher that a request was answered elsewhere: it counts as a request nevertheless."""
         await self._judged(request, lambda query: self._matcher.note(query, how, message))
 
     async def _judged(self, request: messages.Request, judge: Callable[[MatchRequest], T]) -> T:
@@ -199,7 +199,7 @@ class ReplayTransport:
         return judge(match_request(request, body))
 
     async def _handed_back(self, found: Match) -> Recording:
-        """Return the exchange with the handles of the client that asks; a large one is edited in a thread."""
+        """Return the exchange with the handles of the current client; a large one is edited in a thread."""
         recorded, handles = found.recorded, found.handles
         is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
         if is_large and isinstance(self._clock, LoopClock):
@@ -240,7 +240,7 @@ async def _body(answer: ReplayAnswer, pace: Pace) -> AsyncGenerator[bytes, None]
 
 
 def _tell_gap(recorded: Recording) -> None:
-    """Log a warning if the answer has a gap, for whoever allowed gaps."""
+    """Log a warning if the answer has a gap, for users who allowed gaps."""
     if recorded.end is not None and recorded.end.gap_chunks:
         what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"
         log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)

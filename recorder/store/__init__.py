@@ -2,6 +2,6 @@
 
 Must not know: HTTP, journals' contents, the command line.
 
-`engine` has the table of engines and says what a further one needs: a folder like `sqlite/` and `postgres/`, a line
+`engine` has the table of engines and lists the needs of a further one: a folder like `sqlite/` and `postgres/`, a line
 in that table, and texts of SQL by its name.
 """

@@ -2,11 +2,11 @@
 
 Rules of this file:
 
-* Nobody else asks which engine a URL is of: `engine_of(url)` is asked to do what is to be done.
+* No other code checks the engine of a URL: `engine_of(url)` returns an object that does the work.
 * A third engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
   one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. Texts of SQL that
-  differ by engine, the checks of `recorder doctor` and the window of `commands/serving/log_probe` stand in mappings
-  by `Engine.name`: a test names those in which a new engine is missing.
+  differ by engine, the checks of `recorder doctor` and the window of `commands/serving/log_probe` are in mappings by
+  `Engine.name`: a test names those in which a new engine is missing.
 * The module of an entry loads no driver. What an operation needs is imported by its method: a user of SQLite has no
   psycopg, and a list of sessions loads no writer.
 """
@@ -95,7 +95,7 @@ class Engine(ABC):
 
     @abstractmethod
     def verified_path(self, url: URL) -> Path:
-        """Return the file on this machine that says when a database was last verified."""
+        """Return the file on this machine with the time of the last verification of a database."""
 
     def is_missing(self, url: URL) -> bool:
         """Return whether it is certain, without connecting, that there is no database yet."""
@@ -119,8 +119,8 @@ class Engine(ABC):
     def is_final(self, error: StoreError) -> bool:
         """Return whether it is of no use to repeat the transaction that raised this.
 
-        Final are a conflict, a database that is gone, and whatever is wrong with the statement or its values. A lock,
-        a full disk, missing rights, a server that is away: somebody mends those, and the journal waits.
+        Final are a conflict, a deleted database, and errors of the statement or its values. A lock, a full disk,
+        missing rights, a server that is away: somebody mends those, and the journal waits.
         """
         if isinstance(error, StoreConflictError | StoreLostError):
             return True
@@ -129,7 +129,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _is_of_statement(self, error: BaseException) -> bool:
-        """Return whether an error of the driver is about what was asked, not about the database's condition."""
+        """Return whether an error of the driver concerns the statement, not the database's condition."""
 
     # -- opening a database, one way for each purpose
 
@@ -139,7 +139,7 @@ class Engine(ABC):
 
     @abstractmethod
     def migration(self, url: URL) -> AbstractContextManager[Connection]:
-        """Open a transaction in which nobody else changes the schema, for Alembic's command line."""
+        """Open a transaction that excludes other changes of the schema, for Alembic's command line."""
 
     @abstractmethod
     def writer(self, url: URL, busy_timeout_s: float) -> Writer:
@@ -159,7 +159,7 @@ class Engine(ABC):
 
     @abstractmethod
     def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
-        """Open one that can also write to empty tables of these names, which are gone at the end.
+        """Open one that can also write to empty tables of these names, which are dropped at the end.
 
         Raise `RecorderError` if they cannot be made.
         """
@@ -195,7 +195,7 @@ def engine_of(url: URL) -> Engine:
 
 
 def nothing_in(url: URL) -> NotFoundError:
-    """Return the error that says that nothing was recorded there yet."""
+    """Return the error for a log in which nothing was recorded yet."""
     return NotFoundError(
         f"There is no database {engine_of(url).display_name(url)} yet: nothing has been recorded there."
     )

@@ -4,8 +4,8 @@ Rules of this file:
 
 * It reads the log and writes projections, bookkeeping of projections included, and nothing else.
 * What it writes for an exchange replaces what was there: twice is the same as once, and a rebuild is the same call.
-* A fold that fails is a fault of this program, not of the log: the exchange is put aside with the reason, the others
-  go on.
+* A fold that fails is a fault of this program, not of the log: the exchange is listed with the reason, and the others
+  continue.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ REBUILD = "projections"  # the one rebuild there is: of all of them at once
 def _insert(table: Table) -> Statement:
     """Return the insert of a projection. Of a result that several requests carry, it keeps the earliest.
 
-    A row that is there already is not touched: on a server, whoever else writes the same result would wait for the end
-    of this transaction.
+    A row that is there already is not touched: on a server, another writer of the same result would wait for the end of
+    this transaction.
     """
     if table is not RESULTS:
         return Statement(insert(table))
@@ -150,7 +150,7 @@ class Projector:
         self._database = database
 
     def project(self, session_id: str, exchange_id: str) -> None:
-        """Fold the events that the log has of an exchange, and put the rows in the place of those that are there.
+        """Fold the events that the log has of an exchange, and replace its rows by the result.
 
         Exchanges that resume its response are folded again: they may have been projected before it.
         """
@@ -253,5 +253,5 @@ class Projector:
         return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._ask(_ENDED_AFTER, values)]
 
     def dead_letters(self) -> list[tuple[str, str, str]]:
-        """Return the exchanges that were put aside: session, exchange, reason."""
+        """Return the exchanges that could not be folded: session, exchange, reason."""
         return [(row[0], row[1], row[2]) for row in self._ask(_DEAD, {})]

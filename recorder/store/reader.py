@@ -260,7 +260,7 @@ class LogReader:
         return [Session(*row) for row in await self._all(statement)]
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
-        """Return the rows of one statement, in a transaction of its own."""
+        """Return the rows of one statement, in a separate transaction."""
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
                 return (await connection.execute(statement, values)).all()

@@ -1,7 +1,7 @@
-"""A session, or an exchange of it, as it stood at a moment: folded from the log, open exchanges included.
+"""A session, or an exchange of it, at a moment: folded from the log, open exchanges included.
 
-The result of a call stands in a later request of the session. It is found there even if only one exchange is looked
-at, but not if that request came after the moment.
+The result of a call is in a later request of the session. It is found there even if only one exchange is looked at, but
+not if that request came after the moment.
 """
 
 from __future__ import annotations

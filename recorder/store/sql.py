@@ -57,7 +57,7 @@ class Statement:
 
 @cache
 def dialect(engine: str, paramstyle: str = "") -> Any:
-    """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says otherwise."""
+    """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` has another style."""
     if engine == "sqlite":
         return sqlite.dialect(paramstyle=paramstyle or "named")
     return registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")
@@ -129,8 +129,8 @@ SERVER_NS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS BIGINT)"
 def has_ended(exchange: str) -> str:
     """Return the condition that an exchange has its `end`, for any engine; the index `events_end` answers it.
 
-    `exchange` is the name of a table in the query, with the two ids. Notes may stand behind an `end`: a look at the
-    last event does not do. The same of events in memory is `recorder.model.events.has_ended`.
+    `exchange` is the name of a table in the query, with the two ids. Notes may follow an `end`: a look at the last
+    event does not do. The same of events in memory is `recorder.model.events.has_ended`.
     """
     key = f"ended.session_id = {exchange}.session_id AND ended.exchange_id = {exchange}.exchange_id"
     return f"EXISTS (SELECT 1 FROM events AS ended WHERE {key} AND ended.kind = 'end')"

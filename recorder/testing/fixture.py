@@ -182,7 +182,7 @@ class Replay(RecordedTest):
         return remark
 
     def explanation(self) -> str:
-        """Return what a person should know of a test that failed by itself."""
+        """Return the remarks for a test that failed by its own assertion."""
         lost = self._journal is not None and bool(self.requests)
         missed = [*self._unmatched(), *self._idle()]
         advice = self._advice() if missed else []

@@ -8,7 +8,7 @@
 Rules of this file:
 
 * The same is done to what is being recorded (`recorder.testing.clearing`), to recordings and to requests: a redacted
-  value tells no two requests apart, and is in no message.
+  value never distinguishes two requests, and is in no message.
 * No request is refused, whatever a client sent; what cannot be redacted is not written.
 """
 

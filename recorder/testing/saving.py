@@ -214,7 +214,7 @@ def is_shared(there: RecordedSession, chosen: Settings) -> bool:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Hold a lock on a directory: it needs no file of its own, and ends with the process."""
+    """Hold a lock on a directory: it needs no separate file, and ends with the process."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,10 +1,10 @@
-"""The end of a stream, by its own events: it tells a client that is done from one that broke off.
+"""The end of a stream, by its own events: it distinguishes a client that is done from one that broke off.
 
 Clients close the connection behind the last event of the protocol, and do not wait for the end of the body: Codex half
-a millisecond after `response.completed`, SDKs after `[DONE]`. The response is whole then, whatever HTTP says.
+a millisecond after `response.completed`, SDKs after `[DONE]`. The response is complete then, whatever its end in HTTP.
 
-The rule is here alone. `recorder.ingest.capture` writes what it says into the log, as the outcome `client_done`;
-`concluded` gives the same of what was recorded before there was that outcome.
+The rule is here alone. `recorder.ingest.capture` writes the result into the log, as the outcome `client_done`;
+`concluded` computes the same for recordings from before that outcome existed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Conclusion:
     def add(self, kind: Kind, type: str | None, output_index: int | None, raw: bytes) -> None:
         """Add the next event of the body, of a kind in `OF_STREAMS`.
 
-        Of several answers nobody knows how many there will be: a server may finish one before it begins the next.
+        The number of several answers is not known in advance: a server may finish one before it begins the next.
         """
         self._is_cut = kind == "tail"
         verdict = self._terminal.get(type or "")
@@ -68,7 +68,7 @@ class Conclusion:
     def outcome(self, outcome: Outcome, wire_bytes: int) -> Outcome:
         """Return how the exchange ended, if its transport ended so, after that many bytes of the body.
 
-        A body that says how long it is, and was not all there, was cut, whatever its events say.
+        A body that has a length, and is not complete, was cut, whatever its events are.
         """
         is_whole = outcome == "client_disconnect" and self._is_over and wire_bytes >= self._length
         return "client_done" if is_whole else outcome

@@ -26,7 +26,7 @@ def recording_of(
 ) -> Recording:
     """Return the recording of an exchange from all its events, in order.
 
-    What cannot be read is left out and named in `damage`; in place of such a request stands what the row has of it.
+    What cannot be read is left out and named in `damage`; such a request has the values of its row instead.
     """
     builder = _Builder(exchange)
     events = list(events)

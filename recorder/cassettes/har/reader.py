@@ -1,7 +1,7 @@
 """HAR 1.2, what browsers save: each event stream in it, and each call of an API that is known, becomes an exchange.
 
-Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They time the bytes of the body where it
-was saved, and stand in for it where it was not: then the fields are known and the bytes are made up. A body without
+Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They give the times of the body's bytes
+if the body was saved, and replace it if it was not: then the fields are known and the bytes are made up. A body without
 them came, as far as anybody knows, when its last byte did. Bodies are saved without their content coding.
 """
 

@@ -29,7 +29,7 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 class Literal(str):
-    """JSON as it is to stand in a line: a number with its zeros."""
+    """JSON in the form for a line: a number with its zeros."""
 
 
 def text(value: Any) -> str:

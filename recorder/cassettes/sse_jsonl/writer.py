@@ -1,7 +1,7 @@
 """Rows of the log → the lines of a cassette. Pure, but for `save`, which puts them into a file.
 
-Exchanges follow one another, numbered from 1; their lines stand together, so that what changes in one changes its
-lines only. Columns that are what the dialect says of the bytes are left out; a line has them where they are not.
+Exchanges follow one another, numbered from 1; their lines are together, so that a change in one exchange changes only
+its lines. Columns that the dialect computes from the bytes are left out; a line has them where they are not.
 """
 
 from __future__ import annotations
@@ -144,9 +144,9 @@ def usual_keys(dialect: Dialect, kind: str, raw: bytes) -> Keys:
 
 
 def save(path: Path, lines: Iterable[bytes]) -> None:
-    """Put lines in the place of a file, whole or not at all. Raises `OSError`, and what `lines` raises.
+    """Replace a file by lines, as a whole or not at all. Raises `OSError`, and what `lines` raises.
 
-    A new file is for its owner alone, whatever the umask says: conversations stand in it. Git does not keep that.
+    Only the owner can read a new file, whatever the umask is, because it has conversations. Git does not keep that.
     """
     path = Path(os.path.realpath(path))  # a link stays one
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600

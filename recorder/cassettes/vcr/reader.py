@@ -3,7 +3,7 @@
 Each interaction becomes an exchange, in their order. VCR knows no times: they are made up, one event every 10 ms, one
 exchange after the other, and the last ends now; but where `recorded_at` says when, an exchange began then.
 
-Bodies stand there as they were sent, or decoded although their headers still name the coding.
+Bodies are stored as they were sent, or decoded although their headers still name the coding.
 """
 
 from __future__ import annotations

@@ -44,11 +44,11 @@ class _Outcome(NamedTuple):
 def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], json: bool, jsonl: bool) -> None:
     """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
 
-    SRC is only read, and recorders can go on. DST is created if it does not exist, and keeps its content. The chain of
-    every exchange is verified and read back from DST; projections are computed again. Exchanges that are in DST already
-    are not copied, so run the command again after an interruption, or when open exchanges have ended. Journals are not
-    copied. The exit code is 4 if something in SRC is damaged, or DST has other content in its place: it is named, and
-    the rest is copied.
+    SRC is only read, and recorders can continue. DST is created if it does not exist, and keeps its content. The chain
+    of every exchange is verified and read back from DST; projections are computed again. Exchanges that are in DST
+    already are not copied, so run the command again after an interruption, or when open exchanges have ended. Journals
+    are not copied. The exit code is 4 if something in SRC is damaged, or DST has other content in its place: it is
+    named, and the rest is copied.
 
     \b
     recorder db copy recordings.db postgresql://me@db.example/recordings

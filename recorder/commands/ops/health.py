@@ -1,6 +1,6 @@
 """The checks of `recorder doctor` outside of the database: this machine, and the files beside the database.
 
-Each check is a generator of lines, and waits for nothing. Whoever looks changes nothing.
+Each check is a generator of lines, and waits for nothing. A check changes nothing.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[
 
 
 def filesystem_of(path: Path, mounts: Path) -> str | None:
-    """Return the type of the filesystem of a path; None if the system does not tell."""
+    """Return the type of the filesystem of a path; None if the system does not report it."""
     try:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -259,7 +259,7 @@ def journal(root: Path) -> Iterator[CheckResult]:
 
 
 def _unreadable(root: Path) -> Iterator[CheckResult]:
-    """Yield the unreadable pieces of journals that were put aside."""
+    """Yield a finding for the unreadable parts of journals that were moved into a folder."""
     files = unreadable_files(root)
     if files:
         size_bytes = sum(each.size_bytes for each in files)

@@ -1,7 +1,7 @@
 """The checks of `recorder doctor` on the database: owner, schema, open tasks.
 
 It is opened for reading only; without a WAL not even side files are made. All questions together take `LIMIT_S` at
-most: a table that is too long for that is not counted, and that is said.
+most: a table that is too long for that is not counted, and the finding reports it.
 """
 
 from __future__ import annotations

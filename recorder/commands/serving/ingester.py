@@ -1,4 +1,4 @@
-"""The ingester as a process of its own: `python -m recorder.commands.serving.ingester URL DIRECTORY`.
+"""The ingester as a separate process: `python -m recorder.commands.serving.ingester URL DIRECTORY`.
 
 It ingests what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the recorder's end of
 a pipe: when that closes, the recorder has ended, and what is left in the journal is all there will be.
@@ -82,7 +82,7 @@ def _attend(following: Future[None], directory: Path) -> None:
     """Adjust the priority of an ingester from another thread, since one of its steps may take a minute on a busy
     processor: raise it while the ingester is far behind, and when the recorder has ended.
 
-    What a command that waits has lent is taken back: whoever is killed in that moment cannot do so.
+    What a command that waits has lent is taken back: a process that is killed in that moment cannot do so.
     """
     weighed_s = time.monotonic()
     while not wait((following,), LOOK_S).done:

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It is read-only, it is over in `LIMIT_S`, and it stays in no transaction.
+* It is read-only, takes at most `LIMIT_S`, and leaves no transaction open.
 * It asks for exchanges by their ids, and reads each once, when it has ended: what it costs does not grow with the log.
 * A connection to a server is kept from one probe to the next: to make one holds up the event loop for longer.
 """

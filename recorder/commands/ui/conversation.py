@@ -3,10 +3,10 @@
 Rules of this file:
 
 * Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is read.
-* On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe
-  everything is whole, and reasoning can be told from messages without its colour.
-* An exchange of a sub-agent stands indented below those of the thread that began it, and one that the client makes on
-  its own (a title, a summary) is dimmed: both say what they are for.
+* On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe nothing
+  is cut, and reasoning can be distinguished from messages without colour.
+* An exchange of a sub-agent is indented below those of the thread that began it, and one that the client makes on its
+  own (a title, a summary) is dimmed: both say what they are for.
 * A carriage return at the end of a line is a part of that end.
 """
 

@@ -1,6 +1,6 @@
 """Previews of events in a few words for a person: the text of a delta, or the beginning of a payload.
 
-The type of an event stands in a column of its own, so it is not repeated.
+The type of an event has its own column, so it is not repeated.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ def _step(event: Event) -> str:
 
 
 def _begun(raw: bytes) -> str:
-    """Return the beginning of bytes on one line; a type of unknown length may stand before the rest."""
+    """Return the beginning of bytes on one line; a type of unknown length may precede the rest."""
     return " ".join(raw[: PREVIEW * 4].decode("utf-8", "replace").split())[:PREVIEW]

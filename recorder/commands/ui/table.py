@@ -1,7 +1,7 @@
 """Tables: for a person on a terminal, and line by line for programs that read columns.
 
-In a pipe every cell is whole. On a terminal a table fits its width: what matters least is left out, which is said, a
-few columns share what the others leave, and numbers and words that are looked for are never cut.
+In a pipe every cell is whole. On a terminal a table fits its width: the least important columns are left out, which is
+reported, a few columns share the remaining width, and numbers and words that are searched for are never cut.
 """
 
 from __future__ import annotations

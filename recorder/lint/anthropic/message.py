@@ -63,7 +63,7 @@ def faults(stream: StreamView) -> Iterable[Fault]:
 
 
 class ContentBlock:
-    """Follows one block. Types that nobody here knows may have any delta."""
+    """Follows one block. Unknown types may have any delta."""
 
     def __init__(self, pos: int, index: int, start: Object) -> None:
         self.pos = pos

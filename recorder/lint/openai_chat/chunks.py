@@ -290,7 +290,7 @@ def _error(frame: StreamBlock, payload: Object) -> Iterable[Fault]:
 
 
 def _is_filter_result(chunk: Object) -> bool:
-    """Return whether a chunk is a result of Azure's content filter: openai-python passes over its empty `object`."""
+    """Return whether a chunk is a result of Azure's content filter: openai-python ignores its empty `object`."""
     return chunk.get("object") == "" and not any(object_(each.get("delta")) for each in objects(chunk.get("choices")))
 
 

@@ -1,4 +1,4 @@
-"""RS06…: how a response that did not succeed says so."""
+"""RS06…: the errors and reasons of a response that did not succeed."""
 
 from __future__ import annotations
 

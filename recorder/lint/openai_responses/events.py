@@ -16,7 +16,7 @@ ENDINGS = frozenset({"response.completed", "response.incomplete", "response.fail
 
 
 class StreamEvent(NamedTuple):
-    """An event. Its type is what it says, else its name: that one of them is missing is for one rule to say."""
+    """An event. Its type is that of its payload, else its SSE name: one rule reports if either is missing."""
 
     pos: int
     type: str
@@ -39,7 +39,7 @@ def stream_events(stream: StreamView) -> Sequence[StreamEvent]:
 
 
 def is_readable(stream: StreamView) -> bool:
-    """Return whether all events are there and can be told apart: if not, what seems missing was perhaps not missing.
+    """Return whether all events are there and have a type: if not, something that seems missing was perhaps sent.
 
     A stream that is resumed has only a part of what its items are.
     """
@@ -52,7 +52,8 @@ def is_readable(stream: StreamView) -> bool:
 
 
 def is_complete(stream: StreamView) -> bool:
-    """Return whether a stream can be read and says that the model is done: then all that began must be closed."""
+    """Return whether a stream can be read and reports that the model is done: then every item, part and text must be
+    closed."""
     return is_readable(stream) and any(each.type == "response.completed" for each in stream_events(stream))
 
 

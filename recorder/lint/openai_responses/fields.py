@@ -36,7 +36,7 @@ _JUDGED = {"response": {"id", "error", "incomplete_details"}}
 
 
 def lacks_fields(stream: StreamView) -> list[Hit]:
-    """Yield events that lack something: what they would have said is missing elsewhere too."""
+    """Yield events that lack a field whose content is missing elsewhere too."""
     found: list[Hit] | None = stream.memo.get("fields")
     if found is None:
         found = stream.memo["fields"] = list(_lacking(stream_events(stream)))

@@ -1,4 +1,4 @@
-"""RS04…: that a text is the same each time it is told: in its deltas, its `.done`, its part, its item, the response."""
+"""RS04…: that every form of a text is equal: in its deltas, its `.done`, its part, its item, the response."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A response asked for again by its id: found in the exchanges that made it, where no such question was recorded.
+"""A response that is requested again by its id: found in the exchanges that made it, where no such question was
+recorded.
 
-A client that lost its stream goes on with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it was
-cut; one that did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
+A client that lost its stream continues with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it
+was cut; one that did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
 
-After the last event of a response that is over there is nothing, so a number at the last, or beyond it, gets a stream
+Nothing follows the last event of a complete response, so the number of that event, or a higher one, gets a stream
 without events, as from the provider. Where the recording broke off, what comes after its last event is not known: that
 is a miss.
 """
@@ -43,7 +44,7 @@ class Retrieval(NamedTuple):
 
 
 class Responses:
-    """The responses that exchanges made, by upstream and id. Exchanges are looked into once, when first asked for."""
+    """The responses that exchanges made, by upstream and id. Exchanges are read once, at the first request for them."""
 
     def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
         self._parts: dict[tuple[str, str], list[Recording]] = {}
@@ -75,7 +76,7 @@ class Responses:
 
 
 def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
-    """Return the exchange that has the next event and goes on for longest: each resumed one has a part of it."""
+    """Return the exchange that has the next event and the most events after it: each resumed one has a part of it."""
     spans = [(*span, part) for part in parts if _is_stream(part) and (span := _span(part)) is not None]
     if not spans:
         return None

@@ -1,7 +1,7 @@
 """Differences of two JSON values, for a person to read: paths, and the values on each side.
 
-Values are equal as JSON has it: `1` is `1.0`, and neither is `true`. Work is bounded: what is equal is passed over by
-comparison, and past a limit nothing more is looked for.
+Values are equal as JSON has it: `1` is `1.0`, and neither is `true`. Work is bounded: equal parts are skipped, and the
+search stops at a limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class RequestDifference(msgspec.Struct, frozen=True):
-    """One place. A side is `None` if nothing stands there, else JSON, cut to what can be read."""
+    """One place. A side is `None` if it has no value there, else JSON, cut to a readable length."""
 
     path: str  # input[3].content[0].text; empty for the whole
     recorded: str | None
@@ -58,7 +58,7 @@ def _differences(path: str, recorded: Any, requested: Any) -> Iterator[RequestDi
 
 
 def _is_equal(recorded: Any, requested: Any) -> bool:
-    """Return whether they are surely equal: of objects and arrays, members may be told apart that Python takes for
+    """Return whether they are surely equal: of objects and arrays, members may differ although Python treats them as
     equal."""
     if recorded != requested:
         return bool(recorded != recorded and requested != requested)  # NaN, which the standard library reads

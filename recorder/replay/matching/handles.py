@@ -5,10 +5,10 @@ looks for an agent that it never had. Both requests name theirs, so the answer c
 
 Rules of this file:
 
-* What is a handle say the rules of kind `handles` alone, by a client's own words around it. Those that a request and
-  the recorded one name are pairs, by their order. There is no memory: what a request says decides its answer.
-* In an answer only texts of its JSON change, and of these only the handles. All else stays, byte for byte, and where it
-  was split it is split: in an event, a read, a delta. The recording itself is never touched.
+* Only the rules of kind `handles` decide what a handle is, by the client's own words around it. Those that a request
+  and the recorded one name are pairs, by their order. There is no memory: the content of a request decides its answer.
+* In an answer only texts of its JSON change, and of these only the handles. Everything else is unchanged, byte for
+  byte, and split at the same places: in an event, a read, a delta. The recording itself is never touched.
 * Texts at the same place of events that follow one another are one text: a handle may come in several deltas.
 * Pure; never raises on what was recorded.
 """
@@ -43,13 +43,13 @@ Path = tuple[str | int, ...]
 
 
 def is_handle(text: str) -> bool:
-    """Return whether a text can be found again as it is, and told from others."""
+    """Return whether a text can be found again unchanged, and distinguished from others."""
     return len(text) in HANDLE_BYTES and _SAFE.fullmatch(text) is not None
 
 
 def finding(handles: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern that finds handles where no letter or digit goes on; in a JSON text within a text a newline ends
-    in `n`."""
+    """Return a pattern that finds handles that no letter or digit continues; in a JSON text within a text a newline
+    ends in `n`."""
     names = "|".join(map(re.escape, sorted(handles, key=len, reverse=True)))
     return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{names})(?![0-9A-Za-z])") if names else None
 

@@ -1,6 +1,6 @@
 """The message for a request that no recorded exchange answers: the nearest one, and where it differs.
 
-Work is bounded, whatever was recorded and whatever is asked: bodies are compared by checksums of their parts first.
+Work is bounded for every recording and every request: bodies are compared by checksums of their parts first.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
 
 
 def unlike(query: MatchQuery, unused: Container[int], alike: int) -> Miss:
-    """Return the miss of a request that nothing equals; `alike` unused ones are at its position of a conversation."""
+    """Return the miss of a request that nothing equals; `alike` is the number of unused ones at its position of a
+    conversation."""
     nearest, found = _nearest(query, unused)
     lines = [f"Nothing recorded answers {query.place}: of {len(query.group.candidates)} there, none is equal."]
     if alike > 1:

@@ -1,5 +1,5 @@
-"""Requests with the noise taken out, by the rules of `recorder.replay.matching.noise_rules`: what is left says what was
-asked.
+"""Requests with the noise taken out, by the rules of `recorder.replay.matching.noise_rules`: the rest identifies the
+request.
 
 Rules of this file:
 
@@ -189,7 +189,7 @@ def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], s
 
 
 def _directory(text: str) -> str | None:
-    """Return the path of a directory, if it can be told from other texts: not `/`, nor `.`."""
+    """Return the path of a directory, if it differs from other texts: not `/`, nor `.`."""
     name = text.strip().rstrip("/\\")
     return name if len(name) in DIRECTORY_CHARACTERS and ("/" in name or "\\" in name) else None
 
@@ -212,7 +212,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _remove(value: Any, path: Sequence[str]) -> None:
-    """Take away what stands at `path`, and an object that is empty without it."""
+    """Remove the value at `path`, and an object that is empty without it."""
     step, *rest = path
     if step == "*":
         for each in list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():

@@ -3,9 +3,9 @@
 Rules of this file:
 
 * The transaction is read-only, and what runs in it is one statement of a reading kind: the extended protocol takes no
-  second one, so nothing can end the transaction and go on.
-* The rights are those of the role `recorder_reader`, wherever the user may take that role. A user who is a superuser
-  is as safe as the words he types: give programs a login of their own.
+  second one, so no statement can end the transaction and begin another.
+* The rights are those of the role `recorder_reader`, wherever the user may take that role. A user who is a superuser is
+  as safe as the words he types: give programs a separate login.
 * A statement that gives no row in time is cancelled at the server, and so is one that somebody interrupts.
 """
 

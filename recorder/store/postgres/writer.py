@@ -5,8 +5,8 @@ Rules of this file:
 * What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
   contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
 * New rows go by COPY, a few by INSERT.
-* Any number write at once, but nobody beside a purge: whoever looked before it would write after it. All hold one lock
-  for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
+* Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
+  lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
 * A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
   was, its repetition finds its rows there.
 """

@@ -110,7 +110,7 @@ class ChainVerifier:
         self._previous = ()  # what it is chained to is not here
 
     def _check_link(self, event: Event) -> None:
-        """Check the hash. After a break the chain goes on from the event, so that one change is one finding."""
+        """Check the hash. After a break the chain continues from the event, so that one change is one finding."""
         try:
             due = [_linked(previous, event) for previous in self._previous]
         except _UNREADABLE as error:

@@ -4,7 +4,7 @@ Rules of this file:
 
 * It only reads, and a transaction holds a page of events, or the fold of one session
   (`recorder.store.verify.projections`).
-* Recorders may go on recording, and sessions may be purged meanwhile: neither is a finding.
+* Recorders may continue to record, and sessions may be purged meanwhile: neither is a finding.
 * A row that belongs to nothing is found as well as one that is missing: sessions are looked for in every table.
 """
 

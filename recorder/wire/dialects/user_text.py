@@ -68,8 +68,8 @@ def last_words(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None
     """Return the last words of a person in a request, and whether it ends with them.
 
     Of each of the user's messages the texts; one without any is a picture or a file, which a person sends too. The
-    request ends with the last so many of them. What is wholly an element a client may say itself: it is a person's
-    only where nothing else is said beside it, as a prompt may be one, `<article>…</article>`.
+    request ends with the last so many of them. A text that is one whole element may come from the client: it counts as
+    a person's only if there is no other text, because a prompt may be an element, `<article>…</article>`.
     """
     begun, ending = messages[: len(messages) - last], messages[len(messages) - last :]
     ends_with_other = last > 0 and not messages[-1]

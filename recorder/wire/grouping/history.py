@@ -1,8 +1,8 @@
 """The conversation that a request repeats, as a chain of digests: one step for each message.
 
 A client that has no name for its session sends all of it with every turn. So the next request begins with the messages
-of the one before and its answer: the digest of those stands in the log since that answer came (`history`), and is one
-of the digests of the next request. Nothing is compared but digests, and no body is read twice.
+of the one before and its answer: the digest of those has been in the log since that answer (`history`), and is one of
+the digests of the next request. Nothing is compared but digests, and no body is read twice.
 
 Rules of this file:
 
@@ -11,8 +11,8 @@ Rules of this file:
   to write a text is chosen. What is left must be equal: model, tools, system prompt, every message in order.
 * An answer may be sent back in pieces (a message for each chunk, an item for each part): it is one step, all its text
   and the calls of the client's tools. Calls of the provider's own tools are not: few clients repeat them.
-* Clients also change what they said before: an agent hands on to another one, a framework shortens the history. What is
-  left then are ids: of the calls whose results a request brings, and of items that it only refers to.
+* Clients also change earlier messages: an agent hands on to another one, a framework shortens the history. What is left
+  then are ids: of the calls whose results a request brings, and of items that it only refers to.
 * Pure, and never raises: what cannot be read has no chain.
 """
 
@@ -58,7 +58,7 @@ class Chain(msgspec.Struct, frozen=True):
     links: tuple[str, ...] = ()
 
     def answered(self, answer: ModelAnswer) -> str:
-        """Return the digest of a conversation that goes on with this request and its whole answer."""
+        """Return the digest of a conversation that continues this request and its whole answer."""
         whole = ModelAnswer()
         whole.add(self.begun)
         whole.add(answer)

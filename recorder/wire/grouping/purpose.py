@@ -1,9 +1,9 @@
 """The purpose of a request: a turn of the conversation, or one of the requests that a client makes on its own.
 
 Rules as data, in order: the first that matches wins. Beside a person's turns clients ask for titles, for the model that
-suits a question, for summaries, for how many tokens there are. Few say so in a header; of the others the words that
-such a request begins with are known. What no rule knows is a turn: a new kind of request is one line of a table here.
-Pure, and never raises.
+suits a question, for summaries, for how many tokens there are. Few clients name it in a header; of the others the words
+that such a request begins with are known. What no rule knows is a turn: a new kind of request is one line of a table
+here. Pure, and never raises.
 """
 
 from __future__ import annotations

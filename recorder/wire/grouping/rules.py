@@ -1,7 +1,7 @@
 """Values by which requests name their sessions and clients: rules as data, the first that finds something wins.
 
-Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: who the client is, where the value
-stands, what it must look like. This file knows no table. Never raises, whatever the client sent.
+Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: the client, the place of the
+value, and its form. This file knows no table. Never raises, whatever the client sent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
-is a secret until this file or a provider's folder (`harmless_headers`) says otherwise, and what is on the never-list is
-one whatever else says so. What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place:
-`redact_text` takes it out of all that is kept, `redact_record` out of a whole record of the journal, whatever fields it
-has. Never raises.
+is a secret until this file or a provider's folder (`harmless_headers`) lists it as harmless; a name on the never-list
+is always one. What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place: `redact_text`
+takes it out of all that is kept, `redact_record` out of a whole record of the journal, whatever fields it has. Never
+raises.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def redact_text(raw: str) -> str:
     """Replace each secret in a text by a name for it, as `REDACTED-api-key-3f9a2c`.
 
     The same secret has the same name, so that a session keeps its name and a recording is found by its target. The
-    digest in it is short: it tells secrets apart, and confirms no guess.
+    digest in it is short: it distinguishes secrets, and confirms no guess.
     """
     if "%" in raw:
         raw = _percent_decoded(raw)

@@ -168,7 +168,7 @@ class MessagesDecoder(JsonDecoder):
         return () if before == now else (now,)
 
     def _served_by(self, model: str | None) -> Sequence[Fact]:
-        """Start the response again under another model, which goes on with it; it has the same id."""
+        """Start the response again under another model, which continues it; it has the same id."""
         if model is None:
             return ()
         return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
@@ -197,7 +197,7 @@ class MessagesDecoder(JsonDecoder):
         )
 
     def _whole(self, index: int, content: Object) -> Sequence[Fact]:
-        """Open and finish a block of a message that begins: nothing says later that it is complete."""
+        """Open and finish a block of a message that begins: no later event marks it as complete."""
         return *self._open(index, content), *self._block_stop({"index": index})
 
     def _new_key(self, index: int) -> ItemKey:
@@ -311,7 +311,7 @@ def normalised(usage: Object) -> Usage:
 
 
 def fallback(usage: Object) -> str | None:
-    """Return the model that served the response in the place of another, as its part of the usage says."""
+    """Return the model that served the response instead of another, from the entry of the usage for it."""
     served = [each for each in objects(usage.get("iterations")) if each.get("type") == "fallback_message"]
     return text(served[-1].get("model")) if served else None
 

@@ -89,7 +89,7 @@ _ELSEWHERE = {
 
 
 class GeminiDecoder(JsonDecoder):
-    """Follows one response; a chunk is all there is, so that a document, or an array of chunks, is told alike."""
+    """Follows one response; there are only chunks, so a document, or an array of chunks, is decoded in the same way."""
 
     def __init__(self) -> None:
         self._candidates: dict[int, Candidate] = {}
@@ -180,7 +180,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 def _is_last(chunks: Sequence[Object]) -> bool:
     """Return whether the last chunk has the only answer's reason to finish and its usage, as the first to do so.
 
-    Old models say STOP in every chunk, and where a tool of the provider takes a step, another round follows.
+    Old models send STOP in every chunk, and after a step of a tool of the provider another round follows.
     """
     *before, last = [object_(chunk.get("response")) or chunk for chunk in chunks or [{}]]
     candidates = objects(last.get("candidates"))

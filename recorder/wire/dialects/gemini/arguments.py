@@ -1,7 +1,7 @@
 """Arguments of a function call that Vertex streams: values by JSONPath, strings in pieces.
 
-They are told twice: as JSON text that only grows, which is right as long as the values come in the order of the
-document, as they do; and at the end as the object that the paths make, in whatever order they came.
+They are emitted twice: as JSON text that only grows, which is right if the values arrive in the order of the document,
+as Vertex sends them; and at the end as the object that the paths describe, whatever the order was.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The items of one candidate, from its parts. Parts have no ids and no numbers: their order is all the structure.
 
-Texts that follow each other are one item, and so are thoughts; every other part is an item of its own, or the result of
-the call before. An item ends when another begins. It ends with a `finishReason` too, but may go on after it: old models
-say STOP in every chunk, and some tools make one answer out of several rounds.
+Consecutive texts are one item, and so are consecutive thoughts; every other part is a separate item, or the result of
+the call before it. An item ends when another begins. It ends with a `finishReason` too, but may continue after it: old
+models send STOP in every chunk, and some tools need several rounds for one answer.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Candidate:
         self._open = None
 
     def _end(self, status: str) -> None:
-        """End the open item, for now: a text may go on."""
+        """End the open item, for now: a text may continue."""
         self._end_arguments({})
         if self._open and self._open.ended != status:
             self._finish(self._open, status)
@@ -264,7 +264,7 @@ def _called(type: str, call: Object, name: str, *, encrypted: bool) -> Stated:
 def function_response(returned: Object, name: str) -> Returned:
     """Return a result, of the client's function or of the provider's tool, whose name is in the field `name`.
 
-    Media stand beside the response, in parts of their own.
+    Media are beside the response, in separate parts.
     """
     response = returned.get("response")
     output = {"response": response, "parts": returned["parts"]} if returned.get("parts") else response

@@ -1,6 +1,6 @@
 """Chat Completions, legacy completions and everything compatible: `data: {chunk}` until `data: [DONE]`, mostly.
 
-Must not know: other wire formats. `message` reads what a delta says, `choice` makes items of it, tool calls too.
+Must not know: other wire formats. `message` reads a delta, `choice` makes items of it, including tool calls.
 
 No event line, no sequence number, no items: `id` is the completion's. Several vendors never send `[DONE]`.
 
@@ -184,7 +184,7 @@ def reported(chunk: Object) -> UsageReported | None:
 def normalised(usage: Object) -> Usage:
     """Return the six counts, in the words of every vendor.
 
-    Input includes what was cached. Output includes reasoning, though xAI counts it apart: there, the total says so.
+    Input includes what was cached. Output includes reasoning, though xAI counts it apart: the total shows it there.
     """
     input, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     reasoning = _first(usage, _REASONING)
@@ -213,7 +213,7 @@ def _first(usage: Object, paths: Sequence[Sequence[str]]) -> int | None:
 def _is_last(chunks: Sequence[Object]) -> bool:
     """Return whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
 
-    A usage beside that reason says less: after it some go on with another answer.
+    A usage beside that reason is not enough: some servers continue with another answer after it.
     """
     *before, last = chunks or [{}]
     answers = [objects(chunk.get("choices")) for chunk in before]

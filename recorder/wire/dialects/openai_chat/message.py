@@ -1,7 +1,7 @@
 """The deltas and the whole messages of Chat Completions, whichever vendor sent them.
 
-Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: what they call reasoning, and
-where they say it twice, is settled in this file. Empty texts say nothing.
+Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: their names for reasoning, and its
+repetitions, are resolved in this file. Empty texts are ignored.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_message(message: Object) -> Delta:
 
 
 def _reason(delta: Delta, message: Object) -> None:
-    """Add the reasoning. Where `reasoning_details` repeat the plain text, they only tell whether it is a summary."""
+    """Add the reasoning. If `reasoning_details` repeat the plain text, they only show whether it is a summary."""
     details = objects(message.get("reasoning_details"))
     plain = text(message.get("reasoning_content")) or text(message.get("reasoning"))
     is_summary = any(detail.get("type") == "reasoning.summary" for detail in details)

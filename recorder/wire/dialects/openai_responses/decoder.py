@@ -1,4 +1,4 @@
-"""The events of the Responses format → facts. What the 31 types of items state is said elsewhere (`.items`).
+"""The events of the Responses format → facts. The content of the 31 types of items is defined in `.items`.
 
 An item is known by its `output_index`: ids rotate (GitHub Copilot), and some events have none. Where there is no index
 it is known by its id, and where there is neither it is the one that is open.

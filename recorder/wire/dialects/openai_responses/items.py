@@ -1,7 +1,7 @@
 """The output items of the Responses format, as they state themselves: one table of their types.
 
 What a tool of the provider is called with is no text in most of these items, but an object: `arguments` is then that
-object as JSON. What such a tool gave back stands in the item too, and becomes its `output`.
+object as JSON. The result of such a tool is in the item too, and becomes its `output`.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ def _image(item: Object) -> str | None:
 
 
 def _untyped_output(item: Object) -> str | None:
-    """Return all fields of an item of no kind, but for those that only the provider reads or that have columns of their
-    own.
+    """Return all fields of an item of the kind `other`, except those that only the provider reads or that have a
+    column.
     """
     rest = _without(item, *_COLUMNS)
     return as_json(without_bytes(rest)) if rest else None
@@ -221,7 +221,7 @@ _COLUMNS = ("id", "type", "status", "encrypted_content", "arguments", "name", "c
 
 
 def _given_back(field: str) -> _Type:
-    """Return the type of a result that is an item of its own: it becomes a `Returned` and stays the item that it is."""
+    """Return the type of a result that is a separate item: it becomes a `Returned` and stays the item that it is."""
     return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
 
 

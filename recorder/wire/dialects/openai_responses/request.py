@@ -76,7 +76,7 @@ _REASONING = "rs_"  # how ids of reasoning begin
 
 
 def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
-    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    """Return the other parts of a conversation in a request, and its messages: `Dialect.turns`."""
     about = [request.get("model"), request.get("tools"), request.get("instructions")]
     given = request.get("input")
     if isinstance(given, str):

@@ -1,4 +1,4 @@
-"""The texts of items in the Responses format: how they grow, what they come to, and what is attached to them.
+"""The texts of items in the Responses format: their deltas, their final values, and their attachments.
 
 The deltas are most of every stream: each has a struct of just the fields it needs.
 """
