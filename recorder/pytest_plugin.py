@@ -4,7 +4,7 @@
     def test_weather(recorder_replay):
         client = OpenAI(base_url=recorder_replay.base_url("openai"), api_key="none")
 
-It is loaded in every test run where this package is installed: what the fixture is made of is imported by the fixture.
+It is loaded in every test run where this package is installed: the fixture imports everything that it needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REPLAY = pytest.StashKey["Replay"]()
 _PASSED = pytest.StashKey[bool]()
 _BEGAN_NS = pytest.StashKey[int]()
 _BEGAN = "recorder_began_ns"  # of a run, for the processes of pytest-xdist
-_SAID = "recorder"  # a property of a report: what there is to say of a test that passed
+_MESSAGE = "recorder"  # a property of a report: what there is to say of a test that passed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -94,8 +94,8 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call":
         item.stash[_PASSED] = report.passed
-        if report.failed and _REPLAY in item.stash and (said := item.stash[_REPLAY].explanation()):
-            report.sections.append(("recorder", said))
+        if report.failed and _REPLAY in item.stash and (message := item.stash[_REPLAY].explanation()):
+            report.sections.append(("recorder", message))
     return report
 
 
@@ -114,12 +114,12 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
         for name, value in replay.variables().items():
             patched.setenv(name, value)
         yield replay
-    if said := replay.close(passed=request.node.stash[_PASSED]):
-        request.node.user_properties.append((_SAID, said))
+    if message := replay.close(passed=request.node.stash[_PASSED]):
+        request.node.user_properties.append((_MESSAGE, message))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
     ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
-    for said in [said for report in ended for name, said in report.user_properties if name == _SAID]:
-        terminalreporter.write_line(f"recorder: {said}")
+    for message in [message for report in ended for name, message in report.user_properties if name == _MESSAGE]:
+        terminalreporter.write_line(f"recorder: {message}")

@@ -526,8 +526,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "E1: headers that nobody knows are kept",
         "recorder/wire/redaction/headers.py",
-        "kept.append((name, _counted(value) if harmless is None else harmless))",
-        "kept.append((name, value if harmless is None else harmless))",
+        "redacted.append((name, _counted(value) if harmless is None else harmless))",
+        "redacted.append((name, value if harmless is None else harmless))",
         "tests/acceptance/test_secrets.py::test_secrets_are_found_nowhere",
         "assert ",
     ),

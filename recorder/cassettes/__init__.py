@@ -30,7 +30,7 @@ SUFFIX = ".sse.jsonl"
 
 
 def refused(path: Path | str, error: OSError) -> RecorderError:
-    """Return the one error that stands for a file that cannot be opened or read, whatever it was wanted for."""
+    """Return the error for a file that cannot be opened or read, the same for every purpose."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFoundError(f"There is no file {path}.")
     if isinstance(error, IsADirectoryError):

@@ -26,7 +26,7 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.
 def true_headers(given: list[tuple[AnyStr, AnyStr]], *, is_coded: bool = False) -> list[tuple[AnyStr, AnyStr]]:
     """Return the headers that are true for a body as it is stored: decoded, unless it is still coded."""
     untrue = _OF_THE_TRANSFER - {_CODING} if is_coded else _OF_THE_TRANSFER
-    return [(name, said) for name, said in given if _lower(name) not in untrue]
+    return [(name, value) for name, value in given if _lower(name) not in untrue]
 
 
 def _lower(name: str | bytes) -> str:
@@ -36,7 +36,7 @@ def _lower(name: str | bytes) -> str:
 def url(request: RequestRecord, *, was_imported: bool = False) -> str:
     """Return the URL that a client uses without a recorder: the host that it named; of this machine only if that is no
     recorder."""
-    host = next((said for name, said in request.headers if name.lower() == "host"), "")
+    host = next((value for name, value in request.headers if name.lower() == "host"), "")
     is_here = _LOOPBACK.fullmatch(host) is not None
     if host and (was_imported or not is_here):
         return f"{'http' if is_here else 'https'}://{host}{request.target}"

@@ -1,4 +1,4 @@
-"""Our own export, read back: `recorder.model.jsonl` says what stands in a line, this file what may follow what.
+"""Our own export, read back: `recorder.model.jsonl` defines the content of a line, this file the order of lines.
 
 Nothing in it is taken on trust: positions without a hole, and a chain of hashes that holds, or it is no export.
 """
@@ -48,12 +48,12 @@ class Jsonl:
         return self._exported.name
 
     def session(self, name: str, names: Names) -> Session:
-        """Return the session that was exported, under an id of its own."""
+        """Return the session that was exported, with a new id."""
         fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
         return msgspec.structs.replace(self._exported, **fresh)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield the exchanges of the export, under ids of their own; a chunk is an event."""
+        """Yield the exchanges of the export, with new ids; a chunk is an event."""
         self._opening()
         t_ns, begun = 0, False
         for line in self._lines():

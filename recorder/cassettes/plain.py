@@ -1,7 +1,7 @@
 """Streams as other tools store them: the bytes of a body, payloads line by line, or one JSON document.
 
-The bytes of a body stay as they are. Payloads are framed as their API frames them. When the events came nobody has
-written down: the times are made up, one event every 10 ms.
+The bytes of a body stay as they are. Payloads are framed as their API frames them. The times of the events were not
+stored: the times are made up, one event every 10 ms.
 """
 
 from __future__ import annotations

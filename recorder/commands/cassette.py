@@ -42,13 +42,13 @@ def check(files: Sequence[Path]) -> None:
     \b
     recorder cassette check *.sse.jsonl
     """
-    found, passing = 0, SkippedFiles()
+    found, skipped = 0, SkippedFiles()
     for path in files:
-        with passing.over(path), opening(path) as file:
-            for said in _findings(file):
+        with skipped.over(path), opening(path) as file:
+            for finding in _findings(file):
                 found += 1
-                write_line(safe_text(f"{path}: {said}"))
-    passing.close()
+                write_line(safe_text(f"{path}: {finding}"))
+    skipped.close()
     if found:
         sys.exit(FOUND)
 
@@ -64,11 +64,11 @@ def fmt(files: Sequence[Path]) -> None:
     \b
     recorder cassette fmt *.sse.jsonl
     """
-    passing = SkippedFiles()
+    skipped = SkippedFiles()
     for path in files:
-        with passing.over(path):
+        with skipped.over(path):
             _format(path)
-    passing.close()
+    skipped.close()
 
 
 def _findings(file: BinaryIO) -> list[str]:

@@ -75,7 +75,7 @@ def upgrade(roles: bool, db: str | None) -> None:
 def rebuild_command(db: str | None) -> None:
     """Compute messages, tool calls, usage and all other projections again from the log.
 
-    Recorders and readers can go on. An interrupted rebuild continues where it was when it is called again.
+    Recorders and readers can continue. An interrupted rebuild continues where it was when it is called again.
 
     \b
     recorder db rebuild

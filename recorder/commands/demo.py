@@ -30,7 +30,7 @@ from recorder.store.location import chosen_url, database_name
 from recorder.store.reader import LogReader
 
 PORT = 8900  # of the upstream that stays up
-ASKED = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
+EXAMPLE_BODY = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
 DRAIN_S = 5.0  # for the ingester; what is left is ingested here
 
 QUESTION = "What is the weather like in Paris and in Zürich?"
@@ -98,7 +98,7 @@ def _say_how_to_use(base_url: str) -> None:
     echo("The demo upstream listens; Ctrl-C ends it. Record what passes, and ask, in two other shells:")
     echo(f"  recorder serve {' '.join(f'--upstream {name}={base_url}' for name in names)}")
     echo(f"  curl -N {DEFAULT_URL}/v1/responses -H 'Content-Type: application/json' \\")
-    echo(f"    -d '{ASKED}'")
+    echo(f"    -d '{EXAMPLE_BODY}'")
 
 
 def _run(*arguments: str) -> None:

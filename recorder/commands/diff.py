@@ -89,8 +89,8 @@ def command(
     """Say how B differs from A, level by level: request, answer, tools, usage, timing, events, bytes.
 
     Each is a session (its id, the beginning of one, its name, or `latest`), or a file: a cassette, a stored stream, or
-    whatever `recorder import` reads. With `:N` at its end, only exchange N. Exchanges are put side by side by what was
-    asked. The exit code is 0 if they are equal, 4 if not.
+    whatever `recorder import` reads. With `:N` at its end, only exchange N. Exchanges are paired by their requests. The
+    exit code is 0 if they are equal, 4 if not.
 
     \b
     recorder diff before after
@@ -149,15 +149,15 @@ def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: b
     for text in as_written(_fitted(stat_lines(report) if is_short else rendering.lines(report), width), width):
         write_line(text)
     if not is_short:
-        _say_equal(report, is_asked=bool(only), is_terminal=width is not None)
+        _say_equal(report, is_limited=bool(only), is_terminal=width is not None)
 
 
-def _say_equal(report: Report, *, is_asked: bool, is_terminal: bool) -> None:
-    """Name on stderr the levels without a difference, and those asked for that could not be compared."""
+def _say_equal(report: Report, *, is_limited: bool, is_terminal: bool) -> None:
+    """Print on stderr the levels without a difference, and the requested levels that could not be compared."""
     lacking = [level for level in report.levels if report.pairs and report.uncompared(level) == len(report.pairs)]
     if report.is_equal and is_terminal and len(lacking) < len(report.levels):
         echo(f"No difference in {', '.join(level for level in report.levels if level not in lacking)}.")
-    if report.is_equal and (is_terminal or is_asked):
+    if report.is_equal and (is_terminal or is_limited):
         notes = {each.level: each.note for each in report.pairs[0].levels} if report.pairs else {}
         for level in lacking:
             echo(f"{level}: {notes[level]}.")

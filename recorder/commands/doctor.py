@@ -32,7 +32,7 @@ BAD = 4  # the exit code, as of a finding
 @database_option
 @click.pass_context
 def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None:
-    """Find problems of this installation, and say how to solve them.
+    """Find problems of this installation, and print how to solve them.
 
     Checks the database, the files beside it, the disk, the clock, the settings and this Python; for a database on a
     server its rights, partitions and dead recorders. It is quick, it changes nothing, and recorders may run. The exit
@@ -53,7 +53,7 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
 
 
 def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
-    """Yield the lines of all checks. A check that fails yields that, and the others go on."""
+    """Yield the lines of all checks. A check that fails yields its error, and the others continue."""
     url = database_url(database)
     checks = [health.python, engine_of(url).library_checks, health.clock, health.descriptors, health.port, settings]
     for check in (*checks, *_of_database(url)):

@@ -39,7 +39,7 @@ def _codex(url: str) -> str:
 
 
 def _path(provider: Provider) -> str:
-    """Return the path of a provider below `recorder serve`, and print the upstream that it needs, if any."""
+    """Return the path of a provider below `recorder serve`; print the upstream if it must be configured."""
     if provider.base == PUBLIC:
         return "/v1"
     name = own_name(provider)

@@ -101,7 +101,7 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
         found, chosen = await select(log, session, exchange)
         opening = vcr.OPENING
         async for each in _one_by_one(log, found, chosen):
-            if lost := vcr.unsaid(_readable(each)):
+            if lost := vcr.inexpressible(_readable(each)):
                 echo(f"Exchange {each.number} {lost}.")
             if each.response is not None:
                 write_bytes(opening + vcr.interaction(each, was_imported=found.origin == "import"))

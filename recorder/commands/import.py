@@ -88,13 +88,13 @@ def command(
     if request is not None and len(files) > 1:
         raise UsageError("--request says what one response answers: give one FILE with it.")
     name = new_name(session) if session is not None else None
-    wanted, passing = Wanted(format, dialect, _request(request) if request else None, name), SkippedFiles()
-    made = _import(chosen_url(db), files, wanted, passing)
+    wanted, skipped = Wanted(format, dialect, _request(request) if request else None, name), SkippedFiles()
+    made = _import(chosen_url(db), files, wanted, skipped)
     if json or jsonl:
         write_json((each.row() for each in made), lines=jsonl)
     elif made:
         _say(made)
-    passing.close()
+    skipped.close()
 
 
 def _request(path: Path) -> PlainRequest:
@@ -121,12 +121,12 @@ class Made(NamedTuple):
         }
 
 
-def _import(url: URL, files: Sequence[Path], wanted: Wanted, passing: SkippedFiles) -> list[Made]:
+def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles) -> list[Made]:
     """Add every readable file to the log."""
     sessions, made = _Sessions(wanted.session), list[Made]()
     with Store(url, BUSY_S) as store, Intake(store, journal_root(url)) as intake:
         for path in _with_progress(files):
-            with passing.over(path), opened(path) as file:
+            with skipped.over(path), opened(path) as file:
                 cassette = cassette_in(file, *wanted[:3])
                 session = sessions.session(cassette, path)
                 intake.take(cassette.entries(session, NAMES))

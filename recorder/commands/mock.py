@@ -181,8 +181,8 @@ class Mock:
 
 
 def _unused(each: Recording) -> Mapping[str, Any]:
-    asked, id = each.request, each.exchange.exchange_id
-    place = {"method": asked.method, "target": asked.target, "upstream": asked.upstream}
+    request, id = each.request, each.exchange.exchange_id
+    place = {"method": request.method, "target": request.target, "upstream": request.upstream}
     return {**place, "exchange_id": id, "recording": each.name}
 
 

@@ -136,7 +136,7 @@ class _Sse:
         write_bytes(event.raw)
 
     def close(self) -> str | None:
-        """End the exchange; returns what there is to say about it."""
+        """End the exchange; returns a remark about it."""
         return None
 
 

@@ -132,8 +132,8 @@ def command(
     name = _name(session, words)
     inherited = _inherited({each.name for each in upstream})
     names, added = named(upstream, inherited, codex_providers(words))
-    if (asked := codex_provider(words)) is not None and Doors("", names).name(asked) != "openai":
-        _say(f"Codex is recorded from {safe_text(asked.base)}, the server that it uses by itself.")
+    if (provider := codex_provider(words)) is not None and Doors("", names).name(provider) != "openai":
+        _say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
     upstreams = [*inherited, *added, *upstream]
     sys.exit(
         server.run(_record(words, chosen_url(db), name, cassette, names, upstreams=upstreams, durability=durability))
@@ -378,7 +378,7 @@ def _is_file(source: str) -> bool:
 def _named(unused: Sequence[Recording]) -> Iterator[str]:
     """Yield a line for each unused recording."""
     for each in unused[:LISTED]:
-        asked = each.request
-        yield safe_text(f"Not asked for: {each.name}, {asked.method} {asked.target} ({asked.upstream}).")
+        request = each.request
+        yield safe_text(f"Not asked for: {each.name}, {request.method} {request.target} ({request.upstream}).")
     if len(unused) > LISTED:
         yield f"And {len(unused) - LISTED} more."

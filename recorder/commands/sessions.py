@@ -195,9 +195,9 @@ def _nothing(wanted: SessionFilter) -> str:
     }
     if not given:
         return nothing_yet("Nothing is recorded yet: start `recorder serve` and point a client at it.")
-    said = [f"{option} {value!r}" if isinstance(value, str) else option for option, value in given.items()]
+    conditions = [f"{option} {value!r}" if isinstance(value, str) else option for option, value in given.items()]
     searched = "" if wanted.words is None else f" {_SEARCHED}"
-    return f"No session matches {' and '.join(said)}.{searched}"
+    return f"No session matches {' and '.join(conditions)}.{searched}"
 
 
 def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object]:

@@ -20,7 +20,7 @@ VERBS = {
     "export": "Write a session to stdout, for `recorder import` or as bare bodies.",
     "cassette": "Check cassettes, and rewrite them in their canonical form.",
     "verify": "Prove that the log is unchanged and complete.",
-    "doctor": "Find problems of this installation, and say how to solve them.",
+    "doctor": "Find problems of this installation, and print how to solve them.",
     "env": "Print the settings that point a client here.",
     "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, purge.",
 }

@@ -61,9 +61,9 @@ def command(
     recorder verify --manifest > recordings.manifest
     recorder verify --against recordings.manifest
     """
-    told = _read_manifest(against) if against else {}
+    marks = _read_manifest(against) if against else {}
     run = _VerifyRun(db, sessions)
-    verified = list(run.all(told))
+    verified = list(run.all(marks))
     if manifest:
         _write_manifest(verified)
     elif json or jsonl:
@@ -88,25 +88,25 @@ class _VerifyRun:
         self._began_ns = time.time_ns()
         self.damage: list[str] = []
 
-    def all(self, told: Mapping[str, Mark]) -> Iterator[SessionReport]:
+    def all(self, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
         """Yield every session to verify, and those that only the manifest has."""
         with LogVerifier.open(self._url, writer_at(self._url)) as checkup:
             self.damage = [] if self._refs else checkup.damage()
             try:
-                yield from self._sessions(checkup, told)
+                yield from self._sessions(checkup, marks)
             except StoreBusyError:
                 raise
             except StoreError:
                 if not self.damage:
                     raise
 
-    def _sessions(self, checkup: LogVerifier, told: Mapping[str, Mark]) -> Iterator[SessionReport]:
+    def _sessions(self, checkup: LogVerifier, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
         if self._refs:
             wanted = [self._found(ref, checkup) for ref in self._refs]
             there = {session_id for session_id in wanted if checkup.has(session_id)}
         else:
             there = set(checkup.session_ids())
-            wanted = sorted({*there, *told})
+            wanted = sorted({*there, *marks})
         if not wanted:
             raise NotFoundError(nothing_yet(f"There is nothing in {checkup.name} yet."))
         is_due = checkup.rebuild_is_due()
@@ -115,8 +115,8 @@ class _VerifyRun:
         with _progress(None if self._refs else checkup.count()) as advance:
             for session_id in dict.fromkeys(wanted):
                 verified = checkup.verify(session_id, advance, projections=not is_due)
-                if session_id in told and not verified.purged:
-                    _compare(verified, told[session_id], session_id in there)
+                if session_id in marks and not verified.purged:
+                    _compare(verified, marks[session_id], session_id in there)
                 yield verified
 
     def _found(self, ref: str, checkup: LogVerifier) -> str:

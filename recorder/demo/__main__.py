@@ -1,4 +1,4 @@
-"""The demo upstream as a process of its own, for benchmarks: `python -m recorder.demo --port 8900`.
+"""The demo upstream as a separate process, for benchmarks: `python -m recorder.demo --port 8900`.
 
 Prints its base URL on one line when it listens; ends at SIGTERM or SIGINT.
 """

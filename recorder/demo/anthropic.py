@@ -39,7 +39,7 @@ def headers(dice: Dice, content_type: str) -> Headers:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
-    """Return an error answer; a 429 says when to try again."""
+    """Return an error answer; a 429 has the time to wait before a retry."""
     above = headers(dice, "application/json")
     kind, standard = _REFUSALS[status]
     error = {"type": kind, "message": message or standard}

@@ -1,4 +1,4 @@
-"""Background responses: they go on without a client, and can be retrieved by id, resumed and cancelled.
+"""Background responses: they continue without a client, and can be retrieved by id, resumed and cancelled.
 
 A response is a list of events with the times they are due; how far it has come is read off the clock.
 """

@@ -46,7 +46,8 @@ def _error(status: int, message: str | None = None) -> Json:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
-    """Return an error answer; a 429 says when to try again, in the header and, as Google does, in the details."""
+    """Return an error answer; a 429 has the time to wait before a retry, in the header and, as with Google, in the
+    details."""
     value = _error(status, message)
     extra: Headers = ()
     if status == 429:

@@ -1,4 +1,5 @@
-"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the headers tell the vendor."""
+"""`GET /v1/models` as each vendor answers it. The path is the same for all three: the vendor is recognized by the
+headers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Chat Completions: `POST /v1/chat/completions`, streamed or not.
 
-A stream is `data: <chunk>` and a blank line, and `data: [DONE]` at its end; usage comes in a chunk of its own if it was
-asked for. Models that are not OpenAI's own show their reasoning as `reasoning_content`. (WIRE_FORMATS section 2.)
+A stream is `data: <chunk>` and a blank line, and `data: [DONE]` at its end; usage is sent in a separate chunk if it was
+requested. Models that are not OpenAI's own show their reasoning as `reasoning_content`. (WIRE_FORMATS section 2.)
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def headers(dice: Dice, content_type: str) -> Headers:
 
 
 def refuse(dice: Dice, status: int, message: str | None = None, param: str | None = None) -> DemoReply:
-    """Return an error answer; a 429 says when to try again."""
+    """Return an error answer; a 429 has the time to wait before a retry."""
     kind, code, standard = _REFUSALS[status]
     error = {"message": message or standard, "type": kind, "param": param, "code": code}
     extra = (("retry-after", "2"), ("retry-after-ms", "2000")) if status == 429 else ()

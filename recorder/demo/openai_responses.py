@@ -1,6 +1,6 @@
 """The OpenAI Responses API: `POST /v1/responses`, streamed or not, and background responses by id.
 
-Every event is `event: <type>`, `data: <json>` and a blank line. After its `type` the fields of an event stand in
+Every event is `event: <type>`, `data: <json>` and a blank line. After its `type` the fields of an event are in
 alphabetical order; deltas carry `obfuscation`; `sequence_number` counts from 0. (WIRE_FORMATS section 1.)
 """
 

@@ -280,7 +280,7 @@ def _conclude(results: Sequence[str]) -> Script:
 
 
 def usage(script: Script, body: bytes) -> Usage:
-    """Return counts that agree: the input grows with the request, the output is what the script says."""
+    """Return counts that agree: the input grows with the request, the output is defined by the script."""
     hidden = sum(part.hidden_tokens for part in script.parts if isinstance(part, Think))
     spoken = sum(len(tokens(_spoken(part))) for part in script.parts)
     return Usage(CACHED_TOKENS + 16 + len(body) // 4, CACHED_TOKENS, hidden + spoken, hidden)

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It knows requests, replies and time, not what they say.
+* It knows requests, replies and time, not their meaning.
 * Deadlines are absolute: a late event does not delay the next one.
 * A client that reads slowly is waited for, one that leaves stops its stream at once.
 * It listens on loopback only.
@@ -24,7 +24,7 @@ from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 
 BODY_LIMIT = 64 * 2**20  # no client sends near it; a recorder in front may be tested with it
-REQUESTS_KEPT = 1_000  # for tests to look at; a load test would otherwise pile them up
+REQUESTS_LIMIT = 1_000  # for tests to look at; a load test would otherwise pile them up
 BURST_BYTES = 256 * 1024  # what one stream may write before the others have their turn
 
 ENCODING_HEADER = "x-demo-encoding"  # gzip, br or zstd: the reply comes in that content coding
@@ -38,7 +38,7 @@ class DemoServer:
         self._host, self._pace, self._linger_s = host, pace, linger_s
         self._clock = asyncio.get_running_loop().time
         self._app = App(self._clock, pace)
-        self._received: deque[DemoRequest] = deque(maxlen=REQUESTS_KEPT)
+        self._received: deque[DemoRequest] = deque(maxlen=REQUESTS_LIMIT)
         self._server = Server(self._answer, host, port, on_drain=self._drop_clients)
 
     async def listen(self) -> None:

@@ -1,4 +1,4 @@
-"""Two sequences put side by side: what is in both, in order, and what stands between.
+"""Two sequences put side by side: the elements that both have, in order, and those between them.
 
 rapidfuzz does it bit-parallel in linear memory: 100,000 against 100,000 of which nothing is equal take 2.5 seconds.
 """

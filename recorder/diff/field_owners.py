@@ -1,9 +1,9 @@
 """Ownership of the fields of a response by levels, so that one change is reported once.
 
-`answer` and `tools` own the texts, names and arguments that the items of a response come to, wherever the stream says
+`answer` and `tools` own the final texts, names and arguments of the items of a response, wherever the stream repeats
 them: in deltas, at their end, in the item, in the whole response. `usage` owns the counts. `events` sees all the rest:
-these fields are blank there, but only where they say what the other level shows. A `.done` that contradicts its item is
-an event that differs.
+these fields are blank at `events`, but only if they have the value that the other level shows. A `.done` that
+contradicts its item is an event that differs.
 """
 
 from __future__ import annotations

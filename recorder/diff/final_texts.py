@@ -134,9 +134,9 @@ class FinalTexts:
         ended: dict[tuple[int, Field], Parts] = {}
         for at, streamed in self._streamed.items():
             ended[at] = {part: "".join(pieces) for part, pieces in streamed.items()}
-        for number, field, said in self._stated:
-            ended.setdefault((number, field), {}).update({part: text for part, text in said.items() if text})
-            self._add_if_whole(number, field, said)
+        for number, field, texts in self._stated:
+            ended.setdefault((number, field), {}).update({part: text for part, text in texts.items() if text})
+            self._add_if_whole(number, field, texts)
         for (number, field), parts in ended.items():
             self._add_if_whole(number, field, parts)
 

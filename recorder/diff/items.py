@@ -1,4 +1,4 @@
-"""Levels `answer` and `tools`: what the items of a response come to, item by item.
+"""Levels `answer` and `tools`: the final items of a response, item by item.
 
 Items are partners by kind and output index; where that is not so, by their order among those of their kind.
 """
@@ -16,7 +16,7 @@ from recorder.diff.request import compared
 from recorder.diff.words import changes
 from recorder.projections.item import ItemRow
 
-_SAYS = ("message", "reasoning", "other")
+_WITH_TEXT = ("message", "reasoning", "other")
 _CALLS = ("tool_call", "other")
 
 Numbered = tuple[str, ItemRow]
@@ -27,7 +27,7 @@ Partners = list[tuple[Numbered | None, Numbered | None]]
 
 def answer(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare messages, reasoning and refusals, word by word."""
-    return found("answer", _each(a, b, _SAYS, _said))
+    return found("answer", _each(a, b, _WITH_TEXT, _texts))
 
 
 def tools(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
@@ -75,7 +75,7 @@ def _partners(a: Sequence[Numbered], b: Sequence[Numbered]) -> Partners:
     return [*pairs, *((one, None) for one in left_a), *((None, other) for other in left_b)]
 
 
-def _said(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:
+def _texts(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:
     for field, of in _TEXTS:
         one, other = (of(row) if row is not None else "" for row in (a, b))
         for words in changes(one, other) if one != other else ():

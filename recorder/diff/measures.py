@@ -63,11 +63,11 @@ def _token_measure(name: str, a: int | None, b: int | None) -> Measure:
 
 
 def _further(
-    a: ComparedRecording, b: ComparedRecording, told: set[tuple[str, str]], terms: Terms
+    a: ComparedRecording, b: ComparedRecording, reported: set[tuple[str, str]], terms: Terms
 ) -> Iterator[Difference]:
     """Yield differences of the reports, less the fields that repeat a count under the provider's name."""
     for each in compared("", *(_report(side, side.usage.usage_raw, terms) for side in (a, b))):
-        if (str(each.a), str(each.b)) not in told:
+        if (str(each.a), str(each.b)) not in reported:
             yield each
 
 
@@ -95,7 +95,7 @@ def _report(side: ComparedRecording, raw: str | None, terms: Terms) -> Any:
 
 
 def timing(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
-    """Compare times. Times that only one side has (it said nothing, or is not over) belong to other levels."""
+    """Compare times. Times that only one side has (no text was sent, or it has not ended) belong to other levels."""
     made_up = [name for name, side in (("A", a), ("B", b)) if are_made_up(side)]
     if made_up:
         return unknown("timing", f"the times of {' and '.join(made_up)} are made up")

@@ -1,4 +1,4 @@
-"""A payload as `events` compares it: without noise, and with a blank where another level owns what stands there."""
+"""A payload as `events` compares it: without noise, and with a blank for each value that another level owns."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ class NoiseFilter:
 
     def __init__(self, tree: Tree, *, exact: bool) -> None:
         self._tree = None if exact else tree
-        self._said: Sequence[AbstractSet[str]] = ()
+        self._known: Sequence[AbstractSet[str]] = ()
         self._reports: Sequence[str] = ()
         self._ids: list[str] = []
         self._texts: list[str] = []
         self._may_hide = True  # whether there may be ciphertext in it
 
     def apply(
-        self, payload: Any, said: Sequence[AbstractSet[str]], reports: Sequence[str], data: bytes | None = None
+        self, payload: Any, known: Sequence[AbstractSet[str]], reports: Sequence[str], data: bytes | None = None
     ) -> FilteredPayload:
-        """Return the payload without noise. `said` are texts that other levels show, `reports` the usage that the event
-        reports, `data` is the payload as it was sent: most of it can be taken as it is if there is no secret in it."""
+        """Return the payload without noise. `known` are texts that other levels show, `reports` the usage that the
+        event reports, `data` is the payload as it was sent: most of it can be taken as it is if there is no secret in
+        it."""
         self._may_hide = data is None or any(each in data for each in _HIDING)
-        self._said, self._reports, self._ids, self._texts = said, reports, [], []
+        self._known, self._reports, self._ids, self._texts = known, reports, [], []
         return FilteredPayload(self._any(payload, self._tree), self._ids, self._texts)
 
     def _any(self, value: Any, tree: Any) -> Any:
@@ -93,30 +94,30 @@ class NoiseFilter:
         """Return a value without noise, or a blank where another level owns and shows it."""
         owner = below.get("") if below.__class__ is dict else below
         if owner == "said":
-            return self._unless_said(value, below)
+            return self._unless_known(value, below)
         if owner == "argument" and any(_same(given.get(name), value) for given in self._called()):
             return BLANK
         if owner == "usage" and self._is_reported(value):
             return BLANK
         return self._any(value, below)
 
-    def _unless_said(self, value: Any, below: Any) -> Any:
+    def _unless_known(self, value: Any, below: Any) -> Any:
         """Return a text that no other level shows; or the input of a tool, as an object."""
-        if value.__class__ is str and any(value in texts for texts in self._said):
+        if value.__class__ is str and any(value in texts for texts in self._known):
             self._texts.append(value)
             return BLANK
         if value.__class__ is dict and value:
             called = list(self._called())
             if any(_same(given, value) for given in called):
                 return BLANK
-            asked = {name: each for name, each in value.items() if name != _FOUND}
-            if asked and any(_same(given, asked) for given in called):
+            arguments = {name: each for name, each in value.items() if name != _FOUND}
+            if arguments and any(_same(given, arguments) for given in called):
                 return {"(called with)": BLANK, **self._object({_FOUND: value.get(_FOUND)}, None)}
         return self._any(value, below)
 
     def _called(self) -> Iterator[dict[str, Any]]:
         """Yield the arguments of the calls that this event belongs to, where they are objects."""
-        for text in (text for texts in self._said for text in texts if text.startswith("{")):
+        for text in (text for texts in self._known for text in texts if text.startswith("{")):
             given = json_of(text.encode("utf-8", "surrogatepass"))
             if isinstance(given, dict):
                 yield given

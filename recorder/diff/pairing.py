@@ -1,6 +1,6 @@
 """Pairing of exchanges of two recordings: by their requests, down the matching ladder.
 
-The name of the upstream does not count: a gateway has another one than what it stands for. What no rung finds is
+The name of the upstream does not count: a gateway has another name than the provider behind it. What no rung finds is
 paired in order, among the requests to the same place; what is left then has no partner. If each side has but one
 exchange, they are compared whatever they are.
 """
@@ -36,10 +36,10 @@ class _ComparedRequest:
 _Key = Callable[[_ComparedRequest], Hashable]
 
 _RUNGS: Sequence[tuple[How, _Key]] = (
-    ("exact", lambda asked: asked.fingerprint.exact),
-    ("noise", lambda asked: asked.fingerprint.quiet),
-    ("position", lambda asked: asked.fingerprint.shape),
-    ("order", lambda asked: b""),
+    ("exact", lambda request: request.fingerprint.exact),
+    ("noise", lambda request: request.fingerprint.quiet),
+    ("position", lambda request: request.fingerprint.shape),
+    ("order", lambda request: b""),
 )
 """By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
 
@@ -75,15 +75,15 @@ def directories_of(sides: Sequence[ComparedRecording], rules: Rules) -> Mapping[
     return found
 
 
-def _at(asked: _ComparedRequest, key: _Key) -> Hashable:
-    value = key(asked)
-    return None if value is None else (asked.place, value)
+def _at(request: _ComparedRequest, key: _Key) -> Hashable:
+    value = key(request)
+    return None if value is None else (request.place, value)
 
 
-def _lines(asked: Sequence[_ComparedRequest], key: _Key) -> dict[Hashable, list[_ComparedRequest]]:
-    """Group the exchanges that are alike, the first of them last."""
+def _lines(requests: Sequence[_ComparedRequest], key: _Key) -> dict[Hashable, list[_ComparedRequest]]:
+    """Group equal exchanges, in reverse order: `pop` gives the first."""
     found: dict[Hashable, list[_ComparedRequest]] = {}
-    for each in reversed(asked):
+    for each in reversed(requests):
         at = _at(each, key)
         if at is not None:
             found.setdefault(at, []).append(each)

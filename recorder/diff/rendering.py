@@ -1,6 +1,6 @@
 """A report as lines for a person: spans of text, each with a style. Nothing here knows a terminal.
 
-What was recorded is in the spans as it was: whoever prints them makes it safe.
+What was recorded is in the spans as it was: the caller that prints them must escape them.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Rendering:
             yield from _table(level.measures)
         for each in level.differences[: self._shown]:
             yield self._difference(each)
-        told = min(len(level.differences), self._shown if self._shown is not None else len(level.differences))
-        advice = f" ({self._advice})" if self._advice and told < len(level.differences) else ""
-        more = level.count - told - sum(each.differs for each in level.measures)
+        shown = min(len(level.differences), self._shown if self._shown is not None else len(level.differences))
+        advice = f" ({self._advice})" if self._advice and shown < len(level.differences) else ""
+        more = level.count - shown - sum(each.differs for each in level.measures)
         if more:
             yield _line(Span(f"    and {more:,} more{advice}", "dim"))
 
@@ -110,15 +110,15 @@ def stat_lines(report: Report) -> Iterator[Line]:
     if count:
         yield _line(Span(f"{'exchanges':<9}  {len(report.missing)} missing, {len(report.added)} added", "yellow"))
     for level in report.levels:
-        yield _line(Span(f"{level:<9}  {_told(report, level)}", "yellow" if report.count(level) else "dim"))
+        yield _line(Span(f"{level:<9}  {_summary(report, level)}", "yellow" if report.count(level) else "dim"))
 
 
-def _told(report: Report, level: Level) -> str:
-    told = counted(report.count(level), "difference") if report.count(level) else "equal"
+def _summary(report: Report, level: Level) -> str:
+    text = counted(report.count(level), "difference") if report.count(level) else "equal"
     lacking = report.uncompared(level)
     if lacking == len(report.pairs):
         return "not compared"
-    return f"{told} ({lacking} of {len(report.pairs)} not compared)" if lacking else told
+    return f"{text} ({lacking} of {len(report.pairs)} not compared)" if lacking else text
 
 
 def _alone(exchanges: Iterable[Which], change: str, where: str, style: Style) -> Iterator[Line]:
@@ -127,7 +127,7 @@ def _alone(exchanges: Iterable[Which], change: str, where: str, style: Style) ->
 
 
 def _sides(each: Difference) -> Sequence[tuple[str | None, Style]]:
-    """Return both sides as lines; an absent side is not shown if the change says so."""
+    """Return both sides as lines; an absent side is not shown if the kind of change implies it."""
     if each.change != "changed":
         return (each.a, "red"), (each.b, "green")
     return ("(nothing)" if each.a is None else each.a, "red"), ("(nothing)" if each.b is None else each.b, "green")

@@ -18,7 +18,7 @@ ALL: tuple[Level, ...] = get_args(Level)
 USUAL: tuple[Level, ...] = tuple(level for level in ALL if level != "bytes")
 """Those that are compared if nothing else is said. Ids alone make the bytes of any two recordings differ."""
 
-KEPT_LIMIT = 1_000
+DIFFERENCES_LIMIT = 1_000
 """Differences of one level and pair that are kept; all are counted. Nobody reads more, and no report grows past it."""
 
 Change = Literal["changed", "missing", "added", "moved"]
@@ -46,7 +46,7 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One place. Of a text there are `words`, with a little of what stands around; else what stands on each side."""
+    """One place. A text has `words`, with a little of the text around them; another value is given for each side."""
 
     where: str
     change: Change = "changed"
@@ -129,9 +129,9 @@ class Report(msgspec.Struct, frozen=True):
 def found(level: Level, differences: Iterable[Difference], measures: Sequence[Measure] = ()) -> LevelReport:
     """Return a level's report: the first differences kept, all of them counted."""
     rest = iter(differences)
-    kept = list(islice(rest, KEPT_LIMIT))
-    count = len(kept) + sum(1 for _ in rest) + sum(each.differs for each in measures)
-    return LevelReport(level, count, kept, list(measures))
+    listed = list(islice(rest, DIFFERENCES_LIMIT))
+    count = len(listed) + sum(1 for _ in rest) + sum(each.differs for each in measures)
+    return LevelReport(level, count, listed, list(measures))
 
 
 def unknown(level: Level, why: str) -> LevelReport:

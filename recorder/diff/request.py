@@ -8,7 +8,7 @@ from typing import Any
 
 from recorder.diff.compared import ComparedRecording
 from recorder.diff.pairing import directories_of
-from recorder.diff.report import KEPT_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
+from recorder.diff.report import DIFFERENCES_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
 from recorder.replay.matching.differences import RequestDifference as Place
 from recorder.replay.matching.differences import differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, canonical, json_value, place
@@ -76,7 +76,7 @@ def compared(where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | 
     """Yield the differences of two JSON values. `None` as a whole is nothing."""
     if canonical(a) == canonical(b):
         return
-    for each in differences(a, b, KEPT_LIMIT):
+    for each in differences(a, b, DIFFERENCES_LIMIT):
         one, other = (None if whole is None and not each.path else side for whole, side in _sides(each, a, b))
         change: Change = "added" if one is None else "missing" if other is None else "changed"
         path = " · ".join(filter(None, (where, _OURS.sub(r"\1", each.path))))
@@ -88,4 +88,4 @@ _OURS = re.compile(r'\["\(([a-z ]+)\)"\]')
 
 
 def _sides(each: Place, a: Any, b: Any) -> tuple[tuple[Any, str | None], tuple[Any, str | None]]:
-    return (a, each.recorded), (b, each.asked)
+    return (a, each.recorded), (b, each.requested)

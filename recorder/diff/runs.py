@@ -1,8 +1,8 @@
 """Runs of deltas and other events whose texts another level owns: what of them is no matter of that level.
 
-The texts themselves belong to `answer` and `tools`, where both say in the end what their deltas say. They are told here
-where that level cannot see it: deltas that do not come to what the item is in the end, texts cut into other parts or
-moved past another event, and the number of deltas and where they are cut.
+The texts themselves belong to `answer` and `tools`, if the final text of both equals their deltas. They are reported
+here if that level cannot see them: deltas that differ from the final item, texts that are cut into other parts or moved
+past another event, and the number and the boundaries of deltas.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PIECES_LIMIT = 20_000
 class TextsReport(NamedTuple):
     """The differences reported of two steps, and the first event of each that is aligned with one of the other."""
 
-    told: Sequence[Difference] = ()
+    differences: Sequence[Difference] = ()
     first: tuple[int, int] = (0, 0)
 
 
@@ -42,7 +42,7 @@ class Texts:
     def __init__(self, a: FinalTexts, b: FinalTexts) -> None:
         self._a, self._b = a, b
         self._same_ends: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def differences(self, a: Step, b: Step) -> TextsReport:
         """Return the differences of two steps that are partners."""
@@ -55,17 +55,17 @@ class Texts:
             return TextsReport(list(_cuts(a, b)))
         is_seen = not (a.statement.is_open or b.statement.is_open or self._end_alike(a, b))  # at the level of the text
         if not is_seen:
-            self._told.add((one, other))
+            self._reported.add((one, other))
         found = _named(a, b)
-        if found is None or (is_seen and any(each.change == "changed" for each in found.told)):
+        if found is None or (is_seen and any(each.change == "changed" for each in found.differences)):
             return TextsReport([*_repeated(a, b), *(() if is_seen else _words(a, b, one, other))])
         return found
 
     def _parts(self, a: Step, b: Step) -> Iterator[Difference]:
         """Yield differences of a text, at the first event that shows it."""
         for one, other in zip_longest(a.texts, b.texts, fillvalue=""):
-            if one != other and (one, other) not in self._told and self._end_alike(a, b):
-                self._told.add((one, other))
+            if one != other and (one, other) not in self._reported and self._end_alike(a, b):
+                self._reported.add((one, other))
                 yield Difference(f"{a.name} · text of a part", "changed", *_shown(one, other), a.pos, b.pos)
 
     def _end_alike(self, a: Step, b: Step) -> bool:
@@ -100,10 +100,10 @@ def _named(a: Step, b: Step) -> TextsReport | None:
     first = next((each for each in found if each.is_same), found[0])
     is_one_each = a.count == len(a.texts) and b.count == len(b.texts)
     starts = (first.a.start, first.b.start) if is_one_each else (0, 0)
-    return TextsReport([told for each in parting for told in _told(each, a, b)], starts)
+    return TextsReport([each for stretch in parting for each in _text_differences(stretch, a, b)], starts)
 
 
-def _told(stretch: Stretch, a: Step, b: Step) -> Iterator[Difference]:
+def _text_differences(stretch: Stretch, a: Step, b: Step) -> Iterator[Difference]:
     for n, m in zip_longest(stretch.a, stretch.b):
         if n is None:
             yield Difference(b.name, "added", None, _piece(b.texts[m]), None, _pos(b, m))

@@ -58,7 +58,7 @@ class _Comparison:
         self._texts = Texts(a.final_texts, b.final_texts)
         self._of_a: dict[str, str] = {}  # ids, and those that they go with
         self._of_b: dict[str, str] = {}
-        self._told: set[tuple[str | None, ...]] = set()  # of what is repeated
+        self._reported: set[tuple[str | None, ...]] = set()  # of what is repeated
         self._shift: object = 0  # of the numbers, as it was told last
 
     def differences(self, places: Aligned) -> Iterator[Difference]:
@@ -66,14 +66,14 @@ class _Comparison:
         moved = self._moved(places)
         gone = {n for n, _ in moved}
         come = {n: m for m, n in moved}
-        told = sorted(
+        ordered = sorted(
             [
                 *((b, 1, a) for a, b in places.pairs),
                 *((b, 1, -1) for b in places.only_b),
                 *((self._after(places, a), 0, a) for a in places.only_a if a not in gone),
             ]
         )
-        for b, is_there, a in told:
+        for b, is_there, a in ordered:
             if not is_there:
                 yield self._alone(self._a[a], "missing")
             elif a >= 0:
@@ -85,7 +85,7 @@ class _Comparison:
                 yield self._alone(self._b[b], "added")
 
     def _moved(self, places: Aligned) -> list[tuple[int, int]]:
-        """Return the steps that are gone in one place and present in another."""
+        """Return the steps that are missing in one place and present in another."""
         waiting: dict[bytes, list[int]] = {}
         for n in reversed(places.only_a):
             waiting.setdefault(self._a[n].key, []).append(n)
@@ -99,8 +99,8 @@ class _Comparison:
 
     @staticmethod
     def _alone(step: Step, change: str) -> Difference:
-        said = "".join(step.texts) if step.is_delta else ""
-        shown = cut(as_json(said or step.value), SHOWN)
+        texts = "".join(step.texts) if step.is_delta else ""
+        shown = cut(as_json(texts or step.value), SHOWN)
         if change == "missing":
             return Difference(_named(step), "missing", shown, None, step.pos, None)
         return Difference(_named(step), "added", None, shown, None, step.pos)
@@ -111,19 +111,19 @@ class _Comparison:
         if a.key != b.key:
             yield from self._changed(a, b)
         of_texts = self._texts.differences(a, b)
-        yield from of_texts.told
-        for said in (self._ids(a, b), self._numbers(a, b, of_texts)):
-            if said is not None:
-                yield Difference(f"{a.name} · {said.what}", "changed", said.a, said.b, said.a_pos, said.b_pos)
+        yield from of_texts.differences
+        for each in (self._ids(a, b), self._numbers(a, b, of_texts)):
+            if each is not None:
+                yield Difference(f"{a.name} · {each.what}", "changed", each.a, each.b, each.a_pos, each.b_pos)
 
     def _changed(self, a: Step, b: Step) -> Iterator[Difference]:
-        """Yield the changes of what a response says of itself, each once although several of its events repeat it."""
+        """Yield the changes in the fields of a response, each once although several of its events repeat it."""
         for each in compared("", a.value, b.value):
             if each.where.startswith(_REPEATED):
-                told = (each.where, each.a, each.b)
-                if told in self._told:
+                change = (each.where, each.a, each.b)
+                if change in self._reported:
                     continue
-                self._told.add(told)
+                self._reported.add(change)
             yield msgspec.structs.replace(each, where=f"{a.name} · {each.where}", a_pos=a.pos, b_pos=b.pos)
 
     def _ids(self, a: Step, b: Step) -> _Deviation | None:
@@ -153,8 +153,8 @@ class _Comparison:
             shift = 0
         else:
             shift = other - one
-        is_told, self._shift = shift in (0, self._shift), shift
-        if not is_told:
+        is_known, self._shift = shift in (0, self._shift), shift
+        if not is_known:
             return _Deviation("sequence_number", str(one), str(other), a.positions[n], b.positions[m])
         return _jumps(a, b)
 

@@ -1,8 +1,8 @@
 """The sequence that `events` compares: head, events, end; a run of deltas of one text is one step.
 
 What two streams of the same answer may do differently without saying anything else is not in a step's value: where the
-deltas of a text are cut, ids, times. The texts, their numbers and which ids are the same stand beside.
-A ping or a comment within a run stands after it: where in a text a silence was broken is chance.
+deltas of a text are cut, ids, times. The texts, their numbers and which ids are the same stand beside. A ping or a
+comment within a run is moved to its end: where in a text a silence was broken is chance.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     end = side.end
     if end is not None:
         outcome = end.outcome if terms.exact or end.outcome not in WHOLE else "eof"
-        said = {"status": end.status, "outcome": outcome, "lossless": end.lossless}
-        yield _step(next(side.of("end")), {**said, "error": end.error} if terms.exact else said)
+        value = {"status": end.status, "outcome": outcome, "lossless": end.lossless}
+        yield _step(next(side.of("end")), {**value, "error": end.error} if terms.exact else value)
 
 
 def _step(event: Event, value: Any) -> Step:

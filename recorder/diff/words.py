@@ -1,4 +1,4 @@
-"""Two texts word by word: what was taken out, what was put in, with a little of what stands around it."""
+"""Two texts word by word: the removed words and the added words, with a little of the text around them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def changes(a: str, b: str) -> Iterator[list[Word]]:
     before = ""  # what stands before the next change
     for each in found:
         if not each.is_same:
-            place = [*place, *_kept(before), *_changed(each, of_a, of_b)]
+            place = [*place, *_unchanged(before), *_changed(each, of_a, of_b)]
             before = ""
             continue
         text = "".join(of_a[each.a.start : each.a.stop])
         if place and len(text) > 2 * AROUND:
-            yield _joined([*place, *_kept(f"{text[:AROUND]}…")])
+            yield _joined([*place, *_unchanged(f"{text[:AROUND]}…")])
             place = []
         before = text if len(text) <= 2 * AROUND or not text else f"…{text[-AROUND:]}"
     if place:
-        yield _joined([*place, *_kept(before)])
+        yield _joined([*place, *_unchanged(before)])
 
 
 def _joined(place: Sequence[Word]) -> list[Word]:
@@ -49,7 +49,7 @@ def _joined(place: Sequence[Word]) -> list[Word]:
     return [Word(of, "".join(word.text for word in words)) for of, words in groupby(place, lambda word: word.of)]
 
 
-def _kept(text: str) -> list[Word]:
+def _unchanged(text: str) -> list[Word]:
     return [Word("=", text)] if text else []
 
 
@@ -59,7 +59,7 @@ def _changed(stretch: Stretch, of_a: Sequence[str], of_b: Sequence[str]) -> list
     come = "".join(of_b[stretch.b.start : stretch.b.stop])
     blanks = _blanks(gone) if gone and come and _blanks(gone) == _blanks(come) else ""
     changed = Word("-", _cut(gone.removeprefix(blanks))), Word("+", _cut(come.removeprefix(blanks)))
-    return [*_kept(blanks), *(each for each in changed if each.text)]
+    return [*_unchanged(blanks), *(each for each in changed if each.text)]
 
 
 def _blanks(text: str) -> str:

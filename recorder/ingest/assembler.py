@@ -86,7 +86,7 @@ class Assembler:
     def has_request(self, number: int) -> bool | None:
         """Return whether the request of an exchange is among the rows made so far; None if it is not recorded further.
 
-        The body of one that cannot be read never is: after a crash it is put aside again.
+        The body of one that cannot be read never is: after a crash it is moved into the file again.
         """
         exchange = self.open.get(number)
         if number in self._rejected:
@@ -164,15 +164,15 @@ class Assembler:
         return capture, events
 
     def _end(self, number: int, exchange: OpenExchange, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """End an open exchange; one that could not be read as a whole is put aside."""
+        """End an open exchange; an exchange that could not be read as a whole is moved into a file."""
         capture, events = self._begin(exchange)
         events += capture.end(t_ns, end)
         if isinstance(capture, DamagedExchange):
             self._keep(number, exchange, capture)
             if exchange.begun is None:
                 self._rejected.add(number)  # its body is not in the log
-        if exchange.asked is not None:
-            self.batch.asked.add(exchange.asked[0])
+        if exchange.awaited is not None:
+            self.batch.awaited.add(exchange.awaited[0])
         del self.open[number]
         return events
 
@@ -187,7 +187,7 @@ class Assembler:
         self._journal.keep(file_name, exchange.session_id, wanted)
 
     def lose(self, reason: str) -> None:
-        """Add a gap to each open exchange: records are lost, nobody knows of which ones."""
+        """Add a gap to each open exchange: records are lost, and it is unknown of which exchanges."""
         for exchange in self.open.values():
             mark = Mark.REQUEST_BODY if exchange.capture is None else Mark.CHUNK
             lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
@@ -273,7 +273,7 @@ class Assembler:
         if head.imported is None and complete and not body.undecoded:
             grouping = by_history(grouping, dialect.name, head, body.raw)
         session_id, session = self._session(head, grouping)
-        exchange.asked = (grouping.history.asked, session_id) if grouping.history else None
+        exchange.awaited = (grouping.history.request_digest, session_id) if grouping.history else None
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
         if earlier is not None:
@@ -296,7 +296,7 @@ class Assembler:
         self.batch.exchanges.append(row)
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
-        """Begin an exchange that another log had: under ids of its own, else as it was."""
+        """Begin an exchange that another log had: with new ids, else unchanged."""
         row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
         self._add(imported.session, row)
         return ImportedExchange(row)

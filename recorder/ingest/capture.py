@@ -5,7 +5,7 @@ gives the same events with the same hashes; recovery after a crash is just that.
 database.
 
 The invariant: the `raw` of an exchange's body events (`recorder.model.events.BODY_KINDS`), in order of `pos`, is the
-decoded response body, byte for byte. Where it cannot be, `end` says so: `lossless` is false.
+decoded response body, byte for byte. If it cannot be decoded, `end` reports it: `lossless` is false.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Capture:
         return [*events, self._event("gap", gap.to_ns, _encode(gap))]
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """Return the last events, when the exchange is over one way or another."""
+        """Return the last events of the exchange, however it ended."""
         events: list[Event] = []
         self._flush(events, end.outcome)
         self._report_reads(events)

@@ -1,7 +1,7 @@
 """The rest of an exchange after a record that cannot be read: counted, and not understood.
 
-A record may make no sense to this version, or a fault of ours may raise on it. What came before it is in the
-log. All that follows is counted and digested up to the end of the exchange, and one gap says so: received is what is
+A record may make no sense to this version, or a fault of ours may raise on it. What came before it is in the log.
+Everything after it is counted and digested up to the end of the exchange, and reported as one gap: received is what is
 stored and what the gap counts. As pure as `recorder.ingest.capture`, in whose place it is used.
 """
 
@@ -20,7 +20,7 @@ UNREAD_REQUEST = "the request cannot be read by this version of recorder"
 
 
 class DamagedExchange:
-    """A counter for the rest of an exchange, in the place of its capture."""
+    """A counter for the rest of an exchange, used instead of its capture."""
 
     def __init__(self, capture: Capture | ImportedExchange | LateRecordCounter | None, t_ns: int, reason: str) -> None:
         """`capture` is as it was before the record that cannot be read; None if the log can have nothing of the

@@ -1,4 +1,4 @@
-"""An exchange whose events are known already: those of an export, line by line in the place of bytes.
+"""An exchange whose events are known already: those of an export, with lines instead of bytes.
 
 Kinds, times, positions and bytes stay as they were recorded, whatever this version would make of the bytes. The ids are
 new, and so is the chain of hashes, which depends on them. As pure as `recorder.ingest.capture`, in whose place it is
@@ -48,7 +48,7 @@ class ImportedExchange:
         return events
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        """End the exchange. If no `end` was among its events it ends here: nobody knows what else there was."""
+        """End the exchange. If no `end` was among its events it ends here: it is unknown what else was there."""
         if self._ended:
             return []
         reason = end.error or "the export ends here"

@@ -1,13 +1,13 @@
 """Journal → Capture → store: the only way into the log, and the only writer of it.
 
-One ingester per journal, a process of its own beside the proxy (`python -m recorder.commands.serving.ingester`): a
-slow, locked, full or absent database only makes the journal longer. Its place in the journal is committed in the same
-transaction as the events, so a crash at any point resumes exactly there; what was committed twice is refused as a
-repeat by the log itself. Recovery of a recorder that was killed is this same code, started again.
+One ingester per journal, a process beside the proxy (`python -m recorder.commands.serving.ingester`): a slow, locked,
+full or absent database only makes the journal longer. Its place in the journal is committed in the same transaction as
+the events, so a crash at any point resumes exactly there; what was committed twice is refused as a repeat by the log
+itself. Recovery of a recorder that was killed is this same code, started again.
 
 What the place means: every exchange that is still open began at it or after it. `Capture` holds state that cannot be
 written down (a decompressor's, a digest's), so an open exchange is fed again from its beginning. So that one long
-stream does not keep the whole journal, its records are carried over into a file of their own when the place falls
+stream does not keep the whole journal, its records are carried over into a separate file when the place is
 `CARRY_SEGMENTS` behind.
 """
 
@@ -132,7 +132,7 @@ class Ingester:
         return is_damaged
 
     def run(self) -> None:
-        """Ingest until `pause` says to stop. What the journal holds then is left to `recover_one`.
+        """Ingest until `pause` returns True. What the journal holds then is left to `recover_one`.
 
         Raises `Stopped` if the database refuses then; this ingester is of no use any more, the journal is as it was.
         """
@@ -171,7 +171,7 @@ class Ingester:
         continues.
         """
         before = digests_before(grouping)
-        if grouping.source == "previous_response_id" or before & self._assembler.batch.asked:
+        if grouping.source == "previous_response_id" or before & self._assembler.batch.awaited:
             self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
         for session in batch.sessions:
@@ -181,7 +181,7 @@ class Ingester:
         found = found or session_of_open(self._assembler.open.values(), before)
         links = grouping.history.links if grouping.history else ()
         if found is None and links:
-            if batch.asked:
+            if batch.awaited:
                 self._commit_before()
             found = self._in_transaction(lambda: self._store.session_of_links(links, HISTORY))
         return found
@@ -305,7 +305,7 @@ class Ingester:
 
     def _records_of_open(self) -> Iterator[Record]:
         """Yield the records to carry over: without request bodies that are in the log with the place, and with the
-        damage among them as gaps, because nobody reads that stretch again.
+        damage among them as gaps, because that part is never read again.
         """
         seen = Counter[int]()
         for record in self._records.records_of_open(self._assembler.open, self._position):
@@ -339,7 +339,8 @@ def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAP
 
 
 def recover_one(store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> bool:
-    """Ingest one journal to its end, if its recorder is dead and nobody else does it. Returns whether it was so."""
+    """Ingest one journal to its end, if its recorder is dead and no other process ingests it. Returns whether it was
+    so."""
     if not is_journal(directory):
         return False
     with claimed(directory) as mine:

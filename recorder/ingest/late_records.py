@@ -1,8 +1,8 @@
 """Records of an exchange that the log has ended without its recorder.
 
-A recovery ends what a recorder has left open that seems to be gone. If the recorder comes back all the same, its bytes
-have no place any more: only a note may follow an `end`. So they are counted, and the note has the counts. The same
-records give the same note. As pure as `recorder.ingest.capture`, in whose place it is used.
+A recovery ends what a recorder has left open that seems to be gone. If the recorder comes back nevertheless, its bytes
+come too late: only a note may follow an `end`. So they are counted, and the note has the counts. The same records give
+the same note. As pure as `recorder.ingest.capture`, in whose place it is used.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class LateRecordCounter:
         self._ended: EndRecord | None = None
 
     def instead_of(self, capture: Capture | ImportedExchange | LateRecordCounter | None) -> LateRecordCounter:
-        """Take the place of a capture, which goes on making the events that are counted."""
+        """Replace a capture, which continues to make the events that are counted."""
         self._capture = capture if isinstance(capture, Capture | ImportedExchange) else None
         return self
 
     def count(self, events: Iterable[Event]) -> list[Event]:
-        """Count the events that the log does not have: it has a gap in the place of the first."""
+        """Count the events that the log does not have: it has a gap instead of the first."""
         for event in events:
             if event.pos < self._end.pos - 1:
                 continue

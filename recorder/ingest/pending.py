@@ -30,7 +30,7 @@ class OpenExchange(msgspec.Struct):
     blank_bytes: int = 0  # of the body, that the log has or had
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     session_id: str | None = None
-    asked: tuple[str, str] | None = None  # if it is known by its history, the digest of what it asks and its session
+    awaited: tuple[str, str] | None = None  # if its history identifies it: the digest of its request, and its session
     capture: AnyCapture | None = None
     last_ns: int = 0
     records: int = 0  # ingested so far
@@ -68,7 +68,7 @@ class RecordSource:
         return ()
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
-        """Put aside records that cannot all be read."""
+        """Move records that cannot all be read into a file."""
 
 
 class Batch(msgspec.Struct):
@@ -78,7 +78,9 @@ class Batch(msgspec.Struct):
     exchanges: list[Exchange] = msgspec.field(default_factory=list)
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
-    asked: set[str] = msgspec.field(default_factory=set)  # `OpenExchange.asked` of those that end in it
+    awaited: set[str] = msgspec.field(
+        default_factory=set
+    )  # the digests of `OpenExchange.awaited`, of exchanges that end in this batch
 
     def add(self, events: list[Event]) -> None:
         self.events += events

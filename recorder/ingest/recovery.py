@@ -1,8 +1,8 @@
 """Exchanges that are open in the log, and whose end no journal has.
 
-A power cut takes what a journal had not brought to the disk, and the log may be ahead of what is left of it. A machine
-whose disk is gone takes the journal with it. Such an exchange ends where the log has it, and a gap before that end says
-that nobody knows what came after.
+A power cut takes what a journal had not brought to the disk, and the log may be ahead of what is left of it. If the
+disk of a machine is lost, its journal is lost too. Such an exchange ends after its last event in the log, with a gap
+before the end for an unknown number of bytes.
 
 The locks of a journal show whether a recorder on this machine lives. Of other machines a server knows when it last
 heard (`Heartbeat`), by its own clock; the time in which it was away itself does not count.
@@ -104,7 +104,7 @@ def end_open(store: Store, recorder_id: str) -> None:
 def end_forsaken(store: Store, root: Path) -> None:
     """End the open exchanges of recorders that have an offset in the log, but no journal in `root`.
 
-    If the database is locked, whoever recovers next does it. Of a database on a server, other machines have journals.
+    If the database is locked, the next recovery does it. Of a database on a server, other machines have journals.
     """
     if not engine_of(store.url).is_local:
         return
@@ -122,7 +122,7 @@ def unfinished(store: Store) -> list[Unfinished]:
 
 
 def end_silent(store: Store, root: Path, after_ns: int) -> list[Unfinished]:
-    """End the open exchanges of recorders that a server has not heard of for so long, and that have no journal in
+    """End the open exchanges of recorders that gave the server no sign of life for so long, and that have no journal in
     `root`.
 
     An exchange that somebody else ends or continues at this moment is left to them. Returns what was ended.

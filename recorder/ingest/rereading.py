@@ -1,4 +1,4 @@
-"""The records of open exchanges, read once more: to be carried over, fed again, or put aside.
+"""The records of open exchanges, read once more: to be carried over, fed again, or moved into a file.
 
 An open exchange began at `place` or behind it, or its records are carried over to there.
 """
@@ -60,7 +60,7 @@ class JournalRecordSource(RecordSource):
         self._keep(f"what the journal has of exchange {name}", keep)
 
     def keep_stretch(self, stretch: DamagedStretch) -> None:
-        """Put aside a damaged stretch of a segment."""
+        """Move a damaged part of a segment into a file."""
         keep = partial(unreadable.keep_stretch, self._root, self._directory.name, stretch)
         self._keep(f"{stretch.path} from byte {stretch.offset} on", keep)
 
@@ -68,11 +68,11 @@ class JournalRecordSource(RecordSource):
         """Put something aside before its segment is deleted, if there is room for it."""
         place = unreadable.folder(self._root)
         try:
-            is_kept = keep()
+            is_stored = keep()
         except OSError as error:
             log.error("%s cannot be kept in %s: %s", name, place, error.strerror)
             return
-        if is_kept:
+        if is_stored:
             log.error("%s is kept in %s", name, place)
         else:
             log.error("%s is not kept: %s has reached %d MiB", name, place, unreadable.LIMIT_BYTES // 2**20)

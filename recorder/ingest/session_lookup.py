@@ -97,20 +97,21 @@ _FOUND = Statement(
 
 def digests_before(grouping: Grouping) -> set[str]:
     """Return the digests of the requests that this one may continue or repeat."""
-    asked = grouping.history
-    if asked is None:
+    history = grouping.history
+    if history is None:
         return set()
-    return {before for before, _ in asked.answers} | ({asked.asked} if grouping.attempt else set())
+    return {before for before, _ in history.answers} | ({history.request_digest} if grouping.attempt else set())
 
 
 def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
     """Return the session of the exchange that a request continues: the one that has most of its messages, and of
-    several with the same one that nobody has continued. So two conversations that began alike stay two.
+    several with equally many the one that no request has continued. So two conversations with an equal beginning stay
+    two.
 
     `batch` is what is still to be committed. In a transaction.
     """
-    asked = grouping.history
-    places = _places(asked, is_retry=bool(grouping.attempt)) if asked else {}
+    history = grouping.history
+    places = _places(history, is_retry=bool(grouping.attempt)) if history else {}
     if not places:
         return None
     values = {**dict.fromkeys(_DIGESTS, ""), **dict(zip(_DIGESTS, places, strict=False))}
@@ -124,10 +125,10 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
     return min(ranked, key=itemgetter(0, 1), default=(0, False, None))[2]  # the newest, where they are equal
 
 
-def _places(asked: Chain, *, is_retry: bool) -> dict[str, int]:
+def _places(history: Chain, *, is_retry: bool) -> dict[str, int]:
     """Return the digests of the exchange before, the likeliest first."""
-    places = {unanswered(asked.asked): RETRIED} if is_retry else {}
-    for number, (before, with_answer) in enumerate(asked.answers):
+    places = {unanswered(history.request_digest): RETRIED} if is_retry else {}
+    for number, (before, with_answer) in enumerate(history.answers):
         places[with_answer] = 2 * number
         places[broken_off(before)] = 2 * number + 1
     return places
@@ -137,5 +138,5 @@ def session_of_open(open: Iterable[OpenExchange], before: set[str]) -> str | Non
     """Return the session of the one open exchange that a request continues: clients may be quicker than the end of a
     stream.
     """
-    found = {session_id for each in open for asked, session_id in [each.asked or ("", None)] if asked in before}
+    found = {session_id for each in open for digest, session_id in [each.awaited or ("", None)] if digest in before}
     return found.pop() if len(found) == 1 else None

@@ -27,7 +27,7 @@ REFUSED = 1  # the exit code of an ingester whose database refuses for good
 
 
 class IngesterSupervisor:
-    """The supervisor of one journal's ingester. `last_end` says how the last process ended, None before that."""
+    """The supervisor of one journal's ingester. `last_end` is how the last process ended, None before that."""
 
     def __init__(self, url: URL, directory: Path) -> None:
         self._arguments = (url.render_as_string(hide_password=False), str(directory))

@@ -1,7 +1,7 @@
 """The records of a journal as bytes: format only, no file.
 
 A segment is `MAGIC`, then records one after another: a header (`HEADER`, little-endian) and its payload. Payloads are
-JSON for what there is one of, bytes as they were on the wire for bodies.
+JSON for heads and ends, and the bytes of the wire for bodies.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ START = Position(0, 0)
 
 
 class Gap(msgspec.Struct):
-    """The counts of bytes that were received and not kept, as the payload of a `GAP` record."""
+    """The counts of bytes that were received but not stored, as the payload of a `GAP` record."""
 
     mark: int  # REQUEST_BODY or CHUNK
     chunks: int
@@ -99,7 +99,7 @@ def begin(record: Record) -> Position:
 
 
 def encode(records: Iterable[Record]) -> Iterator[bytes]:
-    """Yield records as the bytes of a segment of their own."""
+    """Yield records as the bytes of a separate segment."""
     yield MAGIC
     for exchange, mark, t_ns, payload, _ in records:
         yield from record_bytes(exchange, mark, t_ns, payload)

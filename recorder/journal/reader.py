@@ -108,14 +108,14 @@ class JournalReader:
         return length is not None and len(data) < HEADER.size + length
 
     def _leave(self, data: bytes, following: int) -> None:
-        """Go on to the next segment, which says how long this one should be."""
+        """Continue with the next segment, which has the size that this one should have."""
         segment, offset = self.position
-        told = _previous_segment_bytes(self.directory / segment_name(following))
+        recorded = _previous_segment_bytes(self.directory / segment_name(following))
         if following > segment + 1:
             self.damaged.append(f"The segments between {segment} and {following} of {self.directory} are lost.")
-        elif told is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
+        elif recorded is None and offset > len(MAGIC):  # of an older recorder, or damaged itself
             self._drop_tail(data)
-        elif told is None or offset < told:
+        elif recorded is None or offset < recorded:
             path = self.directory / segment_name(segment)
             self.damaged.append(f"The end of {path} is damaged or lost.")
             if size_bytes(path) > offset:
@@ -246,7 +246,7 @@ def segment_name(number: int) -> str:
 
 
 def segment_numbers(directory: Path) -> list[int]:
-    """Return the segments in a journal directory, in order. A directory that is gone has none."""
+    """Return the segments in a journal directory, in order. A deleted directory has none."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -274,7 +274,7 @@ def remove(directory: Path) -> None:
 def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
     """Lock a journal directory, as its recorder or, with `INGESTER_LOCK`, as the one who ingests it.
 
-    Returns a descriptor to close, or `None` if somebody alive has that lock, or the directory is gone.
+    Returns a descriptor to close, or `None` if a living process has that lock, or the directory was deleted.
     """
     try:
         fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -290,7 +290,7 @@ def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
 
 @contextlib.contextmanager
 def claimed(directory: Path) -> Iterator[bool]:
-    """Hold the lock of the ingester of a journal, with the pid in it; gives whether nobody else has it."""
+    """Hold the lock of the ingester of a journal, with the pid in it; yields True if no other process has it."""
     claim = try_lock(directory, INGESTER_LOCK)
     try:
         if claim is not None:

@@ -1,17 +1,17 @@
-"""Zeros over the bytes of a journal that must not stay in it, while its recorder goes on writing to it.
+"""Overwriting of bytes that must not stay in a journal with zeros, while its recorder continues to write.
 
 Request bodies may hold secrets: each is overwritten when the log has it (`RequestBodyScrubber`). Of sessions that were
 purged all payloads are overwritten (`scrub_exchanges`).
 
 Rules of this file:
 
-* A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a
-  power cut too.
-* A body is overwritten after the commit that has its request, not before. Told again after a crash, the request is
-  taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that is on the
-  disk before the payload is touched.
-* Of a purged session only what is before the place up to which the journal is ingested is overwritten: nobody reads
-  that again, so its records get a checksum that fits. What is behind it may be read this very moment.
+* A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a power
+  cut too.
+* A body is overwritten after the commit that has its request, not before. If the request is ingested again after a
+  crash, it is taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that
+  is on the disk before the payload is touched.
+* Of a purged session only what is before the place up to which the journal is ingested is overwritten: that part is
+  never read again, so its records get a checksum that fits. What is behind it may be read this very moment.
 """
 
 from __future__ import annotations
@@ -170,20 +170,20 @@ def _payloads(fd: int, start: int, end: int, exchanges: Collection[int] | None) 
 def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[str]) -> bool:
     """Overwrite the payloads of these exchanges before `place`; return whether nothing is left of them behind it.
 
-    Records whose exchange began in a segment that is deleted are overwritten too: nobody knows whose they are.
+    Records whose exchange began in a segment that is deleted are overwritten too: their session is unknown.
     """
-    kept: set[int] = set()
+    others: set[int] = set()
     for number in segment_numbers(directory):
         if number <= place.segment:
             with suppress(FileNotFoundError):  # its recorder is done with it, and deletes it
-                _scrub_segment(directory / segment_name(number), number, place, exchange_ids, kept)
+                _scrub_segment(directory / segment_name(number), number, place, exchange_ids, others)
     rest = chain(read_carried(directory, place), _records_from(directory, place))
     with suppress(FileNotFoundError):
         return not any(directory.glob("partial-*")) and not any(_exchange_id(each) in exchange_ids for each in rest)
     return True
 
 
-def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Collection[str], kept: set[int]) -> None:
+def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Collection[str], others: set[int]) -> None:
     data = path.read_bytes()[len(MAGIC) :]
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -192,8 +192,8 @@ def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Colle
                 break
             began = _exchange_id(record)
             if began is not None and began not in exchange_ids:
-                kept.add(record.exchange)
-            if record.exchange not in kept:
+                others.add(record.exchange)
+            if record.exchange not in others:
                 _zero_payload(fd, record)
         os.fsync(fd)
     finally:

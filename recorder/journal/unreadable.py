@@ -6,7 +6,7 @@ alone.
 
 Rules of this file:
 
-* The folder has a bound. What is over it is not kept, and that is logged: it was counted like the rest.
+* The folder has a bound. Data over it is not stored, which is logged: it was counted like the rest.
 * A purge deletes the files of its sessions, and those whose session is unknown.
 """
 

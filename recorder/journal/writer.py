@@ -2,14 +2,14 @@
 
 One directory a recorder, `<root>/<recorder_id>/`, holding segments `000001.seg`, `000002.seg` … of records. The writer
 appends each record with one `writev(2)` to an `O_APPEND` file, so `kill -9` at any moment leaves every finished write
-in the file and at most one torn record at its end. The writer holds a lock on the directory while it lives; whoever
-gets that lock knows it is dead.
+in the file and at most one torn record at its end. The writer holds a lock on the directory while it lives; a process
+that gets that lock knows that the writer is dead.
 
 Rules of this file:
 
 * It knows records, not HTTP and not SSE. Payloads are the caller's.
-* Nothing the writer does ever raises to the caller of a record: a client must not suffer from a full disk. What cannot
-  be kept is counted and digested, and stands in the journal as one `GAP` record as soon as there is room for it.
+* Nothing the writer does ever raises to the caller of a record: a client must not suffer from a full disk. Bytes that
+  cannot be stored are counted and digested, and become one `GAP` record in the journal as soon as there is room for it.
 * Reading is elsewhere (`recorder.journal.reader`).
 """
 
@@ -75,7 +75,7 @@ class Journal:
     ) -> None:
         """Create `<root>/<recorder_id>/` and lock it. Raises `RecorderError` if that directory cannot be written.
 
-        `durable`: somebody calls `sync`; what a finished segment lacks on the disk is kept for it.
+        `durable`: the caller calls `sync`, so a finished segment that is not yet synced stays open for it.
         """
         self.recorder_id = recorder_id
         self.directory = root / recorder_id
@@ -244,8 +244,8 @@ class Journal:
             log.error("chunks could not be written together: %s", type(error).__name__, exc_info=error)
 
     def _rotate(self) -> bool:
-        """Go on in a new segment; returns whether that worked. It gets its name when it can be read: a reader that sees
-        it takes the one before for finished.
+        """Continue in a new segment; return whether that worked. It gets its name when it can be read: a reader that
+        sees it takes the one before for finished.
         """
         if self._closed:
             return False
@@ -308,7 +308,7 @@ class Journal:
 
 
 class ExchangeWriter:
-    """The writer of one exchange's records, in order, with a count of what there was no room for.
+    """The writer of one exchange's records, in order, with a count of the bytes for which there was no room.
 
     No method raises, whatever the disk does; a fault of the journal itself is a reason for a gap, like a full disk, and
     logged once with its traceback.
@@ -374,7 +374,7 @@ class ExchangeWriter:
         return True
 
     def lose(self, t_ns: int, data: bytes, error: Exception) -> None:
-        """Count a chunk that a fault of ours kept out of the journal."""
+        """Count a chunk that is not in the journal because of an error of the recorder."""
         self._owe(Mark.CHUNK, t_ns, data, self._fault(error))
 
     def _append(self, mark: Mark, t_ns: int, payload: bytes) -> str | None:

@@ -55,7 +55,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def profile_of(api: str) -> Profile | None:
-    """Return the profile of an API; `None` of one whose rules nobody wrote down."""
+    """Return the profile of an API; `None` if there are no rules for it."""
     return next(iter(by_name(api).profiles), None)
 
 

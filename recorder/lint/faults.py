@@ -21,7 +21,7 @@ _SHOWN = 60  # characters of a value that is shown
 
 
 class FaultFinder:
-    """The faults of streams, found once for each of them and told apart by rule."""
+    """The faults of streams, computed once for each stream and grouped by rule."""
 
     def __init__(self, name: str, faults: Callable[[StreamView], Iterable[Fault]]) -> None:
         self._name = name
@@ -51,19 +51,19 @@ def is_answer(stream: StreamView) -> bool:
 
 
 def is_seen_whole(stream: StreamView) -> bool:
-    """Return whether what is missing at the end was not sent: nobody left before, and the recorder lost nothing."""
+    """Return whether what is missing at the end was not sent: no side left early, and the recorder lost nothing."""
     return not (stream.was_cut_by_us or stream.has_gap)
 
 
 def frames_before_gap(stream: StreamView) -> Iterable[StreamBlock]:
     """Yield the blocks of a stream up to the first gap: after it, nothing can be reported as out of order."""
     lost = stream.gaps[0].pos if stream.gaps else None
-    return takewhile(lambda told: lost is None or told.pos < lost, stream.blocks)
+    return takewhile(lambda frame: lost is None or frame.pos < lost, stream.blocks)
 
 
-def is_json(told: StreamBlock) -> bool:
+def is_json(frame: StreamBlock) -> bool:
     """Return whether the data of a frame is JSON."""
-    return told.payload is not None or told.data == b"null"
+    return frame.payload is not None or frame.data == b"null"
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
@@ -73,11 +73,11 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 def misfit(found: Misfit) -> str:
     """Describe a misfit."""
-    said = "is missing" if found.value is None else f"is {shown(found.value)}"
-    return f"{found.path or 'it'} {said}, which must be {found.wanted}"
+    state = "is missing" if found.value is None else f"is {shown(found.value)}"
+    return f"{found.path or 'it'} {state}, which must be {found.wanted}"
 
 
 def shown(value: object) -> str:
     """Encode a value as JSON, shortened to what is worth showing."""
-    said = as_json(value)
-    return said if len(said) <= _SHOWN else said[:_SHOWN] + "…"
+    encoded = as_json(value)
+    return encoded if len(encoded) <= _SHOWN else encoded[:_SHOWN] + "…"

@@ -1,4 +1,4 @@
-"""HT: the response as HTTP has it: status, headers, and the error that stands in the place of an answer."""
+"""HT: the response as HTTP has it: status, headers, and the error that is sent instead of an answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _content_type(stream: StreamView) -> str:
     return (stream.header("content-type") or "").partition(";")[0].strip().lower()
 
 
-def _is_asked(stream: StreamView) -> bool:
+def _wants_stream(stream: StreamView) -> bool:
     return isinstance(stream.request_json, dict) and stream.request_json.get("stream") is True
 
 
@@ -30,7 +30,7 @@ def _named_otherwise(stream: StreamView) -> Iterable[Hit]:
 
 def _no_stream(stream: StreamView) -> Iterable[Hit]:
     is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
-    if _is_asked(stream) and _status(stream) == 200 and is_document:
+    if _wants_stream(stream) and _status(stream) == 200 and is_document:
         yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
 
 
@@ -54,8 +54,11 @@ def _storing(stream: StreamView) -> Iterable[Hit]:
 
 def _keeps_moving(stream: StreamView) -> bool:
     control = (stream.header("cache-control") or "").lower()
-    told = {part.strip() for part in control.split(",")}
-    return bool(told & {"no-cache", "no-store"}) or (stream.header("x-accel-buffering") or "").strip().lower() == "no"
+    directives = {part.strip() for part in control.split(",")}
+    return (
+        bool(directives & {"no-cache", "no-store"})
+        or (stream.header("x-accel-buffering") or "").strip().lower() == "no"
+    )
 
 
 def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:
@@ -68,9 +71,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "HT001",
         "warning",
-        "The response is an event stream, and its content-type does not say so.",
-        "EventSource and readers that keep to the standard refuse it, proxies may hold it back or compress it, and a "
-        "recorder does not see its events. Codex and the SDKs read it all the same.",
+        "The response is an event stream, but its content type is not `text/event-stream`.",
+        "EventSource and readers that follow the standard refuse it, proxies may buffer or compress it, and a "
+        "recorder does not see its events. Codex and the SDKs read it anyway.",
         "WHATWG HTML, 9.2.5 Authors: text/event-stream",
         profiles_of("HT001"),
         _named_otherwise,
@@ -78,9 +81,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "HT002",
         "error",
-        "A stream was asked for, and a document came.",
-        "openai-python iterates over no event at all, without an error; Codex says “stream closed before "
-        "response.completed”.",
+        "The request asks for a stream, but the response is a document.",
+        "openai-python yields no event and raises no error; Codex reports “stream closed before response.completed”.",
         "OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169",
         profiles_of("HT002"),
         _no_stream,
@@ -98,8 +100,8 @@ RULES: tuple[Rule, ...] = (
         "HT004",
         "warning",
         "A stream has a content-length.",
-        "It was complete before its first byte was sent: a proxy or the gateway held it back, and every client waits "
-        "for the whole answer.",
+        "The stream was complete before its first byte was sent: a proxy or the gateway buffered it, and every client"
+        " waits for the whole answer.",
         "RFC 9112, 6 Message Body Length",
         profiles_of("HT004"),
         _length_of_stream,
@@ -107,9 +109,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "HT005",
         "note",
-        "No header tells proxies not to hold the stream back.",
-        "nginx collects a response unless it has `x-accel-buffering: no`, caches and CDNs unless it has "
-        "`cache-control: no-cache`: then text comes in bursts, or all at once.",
+        "No header tells proxies not to buffer the stream.",
+        "nginx buffers a response unless it has `x-accel-buffering: no`, caches and CDNs unless it has "
+        "`cache-control: no-cache`. A buffered text arrives in bursts, or all at once.",
         "nginx, proxy_buffering; RFC 9111, 5.2.2",
         frozenset({"codex", "sdk"}),
         _storing,

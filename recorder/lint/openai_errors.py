@@ -38,9 +38,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "HT007",
         "warning",
-        'An error is not told as OpenAI tells it: `{"error": {"message": …}}`.',
-        "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the body as it is, "
-        "and retries what it need not.",
+        'An error does not have OpenAI\'s format: `{"error": {"message": …}}`.',
+        "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the raw body, and "
+        "retries also where that cannot help.",
         "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
         frozenset(profile for each in DIALECTS if each.provider is PROVIDER for profile in each.profiles),
         _error_document,

@@ -1,6 +1,6 @@
 """The report of a linter, as lines for a person and as rows for a program.
 
-Pure: what was recorded stands in the lines as it is, and who prints them makes it safe.
+Pure: recorded text is in the lines unchanged, and the caller that prints them must escape it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def unjudged(api: str, profile: Profile | None) -> str:
     if profile is not None and api != "other":
         return f"it speaks {api}, and the profile {profile} is of {' and '.join(sorted(PROFILES[profile]))}"
     known = ", ".join(sorted({each for apis in PROFILES.values() for each in apis}))
-    return f"its API is none that there are rules of ({known}); `recorder import --dialect` says which API a file is of"
+    return f"there are no rules for its API, only for {known}; `recorder import --dialect NAME` gives a file its API"
 
 
 def lines(found: Judged, width: int = WIDTH) -> Iterable[str]:
@@ -72,16 +72,16 @@ def _lines(finding: Finding, width: int) -> Iterable[str]:
 
 def _places(finding: Finding) -> Iterable[str]:
     """Return the texts of hits with their places; equal texts are joined."""
-    by_said: dict[str, list[Hit]] = {}
+    by_detail: dict[str, list[Hit]] = {}
     for place in finding.places:
-        by_said.setdefault(place.said, []).append(place)
+        by_detail.setdefault(place.said, []).append(place)
     shown = 0
-    for said, places in list(by_said.items())[:PLACES_SHOWN]:
+    for detail, places in list(by_detail.items())[:PLACES_SHOWN]:
         positions = [str(each.pos) for each in places if each.pos is not None][:POSITIONS_SHOWN]
         shown += len(positions) or len(places)
         where = f"event {', '.join(positions)}" if positions else ""
-        if where or said:
-            yield ": ".join(part for part in (where, said) if part)
+        if where or detail:
+            yield ": ".join(part for part in (where, detail) if part)
     if finding.count > shown:
         yield f"and {finding.count - shown} more"
 
@@ -90,8 +90,8 @@ def summary(found: Iterable[Judged]) -> str:
     """Return the last line: `2 errors, 1 warning in 3 exchanges`."""
     exchanges = [each for each in found if each.profile is not None]
     counts = Counter(finding.severity for each in exchanges for finding in each.findings)
-    said = [counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity]]
-    return f"{', '.join(said) or 'No finding'} in {counted(len(exchanges), 'exchange')}"
+    parts = [counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity]]
+    return f"{', '.join(parts) or 'No finding'} in {counted(len(exchanges), 'exchange')}"
 
 
 def is_faulty(found: Iterable[Judged]) -> bool:

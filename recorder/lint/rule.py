@@ -17,7 +17,7 @@ Profile = str
 
 
 def profiles_of(rule: str) -> frozenset[Profile]:
-    """Return the profiles that a general rule is for: those of all dialects that have no rule of their own for it."""
+    """Return the profiles that a general rule is for: those of all dialects that have no special rule for it."""
     return frozenset(profile for each in DIALECTS if rule not in each.own_rules for profile in each.profiles)
 
 

@@ -6,7 +6,7 @@ Shapes are written as text, one after another; a line that begins with a space c
 
 This is the shape of a `part` (a family) whose `type` is `output_text`. `[kind]` is an array of that kind, `{kind}` an
 object whose fields are all of it. `!` is a field that must be there and not be null; any other may be missing or null.
-Fields that nobody declared are not judged, and neither is an object whose `type` its family does not know: APIs grow.
+Undeclared fields are not judged, and neither is an object whose `type` its family does not know: APIs grow.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def _is_base64(value: Any) -> bool:
     if not isinstance(value, str):
         return False
     try:
-        said = value.replace("-", "+").replace("_", "/")
-        b64decode(said + "=" * (-len(said) % 4), validate=True)
+        encoded = value.replace("-", "+").replace("_", "/")
+        b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError):
         return False
     return True
@@ -141,11 +141,11 @@ def _joined(path: str, field: str) -> str:
 
 
 def _shape(fields: str) -> Shape:
-    said = (field.partition(":") for field in fields.split())
-    return {name.removesuffix("!"): Field(name.endswith("!"), tuple(kinds.split("|"))) for name, _, kinds in said}
+    parts = (field.partition(":") for field in fields.split())
+    return {name.removesuffix("!"): Field(name.endswith("!"), tuple(kinds.split("|"))) for name, _, kinds in parts}
 
 
 def _called(kinds: Iterable[str]) -> str:
     """Return the kinds in words: `a text`, `an array`, `an object`."""
-    said = ("an array" if kind[0] == "[" else _CALLED.get(kind, "an object") for kind in kinds)
-    return " or ".join(dict.fromkeys(said))
+    names = ("an array" if kind[0] == "[" else _CALLED.get(kind, "an object") for kind in kinds)
+    return " or ".join(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""ST: the stream as such, whatever its events mean. What readers of server-sent events choke on."""
+"""ST: the stream as such, whatever its events mean. Faults that break readers of server-sent events."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SDK = "openai-python 3.52, _streaming.py"
 _STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
 
-def is_done_mark(told: StreamBlock) -> bool:
+def is_done_mark(frame: StreamBlock) -> bool:
     """Return whether a frame is `data: [DONE]`."""
-    return told.data is not None and told.data.strip() == b"[DONE]"
+    return frame.data is not None and frame.data.strip() == b"[DONE]"
 
 
 def is_text(data: bytes) -> bool:
@@ -54,9 +54,9 @@ def _no_data(stream: StreamView) -> Iterable[Hit]:
         if each.kind != "frame" or each.data is not None or any(_foreign_lines(each)):
             continue
         fields = parse(each.raw.removeprefix(BOM))
-        said = [name for name, value in (("event", fields.event), ("id", fields.id), ("retry", fields.retry)) if value]
-        if said:
-            yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in said)}")
+        names = [name for name, value in (("event", fields.event), ("id", fields.id), ("retry", fields.retry)) if value]
+        if names:
+            yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in names)}")
 
 
 def _no_field(stream: StreamView) -> Iterable[Hit]:
@@ -69,8 +69,8 @@ def _no_field(stream: StreamView) -> Iterable[Hit]:
                 yield Hit(each.pos, line[:_SHOWN].decode("utf-8", "replace"))
 
 
-def _foreign_lines(told: StreamBlock) -> Iterable[bytes]:
-    lines = _LINE.findall(told.raw.removeprefix(BOM))
+def _foreign_lines(frame: StreamBlock) -> Iterable[bytes]:
+    lines = _LINE.findall(frame.raw.removeprefix(BOM))
     return (line for line in lines if line.partition(b":")[0] not in _FIELDS)
 
 
@@ -98,14 +98,15 @@ def _silence_for_codex(stream: StreamView) -> Iterable[Hit]:
     return _silences(stream, stream.frames, CODEX_SILENCE_NS)
 
 
-def _silences(stream: StreamView, told: Iterable[StreamBlock], limit_ns: int) -> Iterable[Hit]:
-    """Yield silences of the provider between head, blocks and end; not while bytes were lost, which nobody knows."""
+def _silences(stream: StreamView, blocks: Iterable[StreamBlock], limit_ns: int) -> Iterable[Hit]:
+    """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence is
+    unknown then."""
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
-    heard = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
-    heard += [(each.t_ns, each.pos, False) for each in (*told, *(half for half in stream.blocks if not half.raw))]
-    heard += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
+    moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
+    moments += [(each.t_ns, each.pos, False) for each in (*blocks, *(half for half in stream.blocks if not half.raw))]
+    moments += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
     if stream.is_stream:
-        for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(heard)):
+        for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(moments)):
             if after - before > limit_ns and not is_in_gap:
                 yield Hit(pos, f"{(after - before) / _SECOND_NS:.0f} s of silence before it")
 
@@ -115,7 +116,7 @@ RULES: tuple[Rule, ...] = (
         "ST001",
         "error",
         "An event is not valid UTF-8.",
-        "openai-python and anthropic raise UnicodeDecodeError; Codex gives up with “stream disconnected before "
+        "openai-python and anthropic raise UnicodeDecodeError; Codex stops with “stream disconnected before "
         "completion: UTF8 error: invalid utf-8 sequence”.",
         f"{_STANDARD}; {_SDK}; Codex CLI 0.169",
         profiles_of("ST001"),
@@ -125,7 +126,7 @@ RULES: tuple[Rule, ...] = (
         "ST002",
         "error",
         "The data of an event is not JSON.",
-        "openai-python and anthropic raise JSONDecodeError and the stream is over; Codex drops the event.",
+        "openai-python and anthropic raise JSONDecodeError, which ends the stream; Codex drops the event.",
         f"{_SDK}; Codex CLI 0.169, codex-api/src/sse/responses.rs",
         profiles_of("ST002"),
         _no_json,
@@ -134,8 +135,8 @@ RULES: tuple[Rule, ...] = (
         "ST003",
         "error",
         "A block has an event name, an id or a retry time, but no data.",
-        "openai-python takes it for an event with empty data and raises JSONDecodeError: a ping needs `data: {}`, or "
-        "must be a comment. Codex passes over it.",
+        "openai-python reads it as an event with empty data and raises JSONDecodeError: a ping needs `data: {}`, or "
+        "must be a comment. Codex ignores it.",
         f"{_STANDARD}; {_SDK}",
         frozenset({"openai", "sdk", "chat"}),
         _no_data,
@@ -154,7 +155,7 @@ RULES: tuple[Rule, ...] = (
         "ST005",
         "error",
         "Lines end with a carriage return alone.",
-        "Codex waits for what follows the last one, and loses the last event: “stream closed before "
+        "Codex waits for the byte after the last carriage return, and loses the last event: “stream closed before "
         "response.completed”. The SDKs read it.",
         f"{_STANDARD}, which allows it; Codex CLI 0.169",
         frozenset({"openai", "codex"}),
@@ -164,8 +165,8 @@ RULES: tuple[Rule, ...] = (
         "ST006",
         "error",
         "The last event has no blank line after it.",
-        "To the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
-        "`response.completed` event.”; Codex says “stream closed before response.completed”.",
+        "By the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
+        "`response.completed` event.”; Codex reports “stream closed before response.completed”.",
         f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
         profiles_of("ST006"),
         _unterminated,
@@ -174,8 +175,8 @@ RULES: tuple[Rule, ...] = (
         "ST007",
         "warning",
         f"Nothing was sent for over {PROXY_SILENCE_NS // _SECOND_NS} s: no event, no keep-alive.",
-        "Proxies on the way close a connection that is silent for so long, and the client sees a broken stream; Codex: "
-        "“stream disconnected before completion”. Send a ping event while the model thinks.",
+        "Proxies between client and server close a connection that is silent for so long, and the client gets a "
+        "broken stream; Codex: “stream disconnected before completion”. Send a ping event while the model thinks.",
         "nginx proxy_read_timeout 60s; AWS ALB idle timeout 60 s; openai/codex#3267",
         profiles_of("ST007"),
         _silence,
@@ -184,8 +185,8 @@ RULES: tuple[Rule, ...] = (
         "ST008",
         "error",
         f"There was no event for over {CODEX_SILENCE_NS // _SECOND_NS} s.",
-        "Codex gives up: “stream disconnected before completion: idle timeout waiting for SSE”. Comments do not "
-        "count for it: only an event (`event: ping`, `data: {}`) starts its timer anew.",
+        "Codex stops: “stream disconnected before completion: idle timeout waiting for SSE”. Comments do not count: "
+        "only an event (`event: ping`, `data: {}`) restarts its timer.",
         "openai/codex, model-provider-info: DEFAULT_STREAM_IDLE_TIMEOUT_MS; Codex CLI 0.169",
         frozenset({"codex"}),
         _silence_for_codex,
@@ -193,8 +194,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ST009",
         "error",
-        "A line is no field of server-sent events (`event`, `data`, `id`, `retry`), and no comment.",
-        "All clients pass over it, without an error: what it says is lost. Most often `data:` is missing in front.",
+        "A line is neither a field of server-sent events (`event`, `data`, `id`, `retry`) nor a comment.",
+        "All clients ignore it, without an error: its content is lost. Most often the line lacks `data:` at its "
+        "beginning.",
         f"{_STANDARD}; {_SDK}",
         profiles_of("ST009"),
         _no_field,

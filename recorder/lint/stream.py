@@ -81,8 +81,8 @@ class StreamView:
 
     @cached_property
     def was_cut_by_us(self) -> bool:
-        """Return True if the client left or the recorder stopped, or it still goes on: the provider may have sent what
-        is missing at its end, or never had a chance to send it.
+        """Return True if the client left, the recorder stopped, or the stream still continues: the provider may have
+        sent what is missing at its end, or never had a chance to send it.
         """
         return self.end is None or self.end.outcome in ENDED_HERE
 

@@ -106,5 +106,5 @@ LATEST = "latest"  # the session that was used last: no session is called that
 
 
 def has_ended(events: Iterable[Event]) -> bool:
-    """Return whether the `end` of an exchange is among its events; notes may stand behind it."""
+    """Return whether the `end` of an exchange is among its events; notes may follow it."""
     return any(event.kind == "end" for event in events)

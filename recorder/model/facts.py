@@ -1,4 +1,4 @@
-"""Facts: the meaning of events, whoever sent them. Dialects translate into them, projections fold them.
+"""Facts: the meaning of events, the same for all providers. Dialects translate into them, projections fold them.
 
 Rules of this file:
 

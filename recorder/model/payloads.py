@@ -83,7 +83,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
 
 
 class GapRecord(msgspec.Struct, frozen=True):
-    """`raw` of a `gap` event, as JSON: what was received here and not kept."""
+    """`raw` of a `gap` event, as JSON: the bytes that were received here but not stored."""
 
     of: Literal["request", "response"]
     chunks: int

@@ -1,4 +1,4 @@
-"""Faults of a stream: what it says twice and differently, what is missing, what nobody understands.
+"""Faults of a stream: contradictions, missing parts, unknown content.
 
 Other folds report here what they see (`Note`); numbers, types and ends are checked here. Anomalies of one kind about
 one thing are one row, with the event where the first one shows and their number.

@@ -45,7 +45,7 @@ class _Exchanges:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._is_retrieval = exchange.resumes_response_id is not None
         self._last_number = witness.last_number
-        self._asked, self._placed = RequestFacts(), Placed()
+        self._request, self._placed = RequestFacts(), Placed()
         self._response_id: str | None = exchange.resumes_response_id
         self._last_response_id: str | None = None
         self._response_model: str | None = None
@@ -56,7 +56,7 @@ class _Exchanges:
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
-            RequestFacts: self._on_asked,
+            RequestFacts: self._on_request,
             Placed: self._on_placed,
             Responded: self._on_responded,
             Started: self._on_started,
@@ -65,8 +65,8 @@ class _Exchanges:
             Ended: self._on_ended,
         }
 
-    def _on_asked(self, fact: RequestFacts, event: Event) -> None:
-        self._asked = fact
+    def _on_request(self, fact: RequestFacts, event: Event) -> None:
+        self._request = fact
 
     def _on_placed(self, fact: Placed, event: Event) -> None:
         self._placed = fact
@@ -89,21 +89,21 @@ class _Exchanges:
         self._ended = fact
 
     def rows(self) -> Iterable[ExchangeRow]:
-        asked, failed, ended = self._asked, self._failed or Failed(), self._ended
+        request, failed, ended = self._request, self._failed or Failed(), self._ended
         yield ExchangeRow(
             *self._ids,
             response_id=storable(self._response_id),
-            request_model=storable(asked.model),
+            request_model=storable(request.model),
             response_model=storable(self._response_model),
-            stream=asked.stream,
+            stream=request.stream,
             status=ended.status if ended else None,
             http_status=self._http_status,
             finish_reason=storable(self._finish_reason),
             error_type=storable(failed.type),
             error_code=storable(failed.code),
             error=storable(failed.message or (ended.error if ended else None)),
-            user_text=_title(asked.text),
-            is_turn=asked.is_turn,
+            user_text=_title(request.text),
+            is_turn=request.is_turn,
             lossless=ended.lossless if ended else None,
             is_retrieval=self._is_retrieval,
             last_number=self._last_number(),

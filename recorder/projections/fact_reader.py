@@ -1,7 +1,7 @@
 """Events of the log → facts: the payload is taken out of its frame, and the exchange's dialect decodes it.
 
 Pure, and fed in order. Payloads that the log keeps in pieces are joined here: parts of a long frame, a body that is no
-stream, a request body. The pieces of one payload are kept up to a limit; the log has them all.
+stream, a request body. The pieces of one payload are held up to a limit; the log has them all.
 """
 
 from __future__ import annotations
@@ -124,17 +124,17 @@ class FactReader:
         return [*self._request_facts(), *([] if head is None else [Responded(head.status)])]
 
     def _request_facts(self) -> Sequence[Fact]:
-        """Return the facts of the request, once it is over."""
+        """Return the facts of the request, when it is complete."""
         if not self._is_asking:
             return _NOTHING
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
-        asked = self._dialect.request_facts(self._path, body or b"")
+        request = self._dialect.request_facts(self._path, body or b"")
         claims = Claims((_decoded(_request_of, self._head) or _RequestClaims()).headers)
-        place = placed(self._dialect.name, self._method, self._path, claims, asked)
+        place = placed(self._dialect.name, self._method, self._path, claims, request)
         if body is None:
             return (TooLarge(size_bytes), place)
-        return (asked, Requested(self._path, body), place)
+        return (request, Requested(self._path, body), place)
 
     def _on_frame(self, event: Event) -> Sequence[Fact]:
         return self._block(event, event.raw)

@@ -1,6 +1,6 @@
 """The digest with which the next request of a conversation begins: that of all its messages, with the answer.
 
-Only of exchanges whose session was found by their history: of others nobody asks.
+It is computed only for exchanges whose session was found by their history: others do not need it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class _History:
             elif item.kind == "tool_call" and item.type in _CLIENTS_CALLS:
                 answer.call(item.name, item.arguments or "")
         if not answer.texts and not answer.calls:
-            return unanswered(request.asked)
-        return request.answered(answer) if self._is_whole else broken_off(request.asked)
+            return unanswered(request.request_digest)
+        return request.answered(answer) if self._is_whole else broken_off(request.request_digest)
 
 
 PROJECTION = Projection("history", 1, HistoryRow, ("session_id", "exchange_id"), _History)

@@ -13,10 +13,10 @@ from recorder.wire.dialects.json_values import as_json, decoded
 
 
 class Text:
-    """One text of an item: its deltas, or the one statement that stands for them.
+    """One text of an item: its deltas, or the one statement that replaces them.
 
-    Deltas that are numbered stand in order of their numbers, whenever they came; of equal ones, and without numbers, in
-    the order in which they came. What is stated stands for all that has a smaller number.
+    Numbered deltas are in order of their numbers, in whatever order they arrived; deltas with equal numbers, or without
+    numbers, in order of arrival. A statement replaces all deltas with a smaller number.
     """
 
     __slots__ = ("is_stated", "last", "numbers", "pieces")
@@ -208,7 +208,7 @@ def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> It
     """Return the row of an item; `key` is its `call_key`."""
     summary = item.parts("summary")
     arguments = storable(item.text("arguments"))
-    said = item.text("reasoning") if item.kind == "reasoning" else item.text("text")
+    content = item.text("reasoning") if item.kind == "reasoning" else item.text("text")
     return ItemRow(
         *ids,
         item=number,
@@ -219,7 +219,7 @@ def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> It
         role=storable(item.role),
         phase=storable(item.phase),
         status=storable(item.status),
-        text=storable(said),
+        text=storable(content),
         refusal=storable(item.text("refusal")),
         summary=storable_json(as_json(summary)) if summary else None,
         summary_text=storable("\n\n".join(summary)) if summary else None,

@@ -172,10 +172,10 @@ class _Items:
     def _state(self, item: Item, field: Field, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
         """Replace all parts of a field at once: an item need not number them as its deltas do."""
         texts = {part: text for each, part, text in stated.texts if each == field}
-        text, said = "".join(texts.values()), item.streamed(field)
-        if mismatch is not None and said and "".join(said) != text:
+        text, streamed = "".join(texts.values()), item.streamed(field)
+        if mismatch is not None and streamed and "".join(streamed) != text:
             self._note(mismatch, f"{field} of {item.about()}", event)
-        if text or not any(said):
+        if text or not any(streamed):
             item.replace(field, texts, event.sequence_number)
 
     def _settle(self, item: Item, field: Field, part: int, text: str, mismatch: Anomaly, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""The steps of the provider's own tools with their times, which have no content of their own."""
+"""The steps of the provider's own tools with their times. They have no content."""
 
 from __future__ import annotations
 

@@ -35,19 +35,19 @@ class ResultRow(msgspec.Struct, frozen=True):
 class _Results:
     def __init__(self, exchange: Exchange, _: Witness) -> None:
         self._exchange = exchange
-        self._asked = RequestFacts()
+        self._request = RequestFacts()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {RequestFacts: self._on_asked}
+        return {RequestFacts: self._on_request}
 
-    def _on_asked(self, fact: RequestFacts, event: Event) -> None:
-        self._asked = fact
+    def _on_request(self, fact: RequestFacts, event: Event) -> None:
+        self._request = fact
 
     def rows(self) -> Iterable[ResultRow]:
         numbers: Counter[str | None] = Counter()
         counts: Counter[str] = Counter()
         exchange = self._exchange
-        for result in self._asked.results[:RESULTS_LIMIT]:
+        for result in self._request.results[:RESULTS_LIMIT]:
             key = call_key(result.call_id, result.name, numbers[result.name])
             numbers[result.name] += result.call_id is None
             digest = self._digest(result, counts[key])

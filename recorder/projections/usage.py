@@ -61,11 +61,11 @@ class _UsageFold:
         self._is_finished = True
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
-        """Note whether the count is whole: a status of the transport means that it broke; a stream that is over has a
+        """Note whether the count is whole: a status of the transport means that it broke; a stream that has ended has a
         reason; a document is whole.
         """
-        said = self._is_finished or (not fact.frames and self._raw is not None)
-        self._is_whole = fact.status in _WHOLE and said
+        is_finished = self._is_finished or (not fact.frames and self._raw is not None)
+        self._is_whole = fact.status in _WHOLE and is_finished
 
     def rows(self) -> Iterable[UsageRow]:
         counts = msgspec.structs.asdict(self._usage)

@@ -97,7 +97,7 @@ def too_large(limit_bytes: int) -> Refusal:
 
 
 def is_local(host: bytes, names: Collection[str]) -> bool:
-    """Return whether a Host header names this machine in a way that nobody else can arrange."""
+    """Return whether a Host header names this machine in a way that no other party can arrange."""
     name, is_loopback = _named(host)
     return is_loopback or (name is not None and (name in names or ANY_HOST in names))
 

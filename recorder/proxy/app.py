@@ -184,7 +184,7 @@ class _BoundedUpload:
 
 
 def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
-    """Return the page that says what listens here, for a person with a browser, or a client that checks."""
+    """Return the page that describes the server, for a person with a browser, or a client that checks."""
     names = ", ".join(f"/{each.name}" for each in routes.upstreams)
     text = (
         "This is recorder. It stands between a client and a streaming API, and records or replays what passes.\n"

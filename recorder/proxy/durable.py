@@ -2,7 +2,7 @@
 
 A transport around the recording one: it syncs the journal before it hands a chunk on. One sync serves all streams that
 wait when it begins, so a hundred of them cost little more than one. A failing sync is logged once, and the client gets
-its bytes all the same.
+its bytes nevertheless.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Syncs:
         await asyncio.shield(self._running if self._next is None else self._next)
 
     def close(self) -> None:
-        """Sync no more. Who still waits goes on when the sync that runs has ended."""
+        """Sync no more. Callers that still wait continue when the running sync has ended."""
         self._closed = True
         self._thread.shutdown()
 

@@ -87,7 +87,7 @@ class ExchangeRecorder:
             self._write(Mark.REQUEST_BODY, lambda: data)
 
     def request_end(self, *, complete: bool) -> None:
-        """Record that the request body is over; what comes of it after the response began is not recorded."""
+        """Record that the request body has ended; what comes of it after the response began is not recorded."""
         if not self._request_ended:
             self._request_ended = True
             self._write(Mark.REQUEST_END, lambda: redact_record(RequestEnd(complete and self._failure is None)))
@@ -105,7 +105,7 @@ class ExchangeRecorder:
         if self._lost_chunks or not self._write(Mark.CHUNK, lambda: data):
             self._lose(data)
 
-    def passing(self, sink: Sink) -> Sink:
+    def recording_sink(self, sink: Sink) -> Sink:
         """Return a sink that records a chunk of the response body, and hands it to `sink` when it is in the journal.
 
         This is the hot path: all that a recorder does with a chunk. The chunks of one turn of the event loop, those of

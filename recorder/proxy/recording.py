@@ -132,7 +132,7 @@ class _RecordedBody:
         if self._begun:
             sink(self.begun())
         try:
-            last = await self._inner.pump(self._recorder.passing(sink), flow)
+            last = await self._inner.pump(self._recorder.recording_sink(sink), flow)
         except Exception as error:  # upstream breaks
             self._recorder.end(*_ending(error, self._request))
             raise

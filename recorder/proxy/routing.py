@@ -92,7 +92,7 @@ class Routes:
         """Return the route of an origin-form target.
 
         Raises `UsageError` for a target that cannot be one, `NotFoundError` for a path that belongs to no upstream and
-        no API: it may be a mistyped name, and its request is for nobody else.
+        no API: it may be a mistyped name, and its request must not go to another upstream.
         """
         if not _TARGET.fullmatch(target) or _DOTS.search(target):
             raise UsageError("The path of the request must begin with one slash and have no dot segments.")

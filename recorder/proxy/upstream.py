@@ -20,7 +20,8 @@ _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
 
 
 class UpstreamTransport:
-    """Sends requests to where their URL says. Raises `UpstreamError`; `UsageError` if a request cannot be sent at all.
+    """Sends requests to the address in their URL. Raises `UpstreamError`; `UsageError` if a request cannot be sent at
+    all.
 
     `extensions["target"]`, if present, is sent as the request target in place of the URL's.
     """
@@ -88,6 +89,6 @@ def _head(request: Request, target: bytes, *, chunked: bool) -> bytes:
 
 @lru_cache(maxsize=256)
 def is_credential(name: bytes) -> bool:
-    """Return whether a header or a query parameter of that name may say who sends a request."""
+    """Return whether a header or a query parameter of that name may identify the sender of a request."""
     text = unquote_to_bytes(name).decode("latin-1").lower()
     return text == "key" or NEVER.search(text) is not None

@@ -1,4 +1,4 @@
-"""Files that hold streams, of any format: opened whatever they come through, told apart by their content."""
+"""Files that hold streams, of any format: opened from any kind of path, and recognized by their content."""
 
 from __future__ import annotations
 

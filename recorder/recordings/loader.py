@@ -24,7 +24,7 @@ OpenLog = Callable[[], Awaitable[LogReader]]
 
 
 class Loader:
-    """The one way to recordings: files, and a log that is opened when a session is asked for."""
+    """The one way to recordings: files, and a log that is opened when a session is requested."""
 
     def __init__(self, open_log: OpenLog, select: Select = select_exchanges) -> None:
         self._open_log, self._select = open_log, select

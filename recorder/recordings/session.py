@@ -1,4 +1,4 @@
-"""A session held in memory, with the recordings of its exchanges and what their projections say. Pure."""
+"""A session held in memory, with the recordings of its exchanges and the rows of their projections. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RecordedSession:
 
     @property
     def text(self) -> str:
-        """Return what the model said, one message to a line."""
+        """Return the messages of the model, one a line."""
         return "\n".join(item.text for item in self.items if item.kind == "message" and item.text)
 
     @property

@@ -1,11 +1,12 @@
-"""A forward proxy that lets nobody out of this machine, and says who was asked for: a replay sets it for its clients.
+"""A forward proxy that lets no request leave this machine, and reports the requested hosts: a replay sets it for its
+clients.
 
 Rules of this file:
 
 * Nothing leaves: no name is looked up, no connection is opened but to this machine itself.
 * Of a request only the host is kept, never its path, query, headers or body.
-* What is for this machine passes byte for byte: some clients take everything to a proxy, whatever `NO_PROXY` says.
-  Only that it is the last on its connection is said besides: the next one may be for another host.
+* What is for this machine passes byte for byte: some clients send everything to a proxy, whatever `NO_PROXY` contains.
+  The only addition is that it is the last on its connection: the next one may be for another host.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HOST = "127.0.0.1"
 HEAD_BYTES = 64 * 2**10  # of a request's line and headers, as of any client of ours
 HEAD_S = 10.0  # for them to come, in which clients send them in one piece
 READ_BYTES = 64 * 2**10
-ASKED_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
+HOSTS_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -47,16 +48,17 @@ _API = re.compile("|".join(_APIS))
 
 
 class Refused(NamedTuple):
-    """The hosts that clients asked for, in order."""
+    """The hosts that clients requested, in order."""
 
     hosts: Sequence[str]
     apis: Mapping[str, frozenset[str]]  # those of them that are hosts of model APIs → the upstreams that stand for them
 
-    def past(self, asked: Collection[str]) -> list[str]:
-        """Return the APIs that were to be asked past the upstreams in `asked`. A client that asks both is content with
-        these: what it sends to its provider besides are statistics (Claude Code), and no tunnel says what passes in it.
+    def past(self, used: Collection[str]) -> list[str]:
+        """Return the APIs that clients tried to reach directly, without any request to an upstream that replaces them
+        (`used`). A client that sends requests to both is no error: its other requests to the provider are statistics
+        (Claude Code), and the content of a tunnel is unknown.
         """
-        return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(asked)]
+        return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(used)]
 
 
 class _Place(NamedTuple):
@@ -71,9 +73,9 @@ class RefusingProxy:
     """The proxy, on a free port of this machine from `start` to `stop`."""
 
     def __init__(self, apis: Iterable[tuple[str, str]] = ()) -> None:
-        """`apis` are hosts of model APIs besides the known ones, each with the upstream that stands for it."""
+        """`apis` are further hosts of model APIs, each with the upstream that replaces it."""
         self._apis = {(host, name) for host, name in (*HOSTS.items(), *apis)}
-        self._asked: dict[str, None] = {}
+        self._hosts: dict[str, None] = {}
         self._clients: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.url = ""
@@ -83,15 +85,15 @@ class RefusingProxy:
         self.url = f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
 
     def stop(self) -> None:
-        """Stop; whoever is still connected is cut off."""
+        """Stop; open connections are cut."""
         if self._server is not None:
             self._server.close()
             for writer in list(self._clients):
                 writer.transport.abort()
 
     def refused(self) -> Refused:
-        """Return the hosts that were asked for so far."""
-        hosts = list(self._asked)
+        """Return the hosts that were requested so far."""
+        hosts = list(self._hosts)
         named = {host: frozenset(name for of, name in self._apis if of == host) for host in hosts}
         return Refused(hosts, {host: names for host, names in named.items() if names or _API.fullmatch(host)})
 
@@ -122,8 +124,8 @@ class RefusingProxy:
         elif is_local(f"[{place.host}]".encode() if ":" in place.host else place.host.encode(), ()):
             await _pass(place, head, reader, writer)
         else:
-            if len(self._asked) < ASKED_LIMIT:
-                self._asked[place.host] = None
+            if len(self._hosts) < HOSTS_LIMIT:
+                self._hosts[place.host] = None
             await _say(writer, "403 Forbidden", f"recorder: this is a replay, and {place.host} is not asked in it.")
 
 
@@ -166,13 +168,13 @@ async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer
 
 
 def _last(head: bytes) -> bytes:
-    """Make a request the last one on its connection, unless it asks for another protocol there."""
+    """Make a request the last one on its connection, unless it asks to switch the protocol."""
     line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     names = [header.partition(b":")[0].strip().lower() for header in headers]
     if b"upgrade" in names:
         return head
-    kept = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
-    return b"\r\n".join([line, *kept, b"Connection: close", b"", b""])
+    forwarded = [header for name, header in zip(names, headers, strict=True) if name not in _OF_CONNECTION]
+    return b"\r\n".join([line, *forwarded, b"Connection: close", b"", b""])
 
 
 async def _flow(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

@@ -64,7 +64,7 @@ class LoopClock(Clock):
 
 
 class ThreadClock(Clock):
-    """The real time for a thread of its own, without an event loop: a coroutine that waits on it never suspends."""
+    """The real time for a separate thread, without an event loop: a coroutine that waits on it never suspends."""
 
     async def sleep_until(self, deadline_ns: int) -> None:
         left_s = (deadline_ns - self.now_ns()) / 1e9

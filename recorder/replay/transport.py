@@ -2,10 +2,10 @@
 
 Rules of this file:
 
-* It never guesses: what answers a request is for `recorder.replay.matching` to say, and a miss is an error or another
-  transport's affair.
+* It never guesses: `recorder.replay.matching` chooses the answer of a request, and a miss is an error or goes to
+  another transport.
 * Bytes are the recorded ones but for handles, which are the client's own (`recorder.replay.matching.handles`).
-* What was cut is cut again: after the last piece of a response that broke off stands an `UpstreamError` with its
+* What was cut is cut again: the last piece of a response that broke off is followed by an `UpstreamError` with its
   outcome, as from the real upstream.
 * It knows no HTTP library, only the seam (`recorder.proxy.http.messages`).
 * Waiting is its only I/O (`recorder.replay.pace`): on a clock that never suspends it runs without an event loop.
@@ -159,8 +159,8 @@ def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
 class ReplayTransport:
     """Answers each request with the recorded exchange that matches it.
 
-    Where none does, `otherwise` answers: another transport, an error of that status that says what was there, or
-    with `None` a `NotFoundError` is raised.
+    Where none does, `otherwise` answers: another transport, an error of that status that lists the recordings, or with
+    `None` a `NotFoundError` is raised.
     """
 
     def __init__(
@@ -187,19 +187,19 @@ class ReplayTransport:
         return await self._missed(request, found)
 
     async def note(self, request: messages.Request, how: Elsewhere, message: str) -> None:
-        """Tell the matcher that a request was answered before it came here: it was asked all the same."""
-        await self._judged(request, lambda asked: self._matcher.note(asked, how, message))
+        """Note in the matcher that a request was answered elsewhere: it counts as a request nevertheless."""
+        await self._judged(request, lambda query: self._matcher.note(query, how, message))
 
     async def _judged(self, request: messages.Request, judge: Callable[[MatchRequest], T]) -> T:
         """Match a request; a large body in a thread, if there is an event loop. A coded body may be large."""
         body = await request.aread()
         is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
         if is_large and isinstance(self._clock, LoopClock):
-            return await asyncio.to_thread(lambda: judge(asked_by(request, body)))
-        return judge(asked_by(request, body))
+            return await asyncio.to_thread(lambda: judge(match_request(request, body)))
+        return judge(match_request(request, body))
 
     async def _handed_back(self, found: Match) -> Recording:
-        """Return the exchange with the handles of the client that asks; a large one is edited in a thread."""
+        """Return the exchange with the handles of the current client; a large one is edited in a thread."""
         recorded, handles = found.recorded, found.handles
         is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
         if is_large and isinstance(self._clock, LoopClock):
@@ -224,9 +224,9 @@ class ReplayTransport:
             raise NotFoundError(miss.message)
         if not isinstance(self._otherwise, int):
             return await self._otherwise.handle_async_request(request)
-        asked = miss.request
+        missed = miss.request
         body = error_body(
-            *(asked.method, asked.target, asked.upstream, self._otherwise, miss.message), code="recording_not_found"
+            *(missed.method, missed.target, missed.upstream, self._otherwise, miss.message), code="recording_not_found"
         )
         return whole(self._otherwise, body, [(MISS_HEADER, "1")])
 
@@ -240,13 +240,13 @@ async def _body(answer: ReplayAnswer, pace: Pace) -> AsyncGenerator[bytes, None]
 
 
 def _tell_gap(recorded: Recording) -> None:
-    """Log a warning if the answer has a gap, for whoever allowed gaps."""
+    """Log a warning if the answer has a gap, for users who allowed gaps."""
     if recorded.end is not None and recorded.end.gap_chunks:
         what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"
         log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
 
 
-def asked_by(request: messages.Request, body: bytes) -> MatchRequest:
+def match_request(request: messages.Request, body: bytes) -> MatchRequest:
     """Return a request as it would have been recorded, with its body as it was sent."""
     origin = origin_of(request)
     headers = redact_headers(origin.headers)

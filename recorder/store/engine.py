@@ -125,7 +125,7 @@ class Engine(ABC):
 
     @abstractmethod
     def verified_path(self, url: URL) -> Path:
-        """Return the file on this machine that says when a database was last verified."""
+        """Return the file on this machine with the time of the last verification of a database."""
 
     def files(self, url: URL) -> Sequence[Path]:
         """Return the files of a database on this machine, the database itself first; none if it is on a server."""
@@ -153,8 +153,8 @@ class Engine(ABC):
     def is_final(self, error: StoreError) -> bool:
         """Return whether it is of no use to repeat the transaction that raised this.
 
-        Final are a conflict, a database that is gone, and whatever is wrong with the statement or its values. A lock,
-        a full disk, missing rights, a server that is away: somebody mends those, and the journal waits.
+        Final are a conflict, a deleted database, and errors of the statement or its values. A lock, a full disk,
+        missing rights, a server that is away: somebody mends those, and the journal waits.
         """
         if isinstance(error, StoreConflictError | StoreLostError):
             return True
@@ -163,7 +163,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _is_of_statement(self, error: BaseException) -> bool:
-        """Return whether an error of the driver is about what was asked, not about the database's condition."""
+        """Return whether an error of the driver concerns the statement, not the database's condition."""
 
     # -- opening a database, one way for each purpose
 
@@ -173,7 +173,7 @@ class Engine(ABC):
 
     @abstractmethod
     def migration(self, url: URL) -> AbstractContextManager[Connection]:
-        """Open a transaction in which nobody else changes the schema, for Alembic's command line."""
+        """Open a transaction that excludes other changes of the schema, for Alembic's command line."""
 
     @abstractmethod
     def writer(self, url: URL, busy_timeout_s: float) -> Writer:
@@ -193,7 +193,7 @@ class Engine(ABC):
 
     @abstractmethod
     def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
-        """Open one that can also write to empty tables of these names, which are gone at the end.
+        """Open one that can also write to empty tables of these names, which are dropped at the end.
 
         Raise `RecorderError` if they cannot be made.
         """
@@ -267,7 +267,7 @@ def engine_of(url: URL) -> Engine:
 
 
 def nothing_in(url: URL) -> NotFoundError:
-    """Return the error that says that nothing was recorded there yet."""
+    """Return the error for a log in which nothing was recorded yet."""
     return NotFoundError(
         f"There is no database {engine_of(url).display_name(url)} yet: nothing has been recorded there."
     )

@@ -3,7 +3,8 @@
 Rules of this file:
 
 * A database that is not recorder's, or is newer than this program, is refused before anything is written to it.
-* An upgrade is one transaction under the write lock: all of it or nothing, whoever else opens the database meanwhile.
+* An upgrade is one transaction under the write lock: all of it or nothing, even if other processes open the database
+  meanwhile.
 * Alembic takes longer to import than everything else here together: it is imported only when there is work for it.
 
 What an engine adds (whose file it is, who may begin) is in its own `migrate` module.
@@ -43,7 +44,7 @@ def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
 
 
 def migration(url: URL) -> AbstractContextManager[Connection]:
-    """Open a connection in a transaction of its own, for Alembic's command line: the same lock, the same refusals."""
+    """Open a connection in a new transaction, for Alembic's command line: the same lock, the same refusals."""
     return engine_of(url).migration(url)
 
 

@@ -4,8 +4,8 @@ Rules of this file:
 
 * It reads the log and writes projections, bookkeeping of projections included, and nothing else.
 * What it writes for an exchange replaces what was there: twice is the same as once, and a rebuild is the same call.
-* A fold that fails is a fault of this program, not of the log: the exchange is put aside with the reason, the others
-  go on.
+* A fold that fails is a fault of this program, not of the log: the exchange is listed with the reason, and the others
+  continue.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ REBUILD = "projections"  # the one rebuild there is: of all of them at once
 def _insert(table: Table) -> Statement:
     """Return the insert of a projection. Of a result that several requests carry, it keeps the earliest.
 
-    A row that is there already is not touched: on a server, whoever else writes the same result would wait for the end
-    of this transaction.
+    A row that is there already is not touched: on a server, another writer of the same result would wait for the end of
+    this transaction.
     """
     if table is not RESULTS:
         return Statement(insert(table))
     given = {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
-    stands = select(table.c.session_id).where(
+    is_stored = select(table.c.session_id).where(
         *(column == given[column.name] for column in table.primary_key),
         tuple_(table.c.started_ns, table.c.exchange_id) <= tuple_(given["started_ns"], given["exchange_id"]),
     )
-    statement = insert(table).from_select(list(given), select(*given.values()).where(~stands.exists()))
+    statement = insert(table).from_select(list(given), select(*given.values()).where(~is_stored.exists()))
     new = statement.excluded
     is_earlier = tuple_(new.started_ns, new.exchange_id) < tuple_(table.c.started_ns, table.c.exchange_id)
     values = {name: new[name] for name in ("exchange_id", "started_ns", "output", "failed")}
@@ -131,14 +131,14 @@ class Projector:
         self._database = database
 
     def project(self, session_id: str, exchange_id: str) -> None:
-        """Fold the events that the log has of an exchange, and put the rows in the place of those that are there.
+        """Fold the events that the log has of an exchange, and replace its rows by the result.
 
         Exchanges that resume its response are folded again: they may have been projected before it.
         """
         for row in self._project(session_id, exchange_id):
             if row.response_id is not None:
-                asked = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
-                for (later,) in self._ask(_RESUMING, asked):
+                values = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
+                for (later,) in self._ask(_RESUMING, values):
                     self._project(session_id, later)
 
     def _project(self, session_id: str, exchange_id: str) -> list[Any]:
@@ -169,8 +169,8 @@ class Projector:
         return folding.rows()
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
-        asked = earlier(exchange)
-        return each_number_once(Event(*row) for row in self._ask(_EARLIER, asked)) if asked else iter(())
+        values = earlier(exchange)
+        return each_number_once(Event(*row) for row in self._ask(_EARLIER, values)) if values else iter(())
 
     def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
         if self._ask(_IS_PROJECTED, ids):
@@ -230,9 +230,9 @@ class Projector:
 
     def ended_after(self, place: tuple[str, str], limit: int) -> list[tuple[str, str, int]]:
         """Return the next exchanges that have ended, in order of their ids, each with its number of events."""
-        asked = {"session_id": place[0], "exchange_id": place[1], "limit": limit}
-        return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._ask(_ENDED_AFTER, asked)]
+        values = {"session_id": place[0], "exchange_id": place[1], "limit": limit}
+        return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._ask(_ENDED_AFTER, values)]
 
     def dead_letters(self) -> list[tuple[str, str, str]]:
-        """Return the exchanges that were put aside: session, exchange, reason."""
+        """Return the exchanges that could not be folded: session, exchange, reason."""
         return [(row[0], row[1], row[2]) for row in self._ask(_DEAD, {})]

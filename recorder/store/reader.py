@@ -226,8 +226,8 @@ class LogReader:
 
     async def earlier_events(self, exchange: Exchange) -> list[Event]:
         """Return the events of the response that an exchange resumes, from before it was resumed."""
-        asked = earlier(exchange)
-        found = [Event(*row) for row in await self._all(EARLIER_EVENTS, **asked)] if asked else []
+        values = earlier(exchange)
+        found = [Event(*row) for row in await self._all(EARLIER_EVENTS, **values)] if values else []
         return list(each_number_once(found))
 
     async def progress(self, since: str, others: Collection[str] = ()) -> list[ExchangeProgress]:
@@ -260,7 +260,7 @@ class LogReader:
         return [Session(*row) for row in await self._all(statement)]
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
-        """Return the rows of one statement, in a transaction of its own."""
+        """Return the rows of one statement, in a separate transaction."""
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
                 return (await connection.execute(statement, values)).all()

@@ -1,6 +1,6 @@
 """The rebuild of all projections from the log: exchange by exchange, while others read and write.
 
-Each batch is a transaction with its last exchange, so a rebuild that is interrupted goes on where it was; what ends
+Each batch is a transaction with its last exchange, so an interrupted rebuild continues where it stopped; what ends
 meanwhile is projected by its writer. A reader sees an exchange's rows as they were or as they are, never half.
 """
 

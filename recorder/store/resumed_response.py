@@ -1,7 +1,7 @@
 """The response that an earlier exchange received: its events, which a resumed stream continues, and its session.
 
-A client that was cut off asks for the rest (`GET /responses/{id}?stream=true&starting_after=N`). The numbers go on, so
-the earlier events up to N and the exchange's own are the whole response, each number once.
+A client that lost its stream requests the rest (`GET /responses/{id}?stream=true&starting_after=N`). The numbers
+continue, so the earlier events up to N and the exchange's own events are the whole response, each number once.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """The pause asked to stop while the database refused. Nothing is lost: the journal still has it."""
+    """The pause returned True while the database refused. Nothing is lost: the journal still has it."""
 
 
 class Uncommitted(Exception):
@@ -31,7 +31,7 @@ class Uncommitted(Exception):
 
 
 class Retry:
-    """The policy of whoever ingests: repeat what may still succeed, raise what is final (`Engine.is_final`)."""
+    """The policy of the ingester: repeat what may still succeed, raise what is final (`Engine.is_final`)."""
 
     def __init__(self, store: Store, pause: Pause) -> None:
         self._store, self._pause = store, pause
@@ -40,7 +40,7 @@ class Retry:
     def __call__(self, work: Callable[[], T]) -> T:
         """Do some work in a transaction, again and again until it is committed. Returns what it returned.
 
-        Raises `Stopped` when the pause says so, and a final `StoreError`: the next ingester begins anew then.
+        Raises `Stopped` when the pause returns True, and a final `StoreError`: the next ingester begins anew then.
         """
         complained_s = float("-inf")
         while True:

@@ -1,7 +1,7 @@
-"""A session, or an exchange of it, as it stood at a moment: folded from the log, open exchanges included.
+"""A session, or an exchange of it, at a moment: folded from the log, open exchanges included.
 
-The result of a call stands in a later request of the session. It is found there even if only one exchange is looked
-at, but not if that request came after the moment.
+The result of a call is in a later request of the session. It is found there even if only one exchange is looked at, but
+not if that request came after the moment.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ExchangeState(msgspec.Struct, frozen=True):
 
     number: int
     exchange: Exchange
-    told: ExchangeRow
+    row: ExchangeRow
     items: list[ItemRow]
     usage: UsageRow
     timing: TimingRow
@@ -217,7 +217,7 @@ class _Folds:
         self._log, self._until = log, until
         self.rows: dict[str, Rows] = {}
         self.failed: dict[str, str] = {}
-        self._asked: dict[str, Rows] = {}
+        self._requests: dict[str, Rows] = {}
         self._by_response: dict[str | None, list[FoldedExchange]] = {}
 
     async def fold(self, number: int, exchange: Exchange, pos: int | None = None) -> None:
@@ -233,8 +233,8 @@ class _Folds:
         except RecorderError as error:
             self.failed[exchange_id] = str(error)
             return
-        told = FoldedExchange(number, exchange, rows["exchanges"][0])
-        self._by_response.setdefault(told.row.response_id, []).append(told)
+        folded = FoldedExchange(number, exchange, rows["exchanges"][0])
+        self._by_response.setdefault(folded.row.response_id, []).append(folded)
 
     def have_any(self, response_ids: Set[str | None]) -> bool:
         """Return whether a folded exchange has one of these responses."""
@@ -249,14 +249,14 @@ class _Folds:
         """Return when a response began: if it was retrieved later, results may have come before that."""
         row = self.rows[exchange.exchange_id]["exchanges"][0]
         same = self.with_response(row) if row.is_retrieval else ()
-        return min((told.exchange.started_ns for told in same), default=exchange.started_ns)
+        return min((each.exchange.started_ns for each in same), default=exchange.started_ns)
 
     async def title(self, begun: Numbered) -> str | None:
         """Return the first text of a person in the session, else the first of the client's own requests."""
         others: str | None = None
         for _, exchange in begun:
-            told = self.rows.get(exchange.exchange_id) or await self._request(exchange)
-            for row in told["exchanges"]:
+            rows = self.rows.get(exchange.exchange_id) or await self._request(exchange)
+            for row in rows["exchanges"]:
                 if row.user_text and row.purpose in (None, "turn"):
                     return str(row.user_text)
                 others = others or row.user_text
@@ -276,13 +276,13 @@ class _Folds:
 
     async def _request(self, exchange: Exchange) -> Rows:
         """Return the projections of a request alone; empty ones if it cannot be folded."""
-        if exchange.exchange_id not in self._asked:
-            at_ns, kept = self._until.at_ns(exchange), []
+        if exchange.exchange_id not in self._requests:
+            at_ns, events = self._until.at_ns(exchange), []
             async for event in self._log.events(exchange.session_id, exchange.exchange_id, kinds=REQUEST_KINDS):
                 if at_ns is None or event.t_ns <= at_ns:
-                    kept.append(event)
-            self._asked[exchange.exchange_id] = _requested(exchange, kept)
-        return self._asked[exchange.exchange_id]
+                    events.append(event)
+            self._requests[exchange.exchange_id] = _requested(exchange, events)
+        return self._requests[exchange.exchange_id]
 
 
 _NO_ROWS: Rows = {projection.name: [] for projection in PROJECTIONS}
@@ -301,20 +301,20 @@ def _shown(number: int, exchange: Exchange, folds: _Folds, results: _Results) ->
     rows = folds.rows.get(exchange.exchange_id)
     if rows is None:
         return UnfoldableExchange(number, exchange, folds.failed[exchange.exchange_id])
-    [told], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
+    [row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
     calls = [item for item in rows["items"] if item.kind == "tool_call"]
     first_ns = folds.first_ns(exchange)
     answers = {call.item: _answer(exchange, call, results.of(call, first_ns)) for call in calls}
     return ExchangeState(
         number=number,
         exchange=exchange,
-        told=told,
+        row=row,
         items=rows["items"],
         usage=usage,
         timing=timing,
         anomalies=rows["anomalies"],
         answers={item: answer for item, answer in answers.items() if answer is not None},
-        superseded_by=_superseded_by(told, folds.with_response(told)),
+        superseded_by=_superseded_by(row, folds.with_response(row)),
     )
 
 

@@ -119,8 +119,8 @@ def _server_time(_element: ServerTime, compiler: Any, **_options: Any) -> str:
 def has_ended(exchange: str) -> str:
     """Return the condition that an exchange has its `end`, for any engine; the index `events_end` answers it.
 
-    `exchange` is the name of a table in the query, with the two ids. Notes may stand behind an `end`: a look at the
-    last event does not do. The same of events in memory is `recorder.model.events.has_ended`.
+    `exchange` is the name of a table in the query, with the two ids. Notes may follow an `end`: a look at the last
+    event does not do. The same of events in memory is `recorder.model.events.has_ended`.
     """
     key = f"ended.session_id = {exchange}.session_id AND ended.exchange_id = {exchange}.exchange_id"
     return f"EXISTS (SELECT 1 FROM events AS ended WHERE {key} AND ended.kind = 'end')"

@@ -1,7 +1,7 @@
 """The sums of `recorder usage`: tokens by day, week, month, model, session, client or tool, or by several of them.
 
-SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those alike. Days are
-those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model` (`SHARES`).
+SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those in the same way.
+Days are those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model` (`SHARES`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None 
 
 
 def _columns(by: Sequence[By], tool: Any = None) -> list[Any]:
-    """Return the columns to group by, each under a name of its own."""
+    """Return the columns to group by, each under a distinct name."""
     found = [column for each in by for column in ((tool,) if each == "tool" else _SOURCES.get(each, (_DAY,)))]
     return [column.label(f"key_{number}") for number, column in enumerate(found)]
 

@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* Synchronous, for one thread: the ingester is a process of its own, and statements that are compiled once and run at
-  the driver are as fast as the driver is.
+* Synchronous, for one thread: the ingester is a separate process, and statements that are compiled once and run by the
+  driver are as fast as the driver.
 * Rows of the log are added, and nothing else is done to them but by a purge (`recorder.store.purge.delete`). Writing
   the same again changes nothing: a transaction whose commit may have failed is repeated.
 * Differences between engines are behind `Writer`; no statement here depends on the engine.
@@ -137,8 +137,8 @@ class Store:
 
     @contextmanager
     def transaction(self, alone: bool = False) -> Iterator[None]:
-        """Commit all that is written inside at its end, durably, or nothing if it raises. `alone` waits for whoever
-        else writes to a server, and has them wait; in a file it is always so.
+        """Commit all that is written inside at its end, durably, or nothing if it raises. `alone` waits for other
+        writers of a server, and makes later ones wait; in a file it is always so.
 
         Raises `StoreBusyError` when another program writes for too long or the disk is full: nothing is written then,
         and the same transaction may be repeated. Raises `StoreLostError` when the file was deleted or replaced: it may
@@ -189,7 +189,7 @@ class Store:
     def append(self, events_: Sequence[Event]) -> None:
         """Append events of any number of exchanges, in any order. Rows that are there already are skipped.
 
-        Raise `StoreConflictError` if other content stands at a position, or one would be skipped.
+        Raise `StoreConflictError` if a position has other content, or would be skipped.
         """
         with self._statement():
             self._appender.append(sorted(events_, key=_key))
@@ -199,7 +199,7 @@ class Store:
         self._execute(_SET_OFFSET, recorder_id=recorder_id, segment=segment, offset=offset, host=platform.node())
 
     def renew(self, recorder_id: str) -> None:
-        """Tell a server that a recorder lives, as `set_offset` does too. For idle moments."""
+        """Write a recorder's sign of life to a server, as `set_offset` does too. For idle moments."""
         self._execute(_RENEW, recorder=recorder_id)
 
     def offset(self, recorder_id: str) -> tuple[int, int] | None:
@@ -208,7 +208,7 @@ class Store:
         return None if row is None else (row.segment, row.offset)
 
     def forget_offset(self, recorder_id: str) -> None:
-        """Delete the offset of a recorder whose journal is gone."""
+        """Delete the offset of a recorder whose journal was deleted."""
         self._execute(delete(ingest_offsets).where(ingest_offsets.c.recorder_id == recorder_id))
 
     def checkpoint(self) -> None:
@@ -220,7 +220,7 @@ class Store:
         self._writer.tidy()
 
     def grant(self, statements: Iterable[str]) -> None:
-        """Run statements about rights, in a transaction of their own."""
+        """Run statements about rights, in a separate transaction."""
         with self.transaction(), self._statement():
             for statement in statements:
                 self._connection.exec_driver_sql(statement)
@@ -269,7 +269,7 @@ class Store:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Keep a transaction in which a statement failed from being committed, even if the caller goes on.
+        """Prevent the commit of a transaction in which a statement failed, even if the caller continues.
 
         On a full disk SQLite undoes the statement or the whole transaction, and takes the next small row gladly.
         """

@@ -17,7 +17,7 @@ from recorder.testing.subject import Subject, name_of, session_of
 
 
 def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Collection[str] = ()) -> None:
-    """Raise `AssertionError` with what `recorder lint` says, if there is an error or a warning.
+    """Raise `AssertionError` with the report of `recorder lint`, if there is an error or a warning.
 
     `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file or the name of a
     session; without `profile` each exchange is judged by that of its API. Rules in `ignore` do not count. Raises

@@ -72,7 +72,7 @@ def _redact_request(
     if record.undecoded and redactions.are_of_bodies:
         raise _refused(number, exchange, f"its request body cannot be decoded ({record.undecoded})", SEND)
     try:
-        kept, found = redactions.cleared(
+        cleared, found = redactions.cleared(
             MatchRequest(record.method, record.target, record.upstream, record.headers, body)
         )
     except UnreadableError as error:
@@ -81,21 +81,21 @@ def _redact_request(
     for line, value in found:
         private.add(line, value)
     if found:
-        of_request = _request_events(of_request, record, kept, as_sent=kept.body == body)
-    return msgspec.structs.replace(exchange, target=kept.target), [*of_request, *rest]
+        of_request = _request_events(of_request, record, cleared, as_sent=cleared.body == body)
+    return msgspec.structs.replace(exchange, target=cleared.target), [*of_request, *rest]
 
 
 def _request_events(
-    events: Sequence[Event], record: RequestRecord, kept: MatchRequest, *, as_sent: bool
+    events: Sequence[Event], record: RequestRecord, cleared: MatchRequest, *, as_sent: bool
 ) -> list[Event]:
     """Return the events of a redacted request. A body that was changed is not coded."""
-    record = msgspec.structs.replace(record, target=kept.target, headers=kept.headers)
+    record = msgspec.structs.replace(record, target=cleared.target, headers=cleared.headers)
     if as_sent:
         return [_with(events[0], record), *events[1:]]
-    size, digest = len(kept.body), sha256(kept.body).hexdigest()
-    headers = [each for each in kept.headers if each[0].lower() != "content-encoding"]
+    size, digest = len(cleared.body), sha256(cleared.body).hexdigest()
+    headers = [each for each in cleared.headers if each[0].lower() != "content-encoding"]
     sums = {"wire_bytes": size, "body_bytes": size, "wire_sha256": digest}
-    parts = [kept.body[at : at + FRAME_LIMIT] for at in range(0, size, FRAME_LIMIT)]
+    parts = [cleared.body[at : at + FRAME_LIMIT] for at in range(0, size, FRAME_LIMIT)]
     body = [msgspec.structs.replace(events[1], raw=part) for part in parts]
     return [_with(events[0], msgspec.structs.replace(record, headers=headers, **sums)), *body]
 

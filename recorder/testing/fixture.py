@@ -177,12 +177,12 @@ class Replay(RecordedTest):
             remark = self._save()
         wrong = [*self._unmatched(), *self._past(), *self._unused(), *self._idle()]
         if wrong:
-            asked = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
-            pytest.fail("\n".join([*wrong, *self._advice(), "", "Asked was:", *_short(asked)]), pytrace=False)
+            requests = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
+            pytest.fail("\n".join([*wrong, *self._advice(), "", "Asked was:", *_short(requests)]), pytrace=False)
         return remark
 
     def explanation(self) -> str:
-        """Return what a person should know of a test that failed by itself."""
+        """Return the remarks for a test that failed by its own assertion."""
         lost = self._journal is not None and bool(self.requests)
         missed = [*self._unmatched(), *self._idle()]
         advice = self._advice() if missed else []
@@ -244,8 +244,8 @@ class Replay(RecordedTest):
 
     def _unmet(self, fault: Fault) -> str:
         """Return why a fault had no effect."""
-        asked = {each.exchange_id for each in self.requests}
-        streams = [each.events for each in self._loaded.recordings if each.exchange.exchange_id in asked]
+        requested = {each.exchange_id for each in self.requests}
+        streams = [each.events for each in self._loaded.recordings if each.exchange.exchange_id in requested]
         counts = [sum(event.kind == "frame" for event in events) for events in streams]
         if not fault.needs_events or not counts:
             return fault.unmet

@@ -6,7 +6,7 @@ A face gives a core the library's shape: its stream classes, and its own excepti
 `UpstreamError`. A back does the reverse for a transport of the library that the core wraps.
 
 The core is asynchronous, and what it awaits without an event loop never suspends (`recorder.replay.pace`): the sync
-faces run it as it is. The library is an argument, and imported by nobody but the caller and `library_for`.
+faces run it as it is. The library is an argument, and imported only by the caller and `library_for`.
 """
 
 from __future__ import annotations

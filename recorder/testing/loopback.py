@@ -1,4 +1,4 @@
-"""Servers on free ports of this machine, in threads with event loops of their own, for clients of any kind: one that
+"""Servers on free ports of this machine, in threads with separate event loops, for clients of any kind: one that
 answers with recordings, one that refuses what goes past them.
 """
 

@@ -8,7 +8,7 @@
 Rules of this file:
 
 * The same is done to what is being recorded (`recorder.testing.clearing`), to recordings and to requests: a redacted
-  value tells no two requests apart, and is in no message.
+  value never distinguishes two requests, and is in no message.
 * No request is refused, whatever a client sent; what cannot be redacted is not written.
 """
 
@@ -66,24 +66,24 @@ class Redactions:
 
     def cleared(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
         """Return a request as it is written, and what was taken out of it. Raises `UnreadableError`."""
-        kept, found = self._cleared_head(request)
+        head, found = self._cleared_head(request)
         type_ = next((value for name, value in request.headers if name.lower() == "content-type"), "")
         body, taken = without(request.body, type_, self._paths)
         found += [(f"fields:{self._fields[number]}", value) for number, value in taken]
-        return msgspec.structs.replace(kept, body=body), found
+        return msgspec.structs.replace(head, body=body), found
 
     def values(self, headers: list[Header]) -> tuple[list[Header], Found]:
         """Return headers as they are written, and what was taken out of them."""
-        kept: list[Header] = []
+        redacted: list[Header] = []
         found: Found = []
         for name, value in headers:
             line = next((what for what in self._headers if fnmatchcase(name.lower(), what)), None)
             if line is None or value.startswith(REDACTED):
-                kept.append((name, value))
+                redacted.append((name, value))
             else:
-                kept.append((name, f"{REDACTED} ({len(value)} bytes)"))
+                redacted.append((name, f"{REDACTED} ({len(value)} bytes)"))
                 found.append((f"headers:{line}", value))
-        return kept, found
+        return redacted, found
 
     def _cleared_head(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
         headers, found = self.values(request.headers)

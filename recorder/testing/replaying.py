@@ -19,7 +19,7 @@ NAMED = 10  # of the unused recordings, in the message that says so
 
 
 class UnusedRecordingsError(AssertionError):
-    """Some recordings were not asked for."""
+    """Some recordings were not requested."""
 
 
 class _Replay:

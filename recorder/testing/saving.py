@@ -174,10 +174,10 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
             parts.append(_Part(each, frozenset({chosen.test})))
             continue
         number = number_of[id(found.recorded)]
-        standing = parts[number]
-        is_old = chosen.mode in ANEW and not is_of_this_run(standing.began_ns, chosen)
-        tests = standing.tests if standing.tests & chosen.names else standing.tests | {chosen.test}
-        parts[number] = _Part(each if is_old else standing.recording, tests)
+        old = parts[number]
+        is_old = chosen.mode in ANEW and not is_of_this_run(old.began_ns, chosen)
+        tests = old.tests if old.tests & chosen.names else old.tests | {chosen.test}
+        parts[number] = _Part(each if is_old else old.recording, tests)
     return parts
 
 
@@ -214,7 +214,7 @@ def is_shared(there: RecordedSession, chosen: Settings) -> bool:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Hold a lock on a directory: it needs no file of its own, and ends with the process."""
+    """Hold a lock on a directory: it needs no separate file, and ends with the process."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

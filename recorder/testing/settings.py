@@ -73,7 +73,7 @@ class Settings(NamedTuple):
 
     @property
     def records(self) -> bool:
-        """Return True if the upstream is asked for what the cassette does not answer."""
+        """Return True if requests that the cassette does not answer go to the upstream."""
         return self.may_record and not (self.mode == "once" and self.is_there)
 
     def how_to(self, mode: str) -> str:

@@ -67,7 +67,7 @@ def name_of(subject: Subject, session: RecordedSession) -> str:
 
 
 def _in_thread(load: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return what a coroutine does, run in a thread of its own: the caller may run in an event loop."""
+    """Return the result of a coroutine, run in a separate thread: the caller may run in an event loop."""
     __tracebackhide__ = True
     with ThreadPoolExecutor(1) as threads:
         loading = threads.submit(lambda: asyncio.run(load()))

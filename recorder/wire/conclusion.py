@@ -1,10 +1,10 @@
-"""The end of a stream, by its own events: it tells a client that is done from one that broke off.
+"""The end of a stream, by its own events: it distinguishes a client that is done from one that broke off.
 
 Clients close the connection behind the last event of the protocol, and do not wait for the end of the body: Codex half
-a millisecond after `response.completed`, SDKs after `[DONE]`. The response is whole then, whatever HTTP says.
+a millisecond after `response.completed`, SDKs after `[DONE]`. The response is complete then, whatever its end in HTTP.
 
-The rule is here alone. `recorder.ingest.capture` writes what it says into the log, as the outcome `client_done`;
-`concluded` gives the same of what was recorded before there was that outcome.
+The rule is here alone. `recorder.ingest.capture` writes the result into the log, as the outcome `client_done`;
+`concluded` computes the same for recordings from before that outcome existed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Conclusion:
         self._terminal, self._is_last = dialect.terminal, dialect.is_last
         self._is_known = dialect is not by_name("other")  # of those nobody here knows what ends a stream
         self._latest = deque[bytes](maxlen=LATEST)
-        self._is_said = self._is_cut = False
+        self._is_concluded = self._is_cut = False
         self._length = 0  # of the body, at least
         self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
 
     def head(self, headers: Iterable[Header]) -> None:
         """Read the headers of the response."""
-        self._length = next((int(said) for name, said in headers if _is_length(name, said)), 0)
+        self._length = next((int(value) for name, value in headers if _is_length(name, value)), 0)
 
     def follow(self, event: Event) -> None:
         """Add the next event of the exchange. Raises `msgspec.MsgspecError` for a head that is none."""
@@ -52,12 +52,12 @@ class Conclusion:
     def add(self, kind: Kind, type: str | None, output_index: int | None, raw: bytes) -> None:
         """Add the next event of the body, of a kind in `OF_STREAMS`.
 
-        Of several answers nobody knows how many there will be: a server may finish one before it begins the next.
+        The number of several answers is not known in advance: a server may finish one before it begins the next.
         """
         self._is_cut = kind == "tail"
         verdict = self._terminal.get(type or "")
         if verdict is not None:
-            self._is_said = self._is_said or not self._is_cut
+            self._is_concluded = self._is_concluded or not self._is_cut
             if self.verdict != "failed":
                 self.verdict = verdict
         if self._is_last is not None and output_index:
@@ -68,7 +68,7 @@ class Conclusion:
     def outcome(self, outcome: Outcome, wire_bytes: int) -> Outcome:
         """Return how the exchange ended, if its transport ended so, after that many bytes of the body.
 
-        A body that says how long it is, and was not all there, was cut, whatever its events say.
+        A body that has a length, and is not complete, was cut, whatever its events are.
         """
         is_whole = outcome == "client_disconnect" and self._is_over and wire_bytes >= self._length
         return "client_done" if is_whole else outcome
@@ -77,7 +77,7 @@ class Conclusion:
     def _is_over(self) -> bool:
         if self._is_cut or not self._is_known:
             return False
-        return self._is_said or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
+        return self._is_concluded or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
 
 
 def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
@@ -99,8 +99,8 @@ def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
     return None if end is None else settled(end, conclusion)
 
 
-def _is_length(name: str, said: str) -> bool:
-    return name.lower() == "content-length" and said.isdecimal() and len(said) <= LENGTH_DIGITS
+def _is_length(name: str, value: str) -> bool:
+    return name.lower() == "content-length" and value.isdecimal() and len(value) <= LENGTH_DIGITS
 
 
 def _payload(raw: bytes) -> Object:

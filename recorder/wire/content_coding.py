@@ -27,9 +27,9 @@ SILENT_BYTES = 2**20  # of input without output: the blocks of zstd have at most
 
 
 class UndecodableError(Exception):
-    """The body is not what its coding says, or inflates beyond reason.
+    """The body cannot be decoded in its coding, or inflates beyond the limits.
 
-    `rest` is what was not decoded, as it was sent.
+    `rest` is the part that was not decoded, as it was sent.
     """
 
     def __init__(self, reason: str, rest: bytes = b"") -> None:
@@ -65,7 +65,7 @@ class _Zlib:
 
 
 class _Deflate:
-    """`deflate` is zlib by the standard and bare deflate by some servers: the first byte tells."""
+    """`deflate` is zlib by the standard and bare deflate by some servers: the first byte shows which."""
 
     def __init__(self) -> None:
         self._zlib: _Zlib | None = None
@@ -129,7 +129,8 @@ class Decoder:
     """A body in one coding, undone as it arrives.
 
     `coding` is the value of `Content-Encoding`, or `None`. With `sniff`, an unlabelled body that begins with the magic
-    number of gzip or zstd is decoded. If nothing can be decoded of it, it only looked so, and is plain as it is.
+    number of gzip or zstd is decoded. If nothing of it can be decoded, it is a plain body that only begins with these
+    bytes.
     """
 
     def __init__(self, coding: str | None, *, sniff: bool = False) -> None:

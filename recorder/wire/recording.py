@@ -26,7 +26,7 @@ def recording_of(
 ) -> Recording:
     """Return the recording of an exchange from all its events, in order.
 
-    What cannot be read is left out and named in `damage`; in place of such a request stands what the row has of it.
+    What cannot be read is left out and named in `damage`; such a request has the values of its row instead.
     """
     builder = _Builder(exchange)
     events = list(events)
@@ -92,10 +92,10 @@ class _Builder:
             damage = damage or f"exchange {exchange.exchange_id} has no request"
             request = RequestRecord(exchange.method, exchange.target, exchange.provider, [], 0, "", 0, complete=False)
         # What was left over of a content coding whose end did not come is no part of the body.
-        kept = len(self._pieces) - (self._rest if end is not None and end.outcome == "client_done" else 0)
+        count = len(self._pieces) - (self._rest if end is not None and end.outcome == "client_done" else 0)
         return Recording(
             *(exchange, request, b"".join(self._body), self._response, self._head_ns),
-            *(tuple(self._pieces[:kept]), tuple(self._reads), end, self._end_ns),
+            *(tuple(self._pieces[:count]), tuple(self._reads), end, self._end_ns),
             gaps=tuple(self._gaps),
             damage=damage,
         )

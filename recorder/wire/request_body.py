@@ -1,7 +1,7 @@
 """The body of a request as it is recorded: without its content codings, without what is a secret. Pure.
 
-What cannot be decoded to its end might hold a secret that nobody can look for. It is counted and not kept; unless it is
-JSON as it stands, whatever its head says.
+A body that cannot be decoded to its end might hold a secret that cannot be found. It is counted but not stored, unless
+it is plain JSON in spite of its head.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complet
 
 
 def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
-    """Find out what a request says of its session. A name that is a secret is another than that of another secret."""
+    """Find out which session a request names. A name that is a secret is another than that of another secret."""
     grouping = group(head, None if body.undecoded else body.raw)
     if not body.redactions or body.undecoded or not PLACEHOLDER.search((grouping.name or "").encode()):
         return grouping
@@ -60,7 +60,7 @@ def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
 
 
 def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes, str | None]:
-    """Undo all codings of a body; or give what stands in its place, and why."""
+    """Undo all codings of a body; or return its replacement, and the reason."""
     try:
         return decode_all(codings(headers), wire, REQUEST_LIMIT), None
     except UndecodableError as error:

@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     """A byte-exact piece of an event stream.
 
     `frame` is a block with its terminator, `comment` a block without any field; a block over `FRAME_LIMIT` comes as
-    `part`s, of which the last is `complete`; `tail` is what stood unterminated at the end.
+    `part`s, of which the last is `complete`; `tail` is the unterminated rest at the end.
     """
 
     kind: Literal["frame", "comment", "part", "tail"]
@@ -153,7 +153,7 @@ _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")  # one that ends with a 
 class Fields(NamedTuple):
     """The fields of a block. `data` is `None` if it has no data line, and then it is no event.
 
-    `data_start` and `data_length` say where in the block the payload stands, if it is one data line.
+    `data_start` and `data_length` are the place of the payload in the block, if it is one data line.
     """
 
     event: bytes | None = None
@@ -175,7 +175,8 @@ _OPENINGS = tuple(bom + field for bom in (b"", BOM) for field in (b"data:", b"ev
 
 
 def parse(raw: bytes) -> Fields:
-    """Read a block, with or without its terminator. Never raises: what is no field is passed over, as in the standard.
+    """Read a block, with or without its terminator. Never raises: lines that are no field are skipped, as in the
+    standard.
 
     A byte order mark belongs to the stream, not to a block: cut it off the first block before.
     """

@@ -28,8 +28,7 @@ VERSIONLESS = re.compile(rf"/(?:{'|'.join(ENDPOINTS)})(?:[/:?]|$)")
 def join(base: str, rest: str) -> str:
     """Return the URL of the path `rest` (with its query) below `base`; the version may be in both, or in one.
 
-    Below a base that ends in a slash a path stays what it is: the base is a client's own, which knows what
-    belongs there.
+    Below a base that ends in a slash a path is unchanged: the base is a client's own, which knows what belongs there.
     """
     if base.endswith("/"):
         return base[:-1] + rest

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from recorder.cassettes import Entry
 from recorder.cassettes.content import formats
 from recorder.cassettes.vcr.reader import Vcr
-from recorder.cassettes.vcr.writer import CLOSING, OPENING, interaction, unsaid
+from recorder.cassettes.vcr.writer import CLOSING, OPENING, inexpressible, interaction
 from recorder.cassettes.vcr.yaml_values import DEPTH_LIMIT, VALUES_LIMIT, YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
 from recorder.ingest.pending import Batch
@@ -468,11 +468,11 @@ def test_a_uri_is_where_a_client_asks_without_a_recorder(uri: str, exported: str
 
 
 def test_what_vcr_cannot_say_is_said() -> None:
-    assert unsaid(recordings(tape(b"data: 1\n\n"))[0]) is None
+    assert inexpressible(recordings(tape(b"data: 1\n\n"))[0]) is None
     [cut] = recordings(tape(b"data: 1\n\n", outcome="upstream_reset"))
-    assert "broke off" in (unsaid(cut) or "")
+    assert "broke off" in (inexpressible(cut) or "")
     [unheard] = recordings(told(without_response(taped(outcome="upstream_unreachable"))))
-    assert "has no response" in (unsaid(unheard) or "")
+    assert "has no response" in (inexpressible(unheard) or "")
     with pytest.raises(ValueError, match="has no response"):
         interaction(unheard)
 

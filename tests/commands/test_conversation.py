@@ -42,8 +42,8 @@ FINISHED = [
 
 @pytest.mark.parametrize(("status", "reason", "shown"), FINISHED)
 def test_an_end_that_is_no_usual_one_is_named(status: str | None, reason: str | None, shown: str) -> None:
-    told = _told(status=status, finish_reason=reason)
-    assert told[3].split(" · ")[2] == shown
+    lines = _lines_of(status=status, finish_reason=reason)
+    assert lines[3].split(" · ")[2] == shown
 
 
 def test_imported_times_are_not_believed() -> None:
@@ -99,13 +99,13 @@ def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
 EXCHANGE = Exchange("s", "e", 0, "r", "openai", "openai-responses", "POST", "/v1/responses")
 
 
-def _told(**fields: Any) -> list[str]:
-    """The lines of an exchange of which that is told."""
+def _lines_of(**fields: Any) -> list[str]:
+    """The lines of an exchange with these fields in its row."""
     [taken] = (snapshot := _snapshot([])).exchanges
-    told = msgspec.structs.replace(
-        snapshot, exchanges=[msgspec.structs.replace(taken, told=row(ExchangeRow, EXCHANGE, **fields))]
+    changed = msgspec.structs.replace(
+        snapshot, exchanges=[msgspec.structs.replace(taken, row=row(ExchangeRow, EXCHANGE, **fields))]
     )
-    return [line.plain for line in conversation(told, None)]
+    return [line.plain for line in conversation(changed, None)]
 
 
 def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> Snapshot:
@@ -113,7 +113,7 @@ def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> S
     taken = ExchangeState(
         number=1,
         exchange=msgspec.structs.replace(EXCHANGE, target=text, method=text),
-        told=row(
+        row=row(
             ExchangeRow, EXCHANGE, user_text=text, is_turn=True, status="completed", response_model=text, error=text
         ),
         items=said,

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from recorder.commands import main
-from recorder.diff.report import KEPT_LIMIT
+from recorder.diff.report import DIFFERENCES_LIMIT
 from recorder.diff.words import changes
 from recorder.errors import UsageError
 from recorder.model.events import Session
@@ -269,7 +269,7 @@ def test_words_that_are_not_written_apart_are_compared_character_by_character() 
 
 def test_a_report_does_not_grow_past_its_limit(diff: Diff, stored: Stored) -> None:
     one = stored("a", RESPONSES)
-    other = stored("b", RESPONSES.put(1, *({"type": f"response.new_{n}"} for n in range(KEPT_LIMIT + 5))))
+    other = stored("b", RESPONSES.put(1, *({"type": f"response.new_{n}"} for n in range(DIFFERENCES_LIMIT + 5))))
     found = json.loads(diff(one, other, "--json", "--only", "events").out)
     [level] = found["pairs"][0]["levels"]
-    assert (level["count"], len(level["differences"])) == (KEPT_LIMIT + 5, KEPT_LIMIT)
+    assert (level["count"], len(level["differences"])) == (DIFFERENCES_LIMIT + 5, DIFFERENCES_LIMIT)

@@ -464,7 +464,7 @@ def test_the_beginning_of_an_answer_is_part_of_it() -> None:
     begun = of("anthropic", {"messages": [user("hi"), model("Hel")]})
     whole = of("anthropic", {"messages": [user("hi"), model("Hello!"), user("more")]})
     [(before, with_answer)] = whole.answers
-    assert (begun.asked, begun.answered(ModelAnswer(["lo!"]))) == (before, with_answer)
+    assert (begun.request_digest, begun.answered(ModelAnswer(["lo!"]))) == (before, with_answer)
 
 
 def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:

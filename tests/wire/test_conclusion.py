@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from recorder.cassettes.har.writer import har_lines
-from recorder.cassettes.vcr.writer import unsaid
+from recorder.cassettes.vcr.writer import inexpressible
 from recorder.ingest.capture import Capture
 from recorder.lint import lint
 from recorder.model.events import Event, Exchange, Outcome
@@ -160,7 +160,7 @@ def test_a_recording_of_before_is_judged_alike(case: str) -> None:
         assert (recording.end.outcome, recording.end.status, recording.end.error) == ("client_done", status, None)
         assert answer(recording).failure is None
         assert b"".join(chunk.data for chunk in answer(recording).chunks) == b"".join(frames)
-        assert unsaid(recording) is None
+        assert inexpressible(recording) is None
         assert b"_error" not in b"".join(har_lines([recording]))
 
 

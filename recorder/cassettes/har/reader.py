@@ -1,7 +1,7 @@
 """HAR 1.2, what browsers save: each event stream in it, and each call of an API that is known, becomes an exchange.
 
-Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They time the bytes of the body where it
-was saved, and stand in for it where it was not: then the fields are known and the bytes are made up. A body without
+Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They give the times of the body's bytes
+if the body was saved, and replace it if it was not: then the fields are known and the bytes are made up. A body without
 them came, as far as anybody knows, when its last byte did. Bodies are saved without their content coding.
 """
 
@@ -180,7 +180,7 @@ def _response_head(response: _HarResponse) -> ResponseHead:
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
     """Return redacted headers without pseudo-headers, and without those of the coding, which is undone."""
     given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
-    return true_headers(redact_headers((name, said) for name, said in given if not name.startswith(b":")))
+    return true_headers(redact_headers((name, value) for name, value in given if not name.startswith(b":")))
 
 
 def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:
@@ -222,13 +222,13 @@ def _body(content: _Content) -> bytes:
 def _framed(message: _HarMessage) -> bytes:
     """Frame an event as most servers do."""
     fields = [("event", message.event_name if message.event_name != "message" else None), ("id", message.event_id)]
-    lines = [f"{name}: {_one_line(said)}" for name, said in fields if said]
+    lines = [f"{name}: {_one_line(value)}" for name, value in fields if value]
     lines += [f"data: {each}" for each in message.data.replace("\r", "\n").split("\n")]
     return ("\n".join(lines) + "\n\n").encode()
 
 
-def _one_line(said: str) -> str:
-    return said.replace("\r", " ").replace("\n", " ")
+def _one_line(value: str) -> str:
+    return value.replace("\r", " ").replace("\n", " ")
 
 
 def _ns(given: float) -> int:

@@ -1,7 +1,7 @@
 """Recorded exchanges → HAR 1.2, for the tools that read archives of browsers. Pure.
 
-The events of a stream stand in `_eventSourceMessages` with their times, as Chrome writes them, beside the body with all
-its bytes. What HAR has no place for is lost: reads, gaps, and how exactly an exchange broke off.
+The events of a stream are in `_eventSourceMessages` with their times, as Chrome writes them, beside the body with all
+its bytes. Data that HAR cannot express is lost: reads, gaps, and how exactly an exchange broke off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLOSING = b"\n]}}\n"
 
 
 def har_lines(recordings: Iterable[Recording], *, was_imported: bool = False) -> Iterator[bytes]:
-    """Yield the document, an entry at a time; `was_imported` says where the exchanges are from."""
+    """Yield the document, an entry at a time; `was_imported` is True if the exchanges come from an import."""
     yield _OPENING
     for number, each in enumerate(recordings):
         yield (b",\n" if number else b"") + msgspec.json.encode(_entry(each, was_imported))
@@ -106,11 +106,11 @@ def _content(body: bytes, mime_type: str) -> dict[str, Any]:
 
 
 def _pairs(given: Iterable[Header]) -> list[dict[str, str]]:
-    return [{"name": name, "value": said} for name, said in given]
+    return [{"name": name, "value": value} for name, value in given]
 
 
 def _mime_type(headers: Iterable[Header]) -> str:
-    return next((said for name, said in headers if name.lower() == "content-type"), "")
+    return next((value for name, value in headers if name.lower() == "content-type"), "")
 
 
 def _text(given: bytes | None) -> str:

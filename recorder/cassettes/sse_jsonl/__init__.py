@@ -85,20 +85,20 @@ class SseJsonl:
         reader = CassetteReader(file)
         if not sum(isinstance(row, Exchange) for row in reader.rows()):
             raise RecorderError("there is no exchange in it")
-        self._told = reader.session
+        self._session = reader.session
 
     @property
     def name(self) -> str:
         """The name of the session that was recorded."""
-        return self._told.name
+        return self._session.name
 
     def session(self, name: str, names: Names) -> Session:
-        """Return the session that was recorded, under an id of its own."""
+        """Return the session that was recorded, with a new id."""
         fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
-        return replace(self._told, **fresh)
+        return replace(self._session, **fresh)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield the exchanges of the cassette, under ids of their own; a chunk is an event."""
+        """Yield the exchanges of the cassette, with new ids; a chunk is an event."""
         t_ns, begun, cut_off = 0, False, msgspec.json.encode(CUT_OFF)
         for row in CassetteReader(self._file).rows():
             if isinstance(row, Event):

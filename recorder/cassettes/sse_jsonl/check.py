@@ -34,7 +34,7 @@ Finding = tuple[int, str]
 def findings(file: BinaryIO) -> list[str]:
     """Return the faults of a cassette, in order of its lines; at most `FINDINGS_LIMIT`."""
     found = [*_in_rows(file), *_in_lines(file)]
-    return [f"line {line}: {said}" for line, said in sorted(found, key=lambda each: each[0])[:FINDINGS_LIMIT]]
+    return [f"line {line}: {message}" for line, message in sorted(found, key=lambda each: each[0])[:FINDINGS_LIMIT]]
 
 
 def _in_rows(file: BinaryIO) -> Iterator[Finding]:
@@ -43,11 +43,11 @@ def _in_rows(file: BinaryIO) -> Iterator[Finding]:
     course = _Course()
     try:
         for row in reader.rows():
-            yield from ((reader.line, said) for said in course.follow(row))
+            yield from ((reader.line, message) for message in course.follow(row))
     except RecorderError as error:
         yield reader.line, str(error).partition(": ")[2] or str(error)
         return
-    yield from ((max(1, reader.line - 1), said) for said in course.close())
+    yield from ((max(1, reader.line - 1), message) for message in course.close())
 
 
 class _Course:
@@ -86,8 +86,8 @@ class _Course:
             yield "the exchange before it has no end" if self._begun else "it has no end"
 
     def _wrong_sums(self, raw: bytes) -> Iterator[str]:
-        said, counted = msgspec.structs.asdict(msgspec.json.decode(raw, type=EndRecord)), self._sums.usual_end()
-        wrong = [name for name in ("body_bytes", "body_sha256", "http_status") if said[name] != counted[name]]
+        stated, counted = msgspec.structs.asdict(msgspec.json.decode(raw, type=EndRecord)), self._sums.usual_end()
+        wrong = [name for name in ("body_bytes", "body_sha256", "http_status") if stated[name] != counted[name]]
         if wrong:
             yield f"the end says another {wrong[0]} than the lines before it come to: take it out of the line"
 
@@ -130,7 +130,7 @@ def _unredacted(written: bytes) -> list[str]:
     names: list[str] = []
     for kind in ("request", "response"):
         given = _headers(line.get(kind))
-        names += [name for (name, said), (_, kept) in zip(given, clean_headers(given), strict=True) if said != kept]
+        names += [name for (name, sent), (_, clean) in zip(given, clean_headers(given), strict=True) if sent != clean]
     return names
 
 

@@ -3,8 +3,8 @@
     "response.created", {"type": …}     the payload of an event, parsed: its bytes follow from that by the framing
     null, {"raw": "data: [DONE]\\n\\n"}   any other frame; likewise comment, part, tail and body, by their kind
 
-Which of the two it is nobody guesses: what was written is read again, and stands there parsed only if the same bytes
-come out. So a payload that looks like the second form is written in the second form. Pure.
+This is never guessed: the written form is read again, and the payload is written parsed only if that gives the same
+bytes. So a payload that looks like the second form is written in the second form. Pure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     {"recorder_cassette":1,"session":{"name":"demo","created":"2026-09-21T14:13:20.000001Z","source":"path",…}}
 
-A later version gets a number of its own and a reader beside this one; what was committed once stays readable.
+A later version gets another number and a reader beside this one; what was committed once stays readable.
 """
 
 from __future__ import annotations

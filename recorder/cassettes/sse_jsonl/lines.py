@@ -29,7 +29,7 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 class Literal(str):
-    """JSON as it is to stand in a line: a number with its zeros."""
+    """JSON in the form for a line: a number with its zeros."""
 
 
 def text(value: Any) -> str:
@@ -97,8 +97,8 @@ def _refuse(name: str) -> NoReturn:
 
 def storable(row: Row) -> Row:
     """Return the row if every engine can hold it. Raises `ValueError`."""
-    for said in msgspec.structs.astuple(row):
-        if (isinstance(said, int) and said not in _WHOLE) or (isinstance(said, str) and _UNSTORABLE.search(said)):
+    for value in msgspec.structs.astuple(row):
+        if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and _UNSTORABLE.search(value)):
             raise ValueError("it holds a value that no log can hold")
     return row
 
@@ -109,10 +109,10 @@ def storable(row: Row) -> Row:
 def content(raw: bytes) -> str | dict[str, str]:
     """Return bytes as text; in base64 if they are no text, or would be longer as text."""
     try:
-        said = raw.decode()
+        decoded = raw.decode()
     except UnicodeDecodeError:
         return {"base64": b64encode(raw).decode()}
-    return said if len(text(said)) <= 2 * len(raw) + 2 else {"base64": b64encode(raw).decode()}
+    return decoded if len(text(decoded)) <= 2 * len(raw) + 2 else {"base64": b64encode(raw).decode()}
 
 
 def content_bytes(given: Any) -> bytes:

@@ -56,8 +56,8 @@ class CassetteReader:
                 rows, current = _read_line(written, current, self.session.session_id)
                 yield from rows
         except (ValueError, RecursionError) as error:
-            said = " ".join(str(error).split())[:REASON_LIMIT]
-            raise RecorderError(f"line {self.line} is none of a cassette: {said}") from error
+            reason = " ".join(str(error).split())[:REASON_LIMIT]
+            raise RecorderError(f"line {self.line} is none of a cassette: {reason}") from error
 
     def exchanges(
         self, budget: MemoryBudget | None = None, overhead_bytes: int = EVENT_BYTES
@@ -200,7 +200,7 @@ class _ExchangeReader:
         kind = next((kind for kind in _STEPS if kind in given), None)
         if kind is None:
             raise ValueError(f"it says none of {', '.join(('request', *_STEPS))}")
-        step = msgspec.convert({name: said for name, said in given.items() if name != kind}, _CassetteStep)
+        step = msgspec.convert({name: value for name, value in given.items() if name != kind}, _CassetteStep)
         self._framing = step.framing or self._framing
         self._pass(step.after)
         raw = restore(kind, given[kind], usual_step(kind, self.sums))
@@ -211,8 +211,8 @@ class _ExchangeReader:
         if self._ended and kind != "note":
             raise ValueError(f"exchange {self.number} has ended before it")
         ids = (self._exchange.session_id, self._exchange.exchange_id)
-        said = msgspec.structs.asdict(storable(keys))
-        event = Event(*ids, self._pos, kind, self._at_us * 1000, raw=bounded(raw), hash=b"", **said)
+        columns = msgspec.structs.asdict(storable(keys))
+        event = Event(*ids, self._pos, kind, self._at_us * 1000, raw=bounded(raw), hash=b"", **columns)
         self._hash = hash_after(self._hash, event, self._pos)
         self._pos += 1
         self._ended = self._ended or kind == "end"

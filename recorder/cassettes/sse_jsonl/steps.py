@@ -3,8 +3,8 @@
     {"exchange":1,"after":0.350123,"response":{"status":200,"reason":"OK","headers":[…]}}
 
 The value under the name of the kind is the event's `raw`, parsed. What follows from the rest of the exchange (sums,
-lengths, digests) is left out and found again, so that an edited line makes no other line a lie; it stands there only
-where it is something else. `raw` that no value gives back exactly is `{"raw": …}`. Pure.
+lengths, digests) is left out and found again, so that an edited line makes no other line a lie; it is written only if
+it is another value. `raw` that no value gives back exactly is `{"raw": …}`. Pure.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def restore(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
 
 
 def _cleaned(kind: Kind, raw: bytes) -> bytes:
-    """Return `raw` redacted: no header and no target reaches the log unredacted, whoever wrote it."""
+    """Return `raw` redacted: no header and no target reaches the log unredacted, whatever program wrote it."""
     if kind not in _RECORDS:
         return raw
     record = msgspec.json.decode(raw, type=_RECORDS[kind])
@@ -114,7 +114,7 @@ def _cleaned(kind: Kind, raw: bytes) -> bytes:
 def _shortened(kind: Kind) -> Callable[[bytes, Mapping[str, Any]], Any]:
     def shortened(raw: bytes, usual: Mapping[str, Any]) -> dict[str, Any]:
         record = msgspec.to_builtins(msgspec.json.decode(raw, type=_RECORDS[kind]))
-        return {name: said for name, said in record.items() if name not in usual or usual[name] != said}
+        return {name: value for name, value in record.items() if name not in usual or usual[name] != value}
 
     return shortened
 
@@ -133,7 +133,7 @@ def _record(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
 def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Redact headers as a recorder does."""
     return redact_headers(
-        (name.encode("latin-1", "replace"), said.encode("latin-1", "replace")) for name, said in given
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in given
     )
 
 

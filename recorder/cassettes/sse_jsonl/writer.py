@@ -1,7 +1,7 @@
 """Rows of the log → the lines of a cassette. Pure, but for `save`, which puts them into a file.
 
-Exchanges follow one another, numbered from 1; their lines stand together, so that what changes in one changes its
-lines only. Columns that are what the dialect says of the bytes are left out; a line has them where they are not.
+Exchanges follow one another, numbered from 1; their lines are together, so that a change in one exchange changes only
+its lines. Columns that the dialect computes from the bytes are left out; a line has them where they are not.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def exchange_lines(number: int, exchange: Exchange, events: Sequence[Event]) -> 
     """Yield the lines of one exchange. Raises `RecorderError` if it has no request."""
     if not events or events[0].kind != "request":
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
-    asked = 1 + sum(event.kind == "request" for event in events[1:])
-    yield _request_line(number, exchange, events[:asked])
+    sent = 1 + sum(event.kind == "request" for event in events[1:])
+    yield _request_line(number, exchange, events[:sent])
     writer = _ExchangeWriter(
         number, by_name(exchange.api), framing_of(event.raw for event in events if event.kind == "frame")
     )
-    for event in events[:asked]:
+    for event in events[:sent]:
         writer.sums.add(event)
-    for event in events[asked:]:
+    for event in events[sent:]:
         yield writer.line(event)
 
 
@@ -117,11 +117,11 @@ class _ExchangeWriter:
         return line(array(after, self._number, None, {word: content(event.raw)}, *([keys] if keys else [])))
 
     def _step(self, event: Event, after: Literal) -> bytes:
-        said = shorten(event.kind, event.raw, usual_step(event.kind, self.sums))
+        shortened = shorten(event.kind, event.raw, usual_step(event.kind, self.sums))
         more = self._keys(event)
         if event.kind == "response" and self._framing != Framing():
             more["framing"] = msgspec.to_builtins(self._framing)
-        return line(object_(exchange=self._number, after=after, **{event.kind: said}, **more))
+        return line(object_(exchange=self._number, after=after, **{event.kind: shortened}, **more))
 
     def _keys(self, event: Event) -> dict[str, Any]:
         """Return the columns of an event, if they differ from the usual ones."""
@@ -129,7 +129,7 @@ class _ExchangeWriter:
         columns = {name: getattr(event, name) for name in Keys.__struct_fields__}
         if columns == msgspec.structs.asdict(usual):
             return {}
-        return {"keys": {name: said for name, said in columns.items() if said is not None}}
+        return {"keys": {name: value for name, value in columns.items() if value is not None}}
 
 
 def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
@@ -144,9 +144,9 @@ def usual_keys(dialect: Dialect, kind: str, raw: bytes) -> Keys:
 
 
 def save(path: Path, lines: Iterable[bytes]) -> None:
-    """Put lines in the place of a file, whole or not at all. Raises `OSError`, and what `lines` raises.
+    """Replace a file by lines, as a whole or not at all. Raises `OSError`, and what `lines` raises.
 
-    A new file is for its owner alone, whatever the umask says: conversations stand in it. Git does not keep that.
+    Only the owner can read a new file, whatever the umask is, because it has conversations. Git does not keep that.
     """
     path = Path(os.path.realpath(path))  # a link stays one
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600

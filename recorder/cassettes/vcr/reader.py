@@ -3,7 +3,7 @@
 Each interaction becomes an exchange, in their order. VCR knows no times: they are made up, one event every 10 ms, one
 exchange after the other, and the last ends now; but where `recorded_at` says when, an exchange began then.
 
-Bodies stand there as they were sent, or decoded although their headers still name the coding.
+Bodies are stored as they were sent, or decoded although their headers still name the coding.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _DecodedMessage(NamedTuple):
 
     @property
     def content_type(self) -> str:
-        return next((said.decode("latin-1") for name, said in self.headers if name.lower() == b"content-type"), "")
+        return next((value.decode("latin-1") for name, value in self.headers if name.lower() == b"content-type"), "")
 
 
 class _VcrExchange(NamedTuple):
@@ -184,8 +184,8 @@ def _exchange(each: _Interaction, left: int) -> _VcrExchange:
 
 def _message(given: _Headers | None, body: str | _VcrBody | None, left: int) -> _DecodedMessage:
     """Return headers and body; the coding is undone and forgotten if that is possible. Raises `ValueError`."""
-    headers = [(_latin(name), _latin(said)) for name, values in (given or {}).items() for said in _listed(values)]
-    coding = next((said.decode("latin-1") for name, said in headers if name.lower() == b"content-encoding"), None)
+    headers = [(_latin(name), _latin(value)) for name, values in (given or {}).items() for value in _listed(values)]
+    coding = next((value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"), None)
     data, is_coded = _decoded(coding, _body(body), left)
     return _DecodedMessage(true_headers(headers, is_coded=is_coded), data)
 
@@ -228,11 +228,11 @@ def _body(given: str | _VcrBody | None) -> bytes:
 
 
 def _listed(values: str | list[str | None] | None) -> list[str]:
-    return [said for said in (values if isinstance(values, list) else [values]) if said is not None]
+    return [value for value in (values if isinstance(values, list) else [values]) if value is not None]
 
 
-def _latin(said: str) -> bytes:
-    return said.encode("latin-1", "replace")
+def _latin(value: str) -> bytes:
+    return value.encode("latin-1", "replace")
 
 
 def _instant(written: str | None) -> int | None:

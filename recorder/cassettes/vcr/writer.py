@@ -1,8 +1,8 @@
 """Recorded exchanges as a cassette of vcrpy, YAML; `recorder.cassettes.vcr.reader` reads it. Pure.
 
-Written as vcrpy writes it, and for people: a body of several lines stands there line by line. No byte of a body is
-lost, whatever a reader of YAML makes of line ends: carriage returns, and what nobody would see, are escaped. Times,
-reads, and how an exchange broke off have no place in it.
+Written as vcrpy writes it, and for people: a body of several lines is written line by line. No byte of a body is lost,
+whatever a reader of YAML makes of line ends: carriage returns and invisible characters are escaped. Times, reads, and
+how an exchange broke off have no place in it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
     return "".join(lines).encode()
 
 
-def unsaid(each: Recording) -> str | None:
+def inexpressible(each: Recording) -> str | None:
     """Return what a cassette of VCR cannot express of an exchange, as the rest of a sentence; `None` if nothing is
     lost."""
     if each.response is None:
@@ -65,11 +65,11 @@ def unsaid(each: Recording) -> str | None:
 def _headers(given: Iterable[Header]) -> str:
     """Return the YAML of headers: each name once, with all its values."""
     values: dict[str, tuple[str, list[str]]] = {}
-    for name, said in given:
-        values.setdefault(name.lower(), (name, []))[1].append(said)
+    for name, value in given:
+        values.setdefault(name.lower(), (name, []))[1].append(value)
     if not values:
         return " {}\n"
-    lines = [_key(name, 6) + "".join(f"      - {_text(said, 8)}" for said in each) for name, each in values.values()]
+    lines = [_key(name, 6) + "".join(f"      - {_text(value, 8)}" for value in each) for name, each in values.values()]
     return "\n" + "".join(lines)
 
 
@@ -104,7 +104,7 @@ def _literal(text: str, indent: int) -> str:
 
 
 def _quoted(text: str, indent: int) -> str:
-    """Return a text in quotes with escapes; each of its lines on one of its own, joined by a backslash."""
+    """Return a text in quotes with escapes; each of its lines on a separate line, joined by a backslash."""
     lines = [_ESCAPED.sub(_escape, line) for line in re.split(r"(?<=\n)", text)]
     joined = f"\\\n{' ' * indent}".join(f"\\{line}" if line.startswith(" ") else line for line in lines)
     return f'"{joined}"\n'

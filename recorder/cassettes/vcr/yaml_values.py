@@ -1,10 +1,10 @@
-"""YAML as plain values: mappings, lists, text and null. Pure; no object is ever made, whatever a tag asks for.
+"""YAML as plain values: mappings, lists, text and null. Pure; no object is ever created, whatever tag a value has.
 
-A scalar is its text, also where YAML would guess a number or a date. Of `!!binary` the bytes stand as text, too: those
-that are no UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gives all of them back.
+A scalar is its text, also where YAML would guess a number or a date. The bytes of `!!binary` are text, too: those that
+are no UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gives all of them back.
 
-An alias counts as what it stands for, so that a short file cannot say a long one; one that stands for a node that it is
-itself a part of stands for nothing.
+An alias counts as the node that it repeats, so that a short file cannot expand to a long one; an alias of a node that
+contains it is an error.
 
 Values are built from the parser's events: libyaml parses, and a document over a bound is refused in the middle, before
 more is built of it. PyYAML's `CBaseLoader` builds a node for each value first, and here the bounds would have to be
@@ -182,8 +182,8 @@ def _text_of_base64(written: str) -> str:
 def _message(error: Exception, data: bytes) -> str:
     """Return the message of a parser's error, with its line."""
     if isinstance(error, yaml.MarkedYAMLError):
-        said = error.problem or error.context or "it cannot be read"
-        return f"{_line(error.problem_mark or error.context_mark)}{said}"
+        problem = error.problem or error.context or "it cannot be read"
+        return f"{_line(error.problem_mark or error.context_mark)}{problem}"
     if isinstance(error, yaml.reader.ReaderError):
         above = data[: error.position].count(b"\n")
         return f"line {above + 1}: {error.reason}"

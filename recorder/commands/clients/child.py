@@ -37,7 +37,8 @@ def refusal(command: Sequence[str], environment: Mapping[str, str]) -> int | Non
 async def run(command: Sequence[str], environment: Mapping[str, str], *, descriptors: int) -> int:
     """Run a command to its end and return its exit code, as a shell gives it.
 
-    Signals are the command's from here on, and nobody's once it has ended: what it was asked for is then put in order.
+    From here on signals go to the command, and have no effect once it has ended, so that the recorder can finish its
+    work.
     """
     process = _started(command, environment)
     if process is None:

@@ -4,7 +4,7 @@ Rules of this file:
 
 * What decides is what Codex reads: its arguments, its environment, the files of `$CODEX_HOME`. They come in as data.
 * A provider of the user's own keeps its headers, parameters and keys: only its address is replaced.
-* Where it cannot be known where Codex would send its requests, it is refused: a prompt goes to nobody else.
+* Where it cannot be known where Codex would send its requests, it is refused: a prompt is sent to no other address.
 * No I/O: files are read by the function that is given.
 
 Read in openai/codex (codex-rs: config/src/loader, model-provider-info, login/src/auth) and measured with 0.169.0.
@@ -89,7 +89,7 @@ class Doors(msgspec.Struct, frozen=True):
     recorded: list[str] | None = None  # of a replay: the upstreams that Codex asked when it was recorded
 
     def name(self, provider: Provider) -> str:
-        """Return the upstream that stands for a provider. Raises `UsageError` if none does."""
+        """Return the upstream of a provider. Raises `UsageError` if none does."""
         name = self.names.get(provider.base)
         if self.recorded is not None:
             return name if name in self.recorded else (*self.recorded, "openai")[0]

@@ -92,9 +92,9 @@ def assigned(words: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
 
 
 def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the environment of a command whose clients are to come to `url`, past any HTTP proxy.
+    """Return the environment of a command whose clients use `url`, without any HTTP proxy.
 
-    A client that had an address keeps its own way of putting a path behind it: that address stands for the whole.
+    A client that had an address keeps its own way of putting a path behind it: that address is used for the whole.
     """
     had = {name: _VERSIONS.get(variable, "") for variable, name in BASES.items() if given.get(variable)}
     own = {

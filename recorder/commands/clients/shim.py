@@ -49,10 +49,10 @@ def codex_provider(command: Sequence[str]) -> Provider | None:
 
 def codex_providers(command: Sequence[str]) -> list[Provider]:
     """Return what Codex may ask that is this command, or that this command calls. Raises `UsageError`."""
-    asked = codex_provider(command)
+    provider = codex_provider(command)
     suffix = ".config.toml"
     profiles = sorted(each.name.removesuffix(suffix) for each in codex_home(os.environ).glob(f"*{suffix}"))
-    return [*([asked] if asked else ()), *configured(os.environ, read, profiles)]
+    return [*([provider] if provider else ()), *configured(os.environ, read, profiles)]
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from recorder.store.location import chosen_url, journal_root
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @database_option
 def backup(db: str | None, file: Path, force: bool) -> None:
-    """Copy the database to FILE as it is now. Recorders can go on.
+    """Copy the database to FILE as it is now. Recorders can continue.
 
     The copy is checked and on the disk before it gets its name. It is a database like any other: `--db FILE` reads it.
 

@@ -44,11 +44,11 @@ class _Outcome(NamedTuple):
 def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], json: bool, jsonl: bool) -> None:
     """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
 
-    SRC is only read, and recorders can go on. DST is created if it does not exist, and keeps its content. The chain of
-    every exchange is verified and read back from DST; projections are computed again. Exchanges that are in DST already
-    are not copied, so run the command again after an interruption, or when open exchanges have ended. Journals are not
-    copied. The exit code is 4 if something in SRC is damaged, or DST has other content in its place: it is named, and
-    the rest is copied.
+    SRC is only read, and recorders can continue. DST is created if it does not exist, and keeps its content. The chain
+    of every exchange is verified and read back from DST; projections are computed again. Exchanges that are in DST
+    already are not copied, so run the command again after an interruption, or when open exchanges have ended. Journals
+    are not copied. The exit code is 4 if something in SRC is damaged, or DST has other content in its place: it is
+    named, and the rest is copied.
 
     \b
     recorder db copy recordings.db postgresql://me@db.example/recordings
@@ -117,15 +117,15 @@ def _lines(copied: CopyReport) -> Iterator[str]:
 
 def _sum_up(target: str, copied: Sequence[CopyReport]) -> int:
     """Print the sums; return the number of findings."""
-    exchanges, events, size_bytes, standing = (
+    exchanges, events, size_bytes, present = (
         sum(getattr(each, name) for each in copied) for name in ("exchanges", "events", "bytes", "standing")
     )
     sessions = sum(each.exchanges > 0 for each in copied)
     open_, findings = (sum(len(getattr(each, name)) for each in copied) for name in ("open", "findings"))
     of = f"{counted(events, 'event')} ({counted(size_bytes, 'byte')}) of {counted(exchanges, 'exchange')}"
-    told = f"{of} in {counted(sessions, 'session')} copied to {target}, and read back from it"
-    there = f"; {counted(standing, 'exchange')} stood there already" if standing else ""
-    echo(safe_text(f"{told if exchanges else f'Nothing new to be copied to {target}'}{there}."))
+    text = f"{of} in {counted(sessions, 'session')} copied to {target}, and read back from it"
+    there = f"; {counted(present, 'exchange')} stood there already" if present else ""
+    echo(safe_text(f"{text if exchanges else f'Nothing new to be copied to {target}'}{there}."))
     if open_:
         echo(f"{counted(open_, 'exchange')} had not ended: run the same command again when they have.")
     if findings:

@@ -1,6 +1,6 @@
 """The checks of `recorder doctor` outside of the database: this machine, and the files beside the database.
 
-Each check is a generator of lines, and waits for nothing. Whoever looks changes nothing.
+Each check is a generator of lines, and waits for nothing. A check changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs"),
     *("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.glusterfs", "fuse.gcsfuse", "fuse.cephfs", "davfs", "fuse.davfs"),
 }
-PASSING = {"tmpfs", "ramfs"}
+VOLATILE = {"tmpfs", "ramfs"}
 
 
 def python() -> Iterator[CheckResult]:
@@ -134,14 +134,14 @@ def filesystem(database: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[
     elif kind in NETWORK:
         message = f"The database is on {kind}, a network filesystem, where locks do not hold: move it to a local disk."
         yield CheckResult("bad", "filesystem", message)
-    elif kind in PASSING:
+    elif kind in VOLATILE:
         yield CheckResult("warn", "filesystem", f"The database is on {kind}, in memory: a restart deletes it.")
     else:
         yield CheckResult("ok", "filesystem", f"The database is on a local filesystem ({kind}).")
 
 
 def filesystem_of(path: Path, mounts: Path) -> str | None:
-    """Return the type of the filesystem of a path; None if the system does not tell."""
+    """Return the type of the filesystem of a path; None if the system does not report it."""
     try:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -161,15 +161,15 @@ def space(path: Path, what: str = "the database") -> Iterator[CheckResult]:
     """Check the free disk space: on a full disk a recorder forwards, and counts what it cannot keep."""
     there = next((each for each in (path.parent, *path.parent.parents) if each.exists()), Path("/"))
     free = shutil.disk_usage(there).free
-    said = f"{free / 2**30:.1f} GiB are free for {what}"
+    state = f"{free / 2**30:.1f} GiB are free for {what}"
     if free < EMPTY_BYTES:
         yield CheckResult(
             "bad", "space", f"Only {free // 2**20} MiB are free for {what}: free some, or gaps will follow."
         )
     elif free < LOW_BYTES:
-        yield CheckResult("warn", "space", f"{said}, less than a journal may need: free some disk space.")
+        yield CheckResult("warn", "space", f"{state}, less than a journal may need: free some disk space.")
     else:
-        yield CheckResult("ok", "space", f"{said}.")
+        yield CheckResult("ok", "space", f"{state}.")
 
 
 def journal(root: Path) -> Iterator[CheckResult]:
@@ -193,7 +193,7 @@ def journal(root: Path) -> Iterator[CheckResult]:
 
 
 def _unreadable(root: Path) -> Iterator[CheckResult]:
-    """Yield the unreadable pieces of journals that were put aside."""
+    """Yield a finding for the unreadable parts of journals that were moved into a folder."""
     files = unreadable_files(root)
     if files:
         size_bytes = sum(each.size_bytes for each in files)

@@ -109,11 +109,11 @@ def purge_command(
     """Delete sessions for good: each SESSION, or all that are old or large. A session must meet all conditions.
 
     Nothing of them stays in the database, its WAL or its journals; a tombstone keeps the time, the reason and the size.
-    Recorders can go on: while the database is rewritten, their journals keep all chunks. Backups, exports and cassettes
-    are not touched. To finish an incomplete purge, run it again with the same id.
+    Recorders can continue: while the database is rewritten, their journals keep all chunks. Backups, exports and
+    cassettes are not touched. To finish an incomplete purge, run it again with the same id.
 
-    On PostgreSQL only the owner of the schema can purge. Nobody can read the sessions then, but their bytes stay until
-    the server reuses the space, and in its WAL. Other machines' recorders delete their own journals.
+    On PostgreSQL only the owner of the schema can purge. The sessions are unreadable then, but their bytes stay in the
+    WAL, and in the tables until the server reuses the space. Other machines' recorders delete their own journals.
 
     \b
     recorder db purge latest --reason "a password in it"
@@ -288,7 +288,7 @@ class LateJournals:
         return all([self._blank(store, directory) for directory in there])
 
     def report_elsewhere(self, root: Path) -> None:
-        """Journals of other machines are theirs to delete, as they do when they are done with a segment."""
+        """Recorders on other machines delete their own journals, each segment when it is in the log."""
         elsewhere = self._ids.keys() - {directory.name for directory in journals(root)}
         if elsewhere:
             count = "a journal" if len(elsewhere) == 1 else f"{len(elsewhere):,} journals"

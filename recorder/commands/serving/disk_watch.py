@@ -1,4 +1,4 @@
-"""The low-water mark of the disk: below it a recorder goes on, and warns."""
+"""The low-water mark of the disk: below it a recorder continues, and warns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def watch_disk(path: Path, mark_bytes: int = MARK_BYTES, look_s: float = L
 
 
 def free_bytes(path: Path) -> int | None:
-    """Return the free bytes on the disk of a path; None if the system does not tell."""
+    """Return the free bytes on the disk of a path; None if the system does not report it."""
     try:
         return shutil.disk_usage(path).free
     except OSError:

@@ -91,7 +91,7 @@ def _disk(health: HealthSnapshot) -> str | None:
 
 
 def process(pid: int) -> Process | None:
-    """Return the figures of a process; None if it is gone, or not ours to look at."""
+    """Return the figures of a process; None if the process has ended, or belongs to another user."""
     folder = Path(f"/proc/{pid}")
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()

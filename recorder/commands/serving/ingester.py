@@ -1,4 +1,4 @@
-"""The ingester as a process of its own: `python -m recorder.commands.serving.ingester URL DIRECTORY`.
+"""The ingester as a separate process: `python -m recorder.commands.serving.ingester URL DIRECTORY`.
 
 It ingests what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the recorder's end of
 a pipe: when that closes, the recorder has ended, and what is left in the journal is all there will be.
@@ -38,8 +38,8 @@ class Pause:
     """A wait on the pipe, which ends at once when the recorder ends."""
 
     def __init__(self) -> None:
-        self._asked_to_stop = self._recorder_ended = False
-        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_asked_to_stop", True))
+        self._stop_requested = self._recorder_ended = False
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_stop_requested", True))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
 
     def __call__(self, seconds: float) -> bool:
@@ -48,7 +48,7 @@ class Pause:
             self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
             if self._recorder_ended:
                 niceness.set_group(0)  # no proxy comes first any more, and who stopped it waits for what is left
-        return self._asked_to_stop or self._recorder_ended
+        return self._stop_requested or self._recorder_ended
 
 
 def main(url: str, directory: Path) -> None:
@@ -82,7 +82,7 @@ def _attend(following: Future[None], directory: Path) -> None:
     """Adjust the priority of an ingester from another thread, since one of its steps may take a minute on a busy
     processor: raise it while the ingester is far behind, and when the recorder has ended.
 
-    What a command that waits has lent is taken back: whoever is killed in that moment cannot do so.
+    What a command that waits has lent is taken back: a process that is killed in that moment cannot do so.
     """
     weighed_s = time.monotonic()
     while not wait((following,), LOOK_S).done:

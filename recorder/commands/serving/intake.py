@@ -1,6 +1,6 @@
 """A journal and its ingester in one thread: commands add to the log in the same way as a recorder.
 
-The journal never grows to its bound: what stands in it is ingested as it is written. Should the process be killed, the
+The journal never grows to its bound: its records are ingested as they are written. Should the process be killed, the
 journal is ingested like that of any recorder, by `recorder db recover` or the next `recorder serve`.
 """
 
@@ -63,7 +63,7 @@ class Intake:
             echo("The database refuses: `recorder db recover` brings in what was read so far.")
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Enter exchanges. One that cannot be told to its end has ended there.
+        """Enter exchanges. An exchange that cannot be written to its end is ended where writing failed.
 
         Raises `RecorderError` if the disk has no room, and whatever `entries` raises.
         """

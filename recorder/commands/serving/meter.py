@@ -5,7 +5,8 @@ Rules of this file:
 * A chunk costs nothing. An exchange is counted at its first record and at its last; for what lies between, its writer
   has the journal's own `write`. Chunks, bytes and gaps are those that the log has of it when it has ended.
 * The files, the processes and the database are looked at in a thread, one look at a time, each a few milliseconds. A
-  thread that works holds up the event loop: no look begins within `FRESH_S` of the last one, however often it is asked.
+  thread that works holds up the event loop: no probe begins within `FRESH_S` of the last one, however often values are
+  requested.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Meter:
         return self.traffic
 
     async def run(self) -> None:
-        """Refresh every few seconds, for ever: exchanges in the log are counted even if nobody asks."""
+        """Refresh every few seconds, for ever: exchanges in the log are counted even without scrapes."""
         try:
             while True:
                 try:

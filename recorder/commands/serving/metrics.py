@@ -66,19 +66,19 @@ METRICS = (
     Metric(
         "recorder_gap_chunks_total",
         "counter",
-        "Chunks that passed and could not be kept, of exchanges whose end is in the log.",
+        "Chunks that passed but could not be stored, of exchanges whose end is in the log.",
         _one(lambda v: v.gap_chunks),
     ),
     Metric(
         "recorder_gap_bytes_total",
         "counter",
-        "Bytes that passed and could not be kept, of exchanges whose end is in the log.",
+        "Bytes that passed but could not be stored, of exchanges whose end is in the log.",
         _one(lambda v: v.gap_bytes),
     ),
     Metric(
         "recorder_journal_bytes",
         "gauge",
-        "Size of the journal: what waits for the log, and what exchanges still open hold.",
+        "Size of the journal: data that waits for the log, and data of exchanges that are still open.",
         _one(lambda v: v.journal_bytes),
     ),
     Metric(
@@ -109,7 +109,7 @@ METRICS = (
     Metric(
         "recorder_database_errors_total",
         "counter",
-        "How often the database began to refuse a look, or refused the ingester for good.",
+        "How often reads of the database began to fail, or the database refused the ingester for good.",
         _one(lambda v: v.database_errors),
     ),
     Metric(

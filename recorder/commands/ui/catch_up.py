@@ -5,7 +5,7 @@ Rules of this file:
 
 * Where nothing waits, it costs a look at the folder of the journals.
 * What was journaled before a command was called is waited for, not what comes meanwhile: a busy recorder is never done.
-* Nobody waits for a recorder that was killed: what it left is brought in by `recorder db recover`.
+* No command waits for a recorder that was killed: what it left is brought in by `recorder db recover`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def nothing_yet(otherwise: str) -> str:
 
 
 def wait_for(root: Path, until_s: float) -> None:
-    """Wait until all that stands in the journals of recorders that run is in the log, or until a time (monotonic)."""
+    """Wait until the journals of running recorders are in the log, or until a time (monotonic)."""
     ends = {each: found.end for each in _journals(root) if (found := waiting(each)).size_bytes}
     with ExitStack() as lent:
         while time.monotonic() < until_s:
@@ -142,9 +142,9 @@ def other_killed(url: URL) -> list[str]:
     """Return sentences about journals of killed recorders that were not reported as missing in the log: even if all is
     ingested, exchanges may still be open.
     """
-    said = {each.directory for each in _waited().behind or ()}
+    named = {each.directory for each in _waited().behind or ()}
     return [
-        safe_text(killed(each)) for each in _journals(journal_root(url)) if each not in said and state(each) != "alive"
+        safe_text(killed(each)) for each in _journals(journal_root(url)) if each not in named and state(each) != "alive"
     ]
 
 

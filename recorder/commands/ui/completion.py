@@ -1,6 +1,6 @@
 """The shell completion of session names, the newest first.
 
-Nothing is ever said: a shell shows what a completion prints between two keys.
+Nothing is ever printed: a shell shows the output of a completion between two keys.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Rules of this file:
 
 * Whatever was recorded goes through `safe_text`, and into `rich.text.Text`, where no markup is read.
-* On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe
-  everything is whole, and reasoning can be told from messages without its colour.
-* An exchange of a sub-agent stands indented below those of the thread that began it, and one that the client makes on
-  its own (a title, a summary) is dimmed: both say what they are for.
+* On a terminal lines are wrapped to its width, and calls and their results are cut to one line each. In a pipe nothing
+  is cut, and reasoning can be distinguished from messages without colour.
+* An exchange of a sub-agent is indented below those of the thread that began it, and one that the client makes on its
+  own (a title, a summary) is dimmed: both say what they are for.
 * A carriage return at the end of a line is a part of that end.
 """
 
@@ -79,7 +79,7 @@ class _Lines:
     def of_session(self, snapshot: Snapshot) -> Iterator[Text]:
         session, exchanges = snapshot.session, snapshot.exchanges
         taken = [each for each in exchanges if isinstance(each, ExchangeState)]
-        ends = [(each.told.purpose, each.told.status or OPEN) for each in taken]
+        ends = [(each.row.purpose, each.row.status or OPEN) for each in taken]
         status = last_status(ends) if snapshot.is_whole and exchanges and exchanges[-1] in taken[-1:] else None
         self._threads = _Threads(taken)
         at = None if snapshot.at_ns is None else f"at {_seconds(snapshot.at_ns)}"
@@ -90,11 +90,11 @@ class _Lines:
             yield from self._line((snapshot.title,), "dim")
         for each in exchanges:
             yield Text()
-            yield from self._untold(each) if isinstance(each, UnfoldableExchange) else self._nested(each)
+            yield from self._unfoldable(each) if isinstance(each, UnfoldableExchange) else self._nested(each)
 
-    def _untold(self, untold: UnfoldableExchange) -> Iterator[Text]:
-        yield from self._line((str(untold.number), _request_line(untold.exchange)), "bold")
-        yield from self._block("failed", untold.reason, "red")
+    def _unfoldable(self, taken: UnfoldableExchange) -> Iterator[Text]:
+        yield from self._line((str(taken.number), _request_line(taken.exchange)), "bold")
+        yield from self._block("failed", taken.reason, "red")
 
     def _nested(self, taken: ExchangeState) -> Iterator[Text]:
         """Yield the lines of an exchange, indented by the depth of its thread."""
@@ -108,29 +108,29 @@ class _Lines:
         yield from self._head(taken)
         if taken.superseded_by is not None:
             return
-        told = taken.told
-        if told.is_turn:
-            yield from self._block("user", told.user_text, "cyan" if told.purpose in _CONVERSED else "dim")
+        row = taken.row
+        if row.is_turn:
+            yield from self._block("user", row.user_text, "cyan" if row.purpose in _CONVERSED else "dim")
         yield from self._answer(taken)
-        if told.status is None:
+        if row.status is None:
             yield Text("… still streaming", "dim italic")
-        yield from self._block("failed", ": ".join(filter(None, (told.error_type, told.error))), "red")
+        yield from self._block("failed", ": ".join(filter(None, (row.error_type, row.error))), "red")
         yield from self._line(_numbers(taken), "dim")
         for anomaly in taken.anomalies:
             yield from self._block("wrong", _anomaly(anomaly), "yellow")
 
     def _head(self, taken: ExchangeState) -> Iterator[Text]:
         """Yield the heading: the exchange and its end."""
-        told, superseded_by = taken.told, taken.superseded_by
-        model = told.response_model or told.request_model
+        row, superseded_by = taken.row, taken.superseded_by
+        model = row.response_model or row.request_model
         began = (str(taken.number), self._threads.label(taken), _request_line(taken.exchange), model)
-        style = "bold" if told.purpose in _CONVERSED else "dim"
+        style = "bold" if row.purpose in _CONVERSED else "dim"
         if superseded_by is not None:
             return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), style)
         duration_ns = taken.timing.duration_ns
         duration = None if duration_ns is None else _seconds(duration_ns)
-        status = told.status or OPEN
-        reason = "" if told.finish_reason in (*_USUAL_ENDS, status) else f" ({told.finish_reason})"
+        status = row.status or OPEN
+        reason = "" if row.finish_reason in (*_USUAL_ENDS, status) else f" ({row.finish_reason})"
         return self._line((*began, f"{status}{reason}", duration), style, f"{status}{reason}", _colour(status))
 
     def _answer(self, taken: ExchangeState) -> Iterator[Text]:
@@ -140,7 +140,7 @@ class _Lines:
             if choice != (choice := _choice(taken, item)):
                 yield Text(f"choice {choice + 1}:", "dim")
             yield from self._of_item(item, taken.answers.get(item.item))
-        if not taken.items and taken.exchange.api == "other" and taken.told.error is None:
+        if not taken.items and taken.exchange.api == "other" and taken.row.error is None:
             yield from self._block("", _not_understood(taken), "dim")
 
     def _of_item(self, item: ItemRow, answer: CallResult | None) -> Iterator[Text]:
@@ -157,15 +157,15 @@ class _Lines:
         yield from self._block("failed", item.refusal and f"refused: {item.refusal}", "red")
 
     def _reasoning(self, item: ItemRow) -> Iterator[Text]:
-        said = "\n\n".join(filter(None, (item.summary_text, item.text)))
-        yield from self._block("reasoning", said or ("encrypted reasoning" if item.encrypted else None), "dim")
+        text = "\n\n".join(filter(None, (item.summary_text, item.text)))
+        yield from self._block("reasoning", text or ("encrypted reasoning" if item.encrypted else None), "dim")
 
     def _call(self, item: ItemRow) -> Iterator[Text]:
         yield from self._one_line("call", f"{item.name or item.type} {item.arguments or ''}".rstrip(), "", "magenta")
 
     def _other(self, item: ItemRow) -> Iterator[Text]:
-        said = filter(None, (item.type, item.name, item.arguments, item.text))
-        yield from self._one_line("call", " ".join(said), "", "dim")
+        parts = filter(None, (item.type, item.name, item.arguments, item.text))
+        yield from self._one_line("call", " ".join(parts), "", "dim")
         if item.output is not None:
             yield from self._one_line("output", _pictures(item.output) or item.output, "", "dim")
 
@@ -214,18 +214,18 @@ class _Threads:
     def __init__(self, taken: Sequence[ExchangeState]) -> None:
         self._parents: dict[str | None, str | None] = {}
         for each in taken:
-            self._parents.setdefault(each.exchange.thread_id, each.told.parent_thread_id)
+            self._parents.setdefault(each.exchange.thread_id, each.row.parent_thread_id)
         first = {each.exchange.thread_id for each in taken if not self._is_below(each)}
         self._has_several = len(first - {None}) > 1
 
     def depth(self, taken: ExchangeState) -> int:
         """Return the depth of a thread, 0 without a parent; a cycle ends, and the depth has a limit."""
-        above = self._above(taken.told.parent_thread_id)
+        above = self._above(taken.row.parent_thread_id)
         return len(above) or int(self._is_below(taken))
 
     def label(self, taken: ExchangeState) -> str | None:
         """Return the purpose and thread of an exchange; nothing for turns of a conversation with one thread."""
-        purpose, thread_id = taken.told.purpose, taken.exchange.thread_id
+        purpose, thread_id = taken.row.purpose, taken.exchange.thread_id
         is_below = self._is_below(taken)
         named = None if purpose in (None, "turn") else _PURPOSES.get(purpose, purpose)
         thread = thread_id if is_below else thread_id and f"thread {thread_id}" if self._has_several else None
@@ -240,7 +240,7 @@ class _Threads:
 
     @staticmethod
     def _is_below(taken: ExchangeState) -> bool:
-        return taken.told.purpose == "subagent" or taken.told.parent_thread_id is not None
+        return taken.row.purpose == "subagent" or taken.row.parent_thread_id is not None
 
 
 _WRAPPING = Console(file=StringIO())

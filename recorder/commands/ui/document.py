@@ -15,7 +15,7 @@ from recorder.store.session_state import CallResult, ExchangeState, Snapshot, Un
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
 _EXCHANGE = ("exchange_id", "provider", "api", "thread_id", "turn_id")
-_TOLD = (
+_OF_ROW = (
     "purpose",
     "parent_thread_id",
     "request_model",
@@ -53,7 +53,7 @@ def _exchange(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:
     superseded_by = taken.superseded_by
     return {
         **_picked(taken.exchange, _EXCHANGE),
-        **_picked(taken.told, _TOLD),
+        **_picked(taken.row, _OF_ROW),
         **_present(superseded_by=superseded_by and superseded_by[1].exchange_id),
         "usage": _picked(taken.usage, _TOKENS),
         "timing": _present(**_all_but(taken.timing, _KEY)),

@@ -1,6 +1,6 @@
 """Previews of events in a few words for a person: the text of a delta, or the beginning of a payload.
 
-The type of an event stands in a column of its own, so it is not repeated.
+The type of an event has its own column, so it is not repeated.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def _step(event: Event) -> str:
     if event.kind == "request" and event.type == "body":
         return _begun(event.raw)
     try:
-        said = msgspec.json.decode(event.raw, type=_PhaseStep)
+        step = msgspec.json.decode(event.raw, type=_PhaseStep)
     except msgspec.MsgspecError:
         return _begun(event.raw)
-    told = " ".join(str(each) for each in (said.method, said.target, said.status, said.reason) if each != "")
-    return told or _begun(event.raw)
+    text = " ".join(str(each) for each in (step.method, step.target, step.status, step.reason) if each != "")
+    return text or _begun(event.raw)
 
 
 def _begun(raw: bytes) -> str:
-    """Return the beginning of bytes on one line; a type of unknown length may stand before the rest."""
+    """Return the beginning of bytes on one line; a type of unknown length may precede the rest."""
     return " ".join(raw[: PREVIEW * 4].decode("utf-8", "replace").split())[:PREVIEW]

@@ -9,7 +9,7 @@ from recorder.store.reader import LogReader
 
 
 def loader(db: str | None) -> Loader:
-    """Return the loader for a command. It opens the log only if a session is asked for."""
+    """Return the loader for a command. It opens the log only if a session is requested."""
 
     async def open_log() -> LogReader:
         return await LogReader.open(current_url(db))

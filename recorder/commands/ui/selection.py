@@ -19,9 +19,9 @@ NEVER_FOUND = f"a session called {LATEST} would never be found by that name, whi
 EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
 
 
-def new_name(said: str) -> str:
+def new_name(given: str) -> str:
     """Return a name for `--session` under which the session will be found again. Raise `UsageError` for others."""
-    name = cleaned(said)
+    name = cleaned(given)
     if name is None or name in (".", ".."):
         raise UsageError("--session needs a visible name that is not a dot: it is part of the clients' URLs.")
     if name == LATEST or _ID.fullmatch(name):

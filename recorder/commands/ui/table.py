@@ -1,7 +1,7 @@
 """Tables: for a person on a terminal, and line by line for programs that read columns.
 
-In a pipe every cell is whole. On a terminal a table fits its width: what matters least is left out, which is said, a
-few columns share what the others leave, and numbers and words that are looked for are never cut.
+In a pipe every cell is whole. On a terminal a table fits its width: the least important columns are left out, which is
+reported, a few columns share the remaining width, and numbers and words that are searched for are never cut.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Table:
     def __init__(self, columns: Sequence[Column], sample: Sequence[Sequence[Any]] | None) -> None:
         """Take the widths from the first rows, or the usual widths if there are none yet (None)."""
         lines, self._width = [[_plain(cell) for cell in row] for row in sample or ()], _terminal_width()
-        self._kept = list(range(len(columns)))
+        self._shown = list(range(len(columns)))
         if sample is not None and self._width is not None:
-            self._kept = [n for n in self._kept if not columns[n].rare or any(line[n] for line in lines)]
-        self._columns = [columns[n] for n in self._kept]
+            self._shown = [n for n in self._shown if not columns[n].rare or any(line[n] for line in lines)]
+        self._columns = [columns[n] for n in self._shown]
         needed = [
             max(cell_len(columns[n].name), 0 if lines else columns[n].usual, *(cell_len(line[n]) for line in lines))
-            for n in self._kept
+            for n in self._shown
         ]
         self._widths = fitted(self._columns, needed, self._width)
         _write_header(self._columns, self._widths)
@@ -64,7 +64,7 @@ class Table:
         return [column.name for n, column in enumerate(self._columns) if n not in self._widths]
 
     def write(self, row: Sequence[Any]) -> None:
-        write_line(_line(self._columns, self._widths, [_plain(row[n]) for n in self._kept]))
+        write_line(_line(self._columns, self._widths, [_plain(row[n]) for n in self._shown]))
 
 
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: str = "--json has every column") -> None:

@@ -54,32 +54,32 @@ _JUDGED = re.compile(
 def faults(stream: StreamView) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     message = Message()
-    for told in frames_before_gap(stream):
-        if told.data:
-            yield from message.feed(told)
-        elif told.name and told.name != "ping":
-            yield "AN028", Hit(told.pos, f"event: {told.name[:60]}")
+    for frame in frames_before_gap(stream):
+        if frame.data:
+            yield from message.feed(frame)
+        elif frame.name and frame.name != "ping":
+            yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
     yield from message.end(is_seen_whole(stream))
 
 
 class ContentBlock:
-    """Follows one block. Types that nobody here knows may have any delta."""
+    """Follows one block. Unknown types may have any delta."""
 
-    def __init__(self, pos: int, index: int, said: Object) -> None:
+    def __init__(self, pos: int, index: int, start: Object) -> None:
         self.pos = pos
         self.index = index
         self.is_interleaved = False  # it went on after another one began
-        self._type = text(said.get("type"))
-        self._said = said
+        self._type = text(start.get("type"))
+        self._start = start
         self._input: list[str] = []
-        self._is_signed = bool(said.get("signature"))
+        self._is_signed = bool(start.get("signature"))
 
     def begin(self) -> Iterable[Fault]:
         field = _TEXTS.get(self._type or "")
-        if self._type is None or (field and not isinstance(self._said.get(field), str)):
-            yield "AN015", Hit(self.pos, shown(self._said))
-        elif self._type in CALLS and not (text(self._said.get("id")) and text(self._said.get("name"))):
-            yield "AN016", Hit(self.pos, shown(self._said))
+        if self._type is None or (field and not isinstance(self._start.get(field), str)):
+            yield "AN015", Hit(self.pos, shown(self._start))
+        elif self._type in CALLS and not (text(self._start.get("id")) and text(self._start.get("name"))):
+            yield "AN016", Hit(self.pos, shown(self._start))
 
     def add(self, pos: int, delta: object) -> Iterable[Fault]:
         type = text(delta.get("type")) if isinstance(delta, dict) else None
@@ -99,9 +99,9 @@ class ContentBlock:
 
     def end(self) -> Iterable[Fault]:
         """Yield the faults of a block that was completed."""
-        said = "".join(self._input)
-        if self._type in CALLS and said and not _is_object(said):
-            yield "AN019", Hit(self.pos, shown(said))
+        written = "".join(self._input)
+        if self._type in CALLS and written and not _is_object(written):
+            yield "AN019", Hit(self.pos, shown(written))
         if self._type == "thinking" and not self._is_signed:
             yield "AN020", Hit(self.pos)
 
@@ -124,16 +124,16 @@ class Message:
         self._tokens: object = None  # of output, as `message_start` has them
         self._last: tuple[int, object] = (0, None)  # where `message_delta` stands, and its tokens of output
 
-    def feed(self, told: StreamBlock) -> Iterable[Fault]:
-        is_error = told.type == "error" or told.name == "error"
-        if told.data is not None and told.data.strip() == b"[DONE]":
-            yield "AN027", Hit(told.pos)
-        elif not is_json(told) and not is_error:
+    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+        is_error = frame.type == "error" or frame.name == "error"
+        if frame.data is not None and frame.data.strip() == b"[DONE]":
+            yield "AN027", Hit(frame.pos)
+        elif not is_json(frame) and not is_error:
             return
-        elif told.type is None and not is_error:
-            yield "AN003", Hit(told.pos, shown(told.payload))
+        elif frame.type is None and not is_error:
+            yield "AN003", Hit(frame.pos, shown(frame.payload))
         else:
-            yield from self._named(told, told.type or "error")
+            yield from self._named(frame, frame.type or "error")
 
     def end(self, is_seen_whole: bool) -> Iterable[Fault]:
         """Yield what is missing. A stream that broke off lacks its end only."""
@@ -156,30 +156,30 @@ class Message:
             for block in self._blocks:
                 yield from block.end()
 
-    def _named(self, told: StreamBlock, type: str) -> Iterable[Fault]:
-        if told.name is None:
-            yield "AN001", Hit(told.pos, shown(type))
-        elif told.name != type:
-            yield "AN002", Hit(told.pos, f"event: {told.name[:60]}, type {shown(type)}")
+    def _named(self, frame: StreamBlock, type: str) -> Iterable[Fault]:
+        if frame.name is None:
+            yield "AN001", Hit(frame.pos, shown(type))
+        elif frame.name != type:
+            yield "AN002", Hit(frame.pos, f"event: {frame.name[:60]}, type {shown(type)}")
         if type != "ping":
-            yield from self._in_order(told, type)
+            yield from self._in_order(frame, type)
 
-    def _in_order(self, told: StreamBlock, type: str) -> Iterable[Fault]:
+    def _in_order(self, frame: StreamBlock, type: str) -> Iterable[Fault]:
         if self._failed:
-            yield "AN026", Hit(told.pos, shown(type))
+            yield "AN026", Hit(frame.pos, shown(type))
         elif self._stopped:
-            yield "AN008", Hit(told.pos, shown(type))
+            yield "AN008", Hit(frame.pos, shown(type))
         elif type == "error":
             self._failed = True
-            yield from _error(told)
+            yield from _error(frame)
         else:
             if not self._has_begun and type != "message_start":
-                yield "AN004", Hit(told.pos, shown(type))
+                yield "AN004", Hit(frame.pos, shown(type))
             self._has_begun = True
             meaning = self._meanings.get(type)
             if meaning:
-                yield from meaning(self, told.pos, object_(told.payload))
-                yield from _misfits(told)
+                yield from meaning(self, frame.pos, object_(frame.payload))
+                yield from _misfits(frame)
 
     def _message_start(self, pos: int, event: Object) -> Iterable[Fault]:
         if self._has_start:
@@ -272,25 +272,25 @@ class Message:
     }
 
 
-def _error(told: StreamBlock) -> Iterable[Fault]:
-    error = object_(object_(told.payload).get("error"))
+def _error(frame: StreamBlock) -> Iterable[Fault]:
+    error = object_(object_(frame.payload).get("error"))
     if not (text(error.get("type")) and text(error.get("message"))):
-        yield "AN025", Hit(told.pos, shown(told.payload))
+        yield "AN025", Hit(frame.pos, shown(frame.payload))
 
 
-def _misfits(told: StreamBlock) -> Iterable[Fault]:
-    for each in SHAPES.misfits(told.payload, "event"):
+def _misfits(frame: StreamBlock) -> Iterable[Fault]:
+    for each in SHAPES.misfits(frame.payload, "event"):
         if not _JUDGED.fullmatch(each.path):
-            yield "AN029", Hit(told.pos, misfit(each))
-    payload = object_(told.payload)
+            yield "AN029", Hit(frame.pos, misfit(each))
+    payload = object_(frame.payload)
     for usage in (object_(payload.get("message")).get("usage"), payload.get("usage")):
         for name, count in object_(usage).items():
             if is_whole_number(count) and not 0 <= count <= TOKENS_LIMIT:
-                yield "AN030", Hit(told.pos, f"{name} is {count}")
+                yield "AN030", Hit(frame.pos, f"{name} is {count}")
 
 
-def _is_object(said: str) -> bool:
+def _is_object(source: str) -> bool:
     try:
-        return isinstance(decoded(said.encode("utf-8", "replace")), dict)
+        return isinstance(decoded(source.encode("utf-8", "replace")), dict)
     except ValueError:
         return False

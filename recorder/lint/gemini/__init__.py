@@ -27,16 +27,19 @@ def _rule(id: str, severity: Severity, meaning: str, why: str, *source: str) -> 
 
 RULES: tuple[Rule, ...] = (
     _rule(
-        *("GE001", "error", "A line is not `data: ` and JSON: an `event:`, `id:` or `retry:` line, or another one."),
-        "google-genai for Python takes it for JSON and raises "
-        "`UnknownApiResponseError: Failed to parse response as JSON. Raw response: event: …`; the SDK for JavaScript "
-        "passes over the whole event if the line stands first.",
+        *(
+            "GE001",
+            "error",
+            "A line is not `data: ` with JSON: it is an `event:`, `id:` or `retry:` line, or another one.",
+        ),
+        "google-genai for Python parses it as JSON and raises `UnknownApiResponseError: Failed to parse response as "
+        "JSON. Raw response: event: …`; the SDK for JavaScript ignores the whole event if the line is its first.",
         *(f"{_PYTHON}: _iter_response_stream", f"{_JAVASCRIPT}: processStreamResponse"),
     ),
     _rule(
-        *("GE002", "error", "There is a comment, such as a keep-alive."),
-        "google-genai for Python takes it for JSON and raises "
-        "`UnknownApiResponseError: Failed to parse response as JSON. Raw response: : …`.",
+        *("GE002", "error", "The stream has a comment, such as a keep-alive."),
+        "google-genai for Python parses it as JSON and raises `UnknownApiResponseError: Failed to parse response as "
+        "JSON. Raw response: : …`.",
         f"{_PYTHON}: _iter_response_stream",
     ),
     _rule(
@@ -47,66 +50,66 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         *("GE004", "error", "There is a `data: [DONE]`."),
-        "The stream just ends. google-genai for Python takes it for JSON and raises "
+        "A stream of Gemini ends without a mark. google-genai for Python parses it as JSON and raises "
         "`UnknownApiResponseError: Failed to parse response as JSON. Raw response: [DONE]`.",
         f"{_PYTHON}: _load_json_from_response",
     ),
     _rule(
         *("GE005", "note", "Events end with LF."),
-        "Google sends CRLF. The SDKs take both; a client that was only ever tried with Google may not.",
+        "Google sends CRLF. The SDKs accept both; a client that was tested with Google only may not.",
         *(f"{_PYTHON}: _SseLineDecoder", f"{_JAVASCRIPT}: processStreamResponse"),
     ),
     _rule(
         *("GE006", "error", "A chunk is no JSON object."),
-        "google-genai for Python makes an empty response of it: what it says is lost. Without `alt=sse` the API sends "
-        "an array of chunks, with it one after another.",
+        "google-genai for Python makes an empty response of it: its content is lost. The API sends an array of chunks"
+        " only without `alt=sse`.",
         *(_REFERENCE, _PYTHON),
     ),
     _rule(
         "GE007",
         "error",
         'An error is not `{"error": {"code": …}}`, with `error` as its first member and a number as its code.',
-        "google-genai for Python passes over an error that is not the first field, and fails with "
-        "`TypeError: '<=' not supported between instances of 'int' and 'NoneType'` without a code.",
+        "google-genai for Python ignores an error that is not the first field; without a code, it fails with "
+        "`TypeError: '<=' not supported between instances of 'int' and 'NoneType'`.",
         f"{_PYTHON}: request_streamed",
     ),
     _rule(
         *("GE008", "error", "The stream ends without the `finishReason` of a candidate."),
         "Gemini CLI fails with `Model stream ended without a finish reason.` (`NO_FINISH_REASON`), unless a tool is "
-        "called; other clients take an answer that broke off for a whole one.",
+        "called; other clients treat a cut answer as complete.",
         *(_REFERENCE, f"{_CLI}: processStreamResponse"),
     ),
     _rule(
         *("GE009", "warning", "No chunk has `usageMetadata`."),
-        "Clients count no tokens. Gemini CLI goes by them when it decides to compress a conversation.",
+        "Clients count no tokens. Gemini CLI uses the counts to decide when to compress a conversation.",
         *(_REFERENCE, f"{_CLI}: processStreamResponse"),
     ),
     _rule(
         *("GE010", "error", "Something stands after an error."),
-        "google-genai for Python raises at the error: what follows is lost.",
+        "google-genai for Python raises at the error: everything after it is lost.",
         f"{_PYTHON}: request_streamed",
     ),
     _rule(
         *("GE011", "error", "A field of a chunk has another type than the API declares."),
-        "google-genai for Python raises `ValidationError: 1 validation error for GenerateContentResponse`, or passes "
-        "over candidates that are no array.",
+        "google-genai for Python raises `ValidationError: 1 validation error for GenerateContentResponse`, or ignores"
+        " candidates that are not an array.",
         *(_REFERENCE, _TYPES),
     ),
     _rule(
-        *("GE012", "error", "A token count of `usageMetadata` is no number."),
+        *("GE012", "error", "A token count of `usageMetadata` is not a number."),
         "google-genai for Python raises `ValidationError: 1 validation error for GenerateContentResponse`, unless it "
-        "is the text of a number; other clients add text to text.",
+        "is a number as a text; other clients concatenate the texts instead of adding the numbers.",
         *(_REFERENCE, _TYPES),
     ),
     _rule(
         *("GE013", "error", "A `functionCall` has no `name`."),
-        "Nobody can tell which function is called: `function_call.name` is `None`, which the SDKs do not check.",
+        "The called function is unknown: `function_call.name` is `None`, which the SDKs do not check.",
         *(f"{_REFERENCE}: FunctionCall", _TYPES),
     ),
     _rule(
-        *("GE014", "error", "The `args` of a `functionCall` are no object."),
+        *("GE014", "error", "The `args` of a `functionCall` are not an object."),
         "google-genai for Python raises `ValidationError: … functionCall.args Input should be a valid dictionary`. "
-        "Arguments as JSON text are those of Chat Completions.",
+        "Only Chat Completions sends arguments as JSON text.",
         *(f"{_REFERENCE}: FunctionCall", _TYPES),
     ),
     _rule(
@@ -128,34 +131,35 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         *("GE018", "error", "A field is written in snake_case."),
-        "That is how the SDK for Python calls it, not the API: both SDKs pass over it, and a finish reason, a usage "
-        "or a function call is missing.",
+        "Such names belong to the SDK for Python, not to the API: both SDKs ignore the field, so a finish reason, a "
+        "usage or a function call is missing.",
         *(_REFERENCE, _TYPES),
     ),
     _rule(
         *("GE019", "warning", "`modelVersion` or `responseId` changes from one chunk to another."),
-        "Clients that put chunks together keep the first or the last, and do not agree which model answered.",
+        "Clients that combine chunks keep the first or the last value, and disagree on which model answered.",
         f"{_REFERENCE}: responseId identifies each response",
     ),
     _rule(
         *("GE020", "error", "Two candidates of a chunk have the same index."),
-        "Clients put the parts of a candidate together by its index: two answers become one.",
+        "Clients combine the parts of a candidate by its index: two answers become one.",
         f"{_REFERENCE}: Candidate.index",
     ),
     _rule(
-        *("GE021", "note", "A candidate says something after its `finishReason`."),
-        "Google does so when code is run between two rounds. A client that stops reading there loses it.",
+        *("GE021", "note", "A candidate has content after its `finishReason`."),
+        "Google does so when code runs between two rounds. A client that stops reading at the `finishReason` loses "
+        "the rest.",
         _REFERENCE,
     ),
     _rule(
         *("GE022", "error", "The last event has no blank line after it."),
-        "The SDK for JavaScript, and with it Gemini CLI, fails with `Incomplete JSON segment at the end`. The one for "
-        "Python reads it.",
+        "The SDK for JavaScript, and with it Gemini CLI, fails with `Incomplete JSON segment at the end`. The SDK for"
+        " Python reads it.",
         f"{_JAVASCRIPT}: processStreamResponse",
     ),
     _rule(
         *("GE023", "error", "The chunk with the `finishReason` comes twice."),
-        "Clients add up what chunks say: its text stands twice in the answer, its calls are made twice.",
+        "Clients concatenate chunks: its text is in the answer twice, and its calls are made twice.",
         _REFERENCE,
     ),
 )

@@ -26,7 +26,7 @@ _SIGNING = re.compile(r"(?:.*/)?gemini-(?:[3-9]|\d\d)(?!.*image)")
 _SNAKE = ("usage_metadata", "model_version", "response_id", "prompt_feedback", "finish_reason", "grounding_metadata")
 _SNAKE_IN_PARTS = ("function_call", "thought_signature", "inline_data", "executable_code", "code_execution_result")
 
-_SAYING = ("text", "functionCall", "executableCode", "inlineData", "fileData")
+_CONTENT_FIELDS = ("text", "functionCall", "executableCode", "inlineData", "fileData")
 
 _BARE = (b"{", b"[")
 """How JSON begins that has no `data:` in front."""
@@ -44,9 +44,9 @@ _RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
 def faults(stream: StreamView) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     chunks = Chunks(is_cut=stream.was_cut_by_us)
-    for told in frames_before_gap(stream):
-        yield from _line_faults(told)
-        yield from chunks.feed(told)
+    for frame in frames_before_gap(stream):
+        yield from _line_faults(frame)
+        yield from chunks.feed(frame)
     yield from chunks.end(is_seen_whole(stream))
 
 
@@ -64,7 +64,7 @@ class CandidateFaults:
     def feed(self, pos: int, candidate: Object) -> Iterable[Fault]:
         self._pos = pos
         parts, reason = object_(candidate.get("content")).get("parts"), candidate.get("finishReason")
-        if self.is_finished and any(part.get(name) for part in objects(parts) for name in _SAYING):
+        if self.is_finished and any(part.get(name) for part in objects(parts) for name in _CONTENT_FIELDS):
             yield "GE021", Hit(pos)
         for part in array(parts):
             yield from self._part(pos, part)
@@ -75,10 +75,10 @@ class CandidateFaults:
             yield "GE008", Hit(self._pos, f"candidate {self._index} has none")
 
     def _part(self, pos: int, part: object) -> Iterable[Fault]:
-        said = object_(part)
-        call = said.get("functionCall")
+        fields = object_(part)
+        call = fields.get("functionCall")
         if isinstance(call, dict):
-            yield from self._call(pos, call, bool(said.get("thoughtSignature") or said.get("thought_signature")))
+            yield from self._call(pos, call, bool(fields.get("thoughtSignature") or fields.get("thought_signature")))
 
     def _call(self, pos: int, call: Object, is_signed: bool) -> Iterable[Fault]:
         if not text(call.get("name")) and not self._is_calling:
@@ -100,25 +100,25 @@ class Chunks:
         self._has_usage = self._is_blocked = self._failed = self._has_lf = False
         self._before: Object = {}  # the last chunk
 
-    def feed(self, told: StreamBlock) -> Iterable[Fault]:
-        if told.data is not None and told.data.strip() == b"[DONE]":
-            yield "GE004", Hit(told.pos)
+    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+        if frame.data is not None and frame.data.strip() == b"[DONE]":
+            yield "GE004", Hit(frame.pos)
             return
-        payload = _bare(told) if told.data is None else told.payload
-        if payload is None and not is_json(told):
+        payload = _bare(frame) if frame.data is None else frame.payload
+        if payload is None and not is_json(frame):
             return
         if not isinstance(payload, dict):
-            yield "GE006", Hit(told.pos, shown(payload))
+            yield "GE006", Hit(frame.pos, shown(payload))
         elif self._failed:
-            yield "GE010", Hit(told.pos)
+            yield "GE010", Hit(frame.pos)
         elif "error" in payload:
             self._failed = True
-            yield from _error(told.pos, payload)
-        elif told.data is None:
-            yield "GE001", Hit(told.pos, "JSON without data:")
+            yield from _error(frame.pos, payload)
+        elif frame.data is None:
+            yield "GE001", Hit(frame.pos, "JSON without data:")
         else:
-            yield from self._ending(told)
-            yield from self._chunk(told.pos, payload)
+            yield from self._ending(frame)
+            yield from self._chunk(frame.pos, payload)
 
     def end(self, is_seen_whole: bool) -> Iterable[Fault]:
         """Yield what is missing, and faults in the sum of the last usage."""
@@ -134,13 +134,13 @@ class Chunks:
         if not self._has_usage and not missing:
             yield "GE009", Hit(None)
 
-    def _ending(self, told: StreamBlock) -> Iterable[Fault]:
+    def _ending(self, frame: StreamBlock) -> Iterable[Fault]:
         """Yield the faults of a chunk's ending. LF is reported once, where it begins: it is as true of all others."""
-        if told.kind == "tail" and not self._is_cut:
-            yield "GE022", Hit(told.pos)
-        if not self._has_lf and told.raw.endswith(b"\n\n"):
+        if frame.kind == "tail" and not self._is_cut:
+            yield "GE022", Hit(frame.pos)
+        if not self._has_lf and frame.raw.endswith(b"\n\n"):
             self._has_lf = True
-            yield "GE005", Hit(told.pos)
+            yield "GE005", Hit(frame.pos)
 
     def _chunk(self, pos: int, chunk: Object) -> Iterable[Fault]:
         for name in _SAME:
@@ -162,18 +162,18 @@ class Chunks:
             yield "GE018", Hit(pos, snake)
 
     def _candidate_faults(self, pos: int, candidates: Iterable[object]) -> Iterable[Fault]:
-        told: set[int] = set()
+        seen: set[int] = set()
         for each in candidates:
-            said = object_(each)
-            index = said.get("index", 0)
+            candidate = object_(each)
+            index = candidate.get("index", 0)
             if not isinstance(each, dict) or not is_whole_number(index):
                 if isinstance(index, str) and index.isdigit():
                     yield "GE011", Hit(pos, f"index is {shown(index)}, which must be a number")
                 continue
-            if index in told:
+            if index in seen:
                 yield "GE020", Hit(pos, f"index {index}")
-            told.add(index)
-            yield from self._candidate(index).feed(pos, said)
+            seen.add(index)
+            yield from self._candidate(index).feed(pos, candidate)
 
     def _candidate(self, index: int) -> CandidateFaults:
         if index not in self._candidates:
@@ -191,16 +191,16 @@ class Chunks:
             self._usage = (pos, usage)
 
 
-def _line_faults(told: StreamBlock) -> Iterable[Fault]:
+def _line_faults(frame: StreamBlock) -> Iterable[Fault]:
     """Yield the faults of the lines of a block."""
-    if _USUAL_BLOCK.fullmatch(told.raw):
+    if _USUAL_BLOCK.fullmatch(frame.raw):
         return
-    raw = told.raw.removeprefix(BOM)
+    raw = frame.raw.removeprefix(BOM)
     if raw.lstrip().startswith(_BARE):
         return
     for line in _LINES.findall(raw):
         if not line.startswith(b"data: "):
-            yield _line_rule(line), Hit(told.pos, line[:60].decode("utf-8", "replace"))
+            yield _line_rule(line), Hit(frame.pos, line[:60].decode("utf-8", "replace"))
 
 
 def _line_rule(line: bytes) -> str:
@@ -209,12 +209,12 @@ def _line_rule(line: bytes) -> str:
     return "GE003" if line.startswith(b"data:") else "GE001"
 
 
-def _bare(told: StreamBlock) -> object:
+def _bare(frame: StreamBlock) -> object:
     """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is no JSON."""
-    if not told.raw.lstrip().startswith(_BARE):
+    if not frame.raw.lstrip().startswith(_BARE):
         return None
     try:
-        return decoded(told.raw)
+        return decoded(frame.raw)
     except ValueError:
         return None
 

@@ -30,46 +30,43 @@ def _rule(id: str, severity: Severity, meaning: str, why: str, *source: str) -> 
 RULES: tuple[Rule, ...] = (
     _rule(
         *("CH001", "warning", "`data: [DONE]` is missing at the end."),
-        "A client that waits for it takes the answer for one that broke off. The OpenAI SDKs accept the end of the "
-        "body.",
+        "A client that waits for it treats the answer as cut. The OpenAI SDKs accept the end of the body.",
         f"{_REFERENCE}: the stream is terminated by `data: [DONE]`",
     ),
     _rule(
-        *("CH002", "error", "Something stands after `data: [DONE]`."),
-        "openai-python and openai-node stop reading there: it is lost.",
+        *("CH002", "error", "Something follows `data: [DONE]`."),
+        "openai-python and openai-node stop reading at `data: [DONE]`: the rest is lost.",
         *(_PYTHON_SSE, _NODE_SSE),
     ),
     _rule(
         *("CH003", "error", "The `object` of a chunk is not `chat.completion.chunk`."),
-        "`.stream()` of openai-python passes over such a chunk, and what it says is missing in the completion.",
+        "`.stream()` of openai-python ignores such a chunk, and its content is missing in the completion.",
         f"{_PYTHON}: _is_valid_chat_completion_chunk_weak",
     ),
     _rule(
         *("CH004", "error", "The `id` changes from one chunk to another."),
-        "openai-node takes a chunk with another id for the beginning of another completion, and fails with "
-        "`missing finish_reason for choice 0`, where it reads a stream that was passed on to it "
-        "(`fromReadableStream`).",
+        "openai-node treats a chunk with another id as the beginning of another completion: when it reads a forwarded"
+        " stream (`fromReadableStream`), it fails with `missing finish_reason for choice 0`.",
         *(f"{_REFERENCE}: each chunk has the same ID", _NODE),
     ),
     _rule(
         *("CH005", "warning", "`created` or `model` changes from one chunk to another."),
-        "Clients that put chunks together keep the first or the last, and do not agree which model answered, and when.",
+        "Clients that combine chunks keep the first or the last value, and disagree on which model answered, and when.",
         f"{_REFERENCE}: each chunk has the same timestamp",
     ),
     _rule(
         *("CH006", "error", "A chunk has no array `choices`."),
-        "openai-python raises `TypeError: 'NoneType' object is not iterable` in `.stream()`, and whoever loops over "
-        "`chunk.choices` fails alike. A chunk that has nothing to say of a choice has an empty array.",
+        "openai-python raises `TypeError: 'NoneType' object is not iterable` in `.stream()`, and every loop over "
+        "`chunk.choices` fails in the same way. A chunk without a choice must have an empty array.",
         *(_REFERENCE, _PYTHON),
     ),
     _rule(
         *("CH007", "warning", "A chunk lacks `id`, `created` or `model`."),
-        "The SDKs declare them as always there: clients that use them (for logs, or as the key of a completion) get "
-        "none.",
+        "The SDKs declare them as required: clients that use them (for logs, or as the key of a completion) get None.",
         f"{_REFERENCE}: the chunk object",
     ),
     _rule(
-        *("CH008", "error", "A choice has no number `index` or no object `delta`."),
+        *("CH008", "error", "A choice lacks an `index` that is a number, or a `delta` that is an object."),
         "openai-python raises `TypeError: list indices must be integers` or "
         "`AttributeError: 'NoneType' object has no attribute 'to_dict'` in `.stream()`.",
         *(_REFERENCE, _PYTHON),
@@ -82,28 +79,29 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         *("CH010", "error", "No delta of a choice has a `role`."),
-        "openai-node fails at the end of `.stream()` with `missing role for choice 0`. The first delta has it.",
+        "openai-node fails at the end of `.stream()` with `missing role for choice 0`. OpenAI sends the role in the "
+        "first delta.",
         f"{_NODE}: finalizeChatCompletion",
     ),
     _rule(
         *("CH011", "error", "The stream ends without the `finish_reason` of a choice."),
-        "openai-node fails at the end of `.stream()` with `missing finish_reason for choice 0`; other clients take "
-        "an answer that broke off for a whole one.",
+        "openai-node fails at the end of `.stream()` with `missing finish_reason for choice 0`; other clients treat a"
+        " cut answer as complete.",
         *(_REFERENCE, f"{_NODE}: finalizeChatCompletion"),
     ),
     _rule(
-        *("CH012", "error", "The request asks for usage (`stream_options.include_usage`), and no chunk has `usage`."),
+        *("CH012", "error", "The request asks for usage (`stream_options.include_usage`), but no chunk has `usage`."),
         "Clients count no tokens: `chunk.usage` is null in all of them.",
         f"{_REFERENCE}, stream_options: an additional chunk will be streamed before the `data: [DONE]` message",
     ),
     _rule(
-        *("CH013", "warning", "The chunk with the `usage` that was asked for has choices."),
-        "A client that takes usage from the chunk without choices, as the reference tells it to, counts no tokens.",
+        *("CH013", "warning", "The chunk with the requested `usage` has choices."),
+        "A client that takes the usage from the chunk without choices, as the reference demands, counts no tokens.",
         f"{_REFERENCE}, stream_options: on this chunk the `choices` field will always be an empty array",
     ),
     _rule(
         *("CH014", "warning", "More than one chunk has `usage`."),
-        "A client that adds up what chunks say counts tokens more than once, as LangChain does when it adds chunks.",
+        "A client that adds the usage of all chunks, as LangChain does, counts tokens more than once.",
         *(
             f"{_REFERENCE}, stream_options: all other chunks have a null value",
             "langchain-core, messages/ai.py: add_usage",
@@ -116,20 +114,20 @@ RULES: tuple[Rule, ...] = (
         f"{_REFERENCE}: the usage object",
     ),
     _rule(
-        *("CH016", "error", "The delta of a tool call has no number `index`."),
-        "`.stream()` of openai-python raises `TypeError: list indices must be integers or slices, not NoneType` at the "
-        "first delta of a call, “RuntimeError: Expected list delta entry to have an `index` key” at a later one: "
-        "nobody can tell which call the arguments belong to.",
+        *("CH016", "error", "The delta of a tool call lacks an `index` that is a number."),
+        "`.stream()` of openai-python raises `TypeError: list indices must be integers or slices, not NoneType` at "
+        "the first delta of a call, “RuntimeError: Expected list delta entry to have an `index` key” at a later one: "
+        "it is unknown to which call the arguments belong.",
         *(_REFERENCE, f"{_PYTHON_DELTAS}: accumulate_delta"),
     ),
     _rule(
         *("CH017", "error", "The first delta of a tool call has no `id`."),
-        "The Vercel AI SDK fails with `Expected 'id' to be a string.`, openai-node with "
-        "`missing choices[0].tool_calls[0].id`; and the result of the call cannot be sent back.",
+        "The Vercel AI SDK fails with `Expected 'id' to be a string.`, openai-node with `missing "
+        "choices[0].tool_calls[0].id`; without an id, the result of the call cannot be sent back.",
         *("vercel/ai, packages/openai-compatible, chat language model", f"{_NODE}: finalizeChatCompletion"),
     ),
     _rule(
-        *("CH018", "error", "The first delta of a tool call has no name of a function."),
+        *("CH018", "error", "The first delta of a tool call lacks the name of a function."),
         "The Vercel AI SDK fails with `Expected 'function.name' to be a string.`.",
         "vercel/ai, packages/openai-compatible, chat language model",
     ),
@@ -141,58 +139,59 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         *("CH020", "error", "A later delta of a tool call has an `id` or a name again."),
-        "Clients put strings together: `.stream()` of openai-python gives the call the id `call_1call_1`, under which "
-        "its result is refused. A call of its own has an index of its own.",
+        "Clients concatenate strings: `.stream()` of openai-python gives the call the id `call_1call_1`, and its "
+        "result is refused under that id. Another call must have another index.",
         f"{_PYTHON_DELTAS}: accumulate_delta",
     ),
     _rule(
-        *("CH021", "error", "The arguments of a tool call are no string."),
-        "Deltas of arguments are pieces of JSON text: openai-node makes `[object Object]` of an object, and who parses "
-        "the text of a call fails.",
+        *("CH021", "error", "The arguments of a tool call are not a string."),
+        "Deltas of arguments are pieces of JSON text: openai-node makes `[object Object]` of an object, and a client "
+        "that parses the text of a call fails.",
         *(_REFERENCE, _NODE),
     ),
     _rule(
-        *("CH022", "warning", "The arguments of a tool call are no JSON when they are complete."),
-        "A client that parses them fails (`json.JSONDecodeError`, `Unexpected end of JSON input`). Models do write "
-        "such arguments; a gateway that loses a delta makes them too.",
+        *("CH022", "warning", "The complete arguments of a tool call are not JSON."),
+        "A client that parses them fails (`json.JSONDecodeError`, `Unexpected end of JSON input`). Models sometimes "
+        "write such arguments; a gateway that loses a delta causes them too.",
         f"{_REFERENCE}: the model does not always generate valid JSON",
     ),
     _rule(
-        *("CH023", "warning", "An error in the stream is no object `error` with a `message`."),
-        "openai-python raises `APIError: An error occurred during streaming` without saying which, and takes an "
-        "`event: error` without a field `error` for a chunk.",
+        *("CH023", "warning", "An error in the stream is not an object `error` with a `message`."),
+        "openai-python raises `APIError: An error occurred during streaming` without the cause, and treats an `event:"
+        " error` without a field `error` as a chunk.",
         _PYTHON_SSE,
     ),
     _rule(
-        *("CH024", "error", "Something stands after an error, other than `data: [DONE]`."),
-        "openai-python and openai-node raise at the error: what follows is lost.",
+        *("CH024", "error", "Something other than `data: [DONE]` follows an error."),
+        "openai-python and openai-node raise at the error: everything after it is lost.",
         *(_PYTHON_SSE, _NODE_SSE),
     ),
     _rule(
-        *("CH025", "error", "An error is sent as a field `error:` in the place of `data:`."),
-        "It is no field of server-sent events: every client passes over it, and takes the answer for a whole one.",
+        *("CH025", "error", "An error is sent as a field `error:` instead of `data:`."),
+        "The field does not exist in server-sent events: every client ignores it, and treats the answer as complete.",
         *("WHATWG HTML 9.2.6, any other field is ignored", _PYTHON_SSE),
     ),
     _rule(
         *("CH026", "error", "A chunk has an `event:` line."),
-        "openai-node yields `{event, data}` in the place of the chunk, so that `chunk.choices` is undefined; "
-        "openai-python does so for names that begin with `thread.`.",
+        "openai-node yields `{event, data}` instead of the chunk, so that `chunk.choices` is undefined; openai-python"
+        " does so for names that begin with `thread.`.",
         *(_NODE_SSE, _PYTHON_SSE),
     ),
     _rule(
         *("CH027", "warning", "A later delta of a choice has a `role` again."),
-        "Clients put strings together: `.stream()` of openai-python makes `assistantassistant` of it, and the API "
+        "Clients concatenate strings: `.stream()` of openai-python makes `assistantassistant` of it, and the API "
         "refuses a message of that role.",
         f"{_PYTHON_DELTAS}: accumulate_delta",
     ),
     _rule(
         *("CH028", "error", "The `content` of a delta is no string."),
-        "Clients put strings together: openai-node makes `[object Object]` of an array, openai-python loses it.",
+        "Clients concatenate strings: openai-node makes `[object Object]` of an array, openai-python loses it.",
         *(_REFERENCE, _NODE, f"{_PYTHON_DELTAS}: accumulate_delta"),
     ),
     _rule(
-        *("CH029", "warning", "A choice says something after its `finish_reason`."),
-        "A client that takes a choice for complete then loses it: openai-python has sent `content.done` by then.",
+        *("CH029", "warning", "A choice has content after its `finish_reason`."),
+        "A client that treats the choice as complete at its `finish_reason` loses the rest: openai-python has already"
+        " sent `content.done`.",
         f"{_PYTHON}: ChoiceEventState.get_done_events",
     ),
     _rule(
@@ -207,21 +206,20 @@ RULES: tuple[Rule, ...] = (
         *(f"{_PYTHON_DELTAS}: accumulate_delta", _NODE),
     ),
     _rule(
-        *("CH032", "error", "A later delta of a tool call takes its `type` back: it is null."),
-        "`.stream()` of openai-python puts null in the place of `function`: it says nothing of the arguments that "
-        "follow, and the call that it hands over has no type. A field that has not changed is left out.",
+        *("CH032", "error", "A later delta of a tool call sets its `type` to null."),
+        "`.stream()` of openai-python replaces `function` by null: it does not report the arguments that follow, and "
+        "the call that it returns has no type. OpenAI omits an unchanged field.",
         f"{_PYTHON_DELTAS}: accumulate_delta",
     ),
     _rule(
-        *("CH033", "error", "A field of a chunk is missing, or of another kind than the API declares."),
-        "The SDKs do not check: they hand on what stands there, or fail where they use it (`.stream()` of "
-        "openai-python with `AttributeError: 'str' object has no attribute 'arguments'` at a function that is a "
-        "text).",
+        *("CH033", "error", "A field of a chunk is missing, or has another type than the API declares."),
+        "The SDKs do not check: they return the value as it is, or fail where they use it (`.stream()` of "
+        "openai-python with `AttributeError: 'str' object has no attribute 'arguments'` if a function is a text).",
         f"{_REFERENCE}: the chunk object",
     ),
     _rule(
         *("CH034", "error", "A later delta of a tool call has no `function`."),
-        "openai-python raises an AssertionError without words in `.stream()`.",
+        "openai-python raises an AssertionError without a message in `.stream()`.",
         f"{_PYTHON}: _build_events",
     ),
 )

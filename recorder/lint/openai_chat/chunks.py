@@ -24,7 +24,7 @@ _PARTS = (
     ("completion_tokens", "completion_tokens_details", "reasoning_tokens"),
 )
 
-_SAYING = ("content", "refusal", "tool_calls", "function_call", "audio")
+_CONTENT_FIELDS = ("content", "refusal", "tool_calls", "function_call", "audio")
 _WHOLE = ("stop", "tool_calls", "function_call")
 """The reasons for which a choice ends when all of it was said."""
 
@@ -38,8 +38,8 @@ _JUDGED = re.compile(
 def faults(stream: StreamView) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
     chunks = Chunks(stream)
-    for told in frames_before_gap(stream):
-        yield from chunks.feed(told)
+    for frame in frames_before_gap(stream):
+        yield from chunks.feed(frame)
     if is_seen_whole(stream):
         yield from chunks.end()
 
@@ -55,35 +55,35 @@ class ToolCall:
         self._name: object = None
         self._is_judged = True  # its arguments: not if they are known to be no JSON for another reason
 
-    def begin(self, said: Object) -> Iterable[Fault]:
-        self._id, self._name = said.get("id"), _named(said)
+    def begin(self, delta: Object) -> Iterable[Fault]:
+        self._id, self._name = delta.get("id"), _named(delta)
         if not self._id:
             yield "CH017", Hit(self._pos, f"id is {shown(self._id)}")
         if not self._name:
-            yield "CH018", Hit(self._pos, shown(said))
-        yield from self._feed(self._pos, said)
+            yield "CH018", Hit(self._pos, shown(delta))
+        yield from self._feed(self._pos, delta)
 
-    def go_on(self, pos: int, said: Object) -> Iterable[Fault]:
-        for name, value, before in (("id", said.get("id"), self._id), ("name", _named(said), self._name)):
+    def go_on(self, pos: int, delta: Object) -> Iterable[Fault]:
+        for name, value, before in (("id", delta.get("id"), self._id), ("name", _named(delta), self._name)):
             if value and before:
                 self._is_judged = self._is_judged and value == before
                 yield "CH020", Hit(pos, f"{name} {shown(value)} after {shown(before)}")
-        if "type" in said and said["type"] is None and self._type:
-            yield "CH032", Hit(pos, shown(said))
-        if self._type == "function" and said.get("function") is None:
-            yield "CH034", Hit(pos, shown(said))
-        yield from self._feed(pos, said)
+        if "type" in delta and delta["type"] is None and self._type:
+            yield "CH032", Hit(pos, shown(delta))
+        if self._type == "function" and delta.get("function") is None:
+            yield "CH034", Hit(pos, shown(delta))
+        yield from self._feed(pos, delta)
 
     def end(self) -> Iterable[Fault]:
         if not self._type:
             yield "CH019", Hit(self._pos)
-        if self._is_judged and not _is_json(said := "".join(self._arguments)):
-            yield "CH022", Hit(self._pos, shown(said))
+        if self._is_judged and not _is_json(arguments := "".join(self._arguments)):
+            yield "CH022", Hit(self._pos, shown(arguments))
 
-    def _feed(self, pos: int, said: Object) -> Iterable[Fault]:
-        self._type = self._type or said.get("type")
+    def _feed(self, pos: int, delta: Object) -> Iterable[Fault]:
+        self._type = self._type or delta.get("type")
         self._is_judged = self._is_judged and self._type != "custom"  # whose input is any text
-        arguments = object_(said.get("function")).get("arguments")
+        arguments = object_(delta.get("function")).get("arguments")
         if isinstance(arguments, str):
             self._arguments.append(arguments)
         elif arguments is not None:
@@ -106,7 +106,7 @@ class Choice:
         yield from self._role(delta)
         if delta.get("content") is not None and not isinstance(delta["content"], str):
             yield "CH028", Hit(pos, shown(delta["content"]))
-        if self._reason and any(delta.get(name) for name in _SAYING):
+        if self._reason and any(delta.get(name) for name in _CONTENT_FIELDS):
             yield "CH029", Hit(pos, shown(delta))
         for call in array(delta.get("tool_calls")):
             yield from self._call(pos, object_(call))
@@ -136,17 +136,17 @@ class Choice:
                 yield "CH030", Hit(self._pos, f"{shown(reason)} after {shown(self._reason)}")
             self._reason = reason
 
-    def _call(self, pos: int, said: Object) -> Iterable[Fault]:
-        index = said.get("index")
+    def _call(self, pos: int, delta: Object) -> Iterable[Fault]:
+        index = delta.get("index")
         if not is_whole_number(index):
-            yield "CH016", Hit(pos, shown(said))
+            yield "CH016", Hit(pos, shown(delta))
         elif index in self._calls:
-            yield from self._calls[index].go_on(pos, said)
+            yield from self._calls[index].go_on(pos, delta)
         else:
             if index != len(self._calls):
                 yield "CH031", Hit(pos, f"a call begins as index {index}, where {len(self._calls)} is next")
             call = self._calls[index] = ToolCall(pos)
-            yield from call.begin(said)
+            yield from call.begin(delta)
 
 
 class Chunks:
@@ -161,20 +161,20 @@ class Chunks:
         self._elsewhere = ""  # where usage stands that is not where clients look
         self._done = self._failed = False
 
-    def feed(self, told: StreamBlock) -> Iterable[Fault]:
-        if told.raw.startswith(b"error:"):
+    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+        if frame.raw.startswith(b"error:"):
             self._failed = True
-            yield "CH025", Hit(told.pos)
-        elif told.data is None:
+            yield "CH025", Hit(frame.pos)
+        elif frame.data is None:
             return
         elif self._done:
-            yield "CH002", Hit(told.pos, shown(told.data.decode("utf-8", "replace")))
-        elif told.data.startswith(b"[DONE]"):
+            yield "CH002", Hit(frame.pos, shown(frame.data.decode("utf-8", "replace")))
+        elif frame.data.startswith(b"[DONE]"):
             self._done = True
-        elif isinstance(told.payload, dict):
-            yield from self._payload(told, told.payload)
-        elif is_json(told):
-            yield "CH006", Hit(told.pos, shown(told.payload))
+        elif isinstance(frame.payload, dict):
+            yield from self._payload(frame, frame.payload)
+        elif is_json(frame):
+            yield "CH006", Hit(frame.pos, shown(frame.payload))
 
     def end(self) -> Iterable[Fault]:
         """Yield what is missing. Of a stream that broke off, what is missing first."""
@@ -195,55 +195,55 @@ class Chunks:
         if self._is_chat and (self._done or _outcome(self._stream) == "eof"):
             yield from self._usage()
 
-    def _payload(self, told: StreamBlock, payload: Object) -> Iterable[Fault]:
+    def _payload(self, frame: StreamBlock, payload: Object) -> Iterable[Fault]:
         if self._failed:
-            yield "CH024", Hit(told.pos)
-        elif payload.get("error") or told.name == "error":
+            yield "CH024", Hit(frame.pos)
+        elif payload.get("error") or frame.name == "error":
             self._failed = True
-            yield from _error(told, payload)
+            yield from _error(frame, payload)
         elif self._is_chat and not _is_filter_result(payload):
-            if told.name:
-                yield "CH026", Hit(told.pos, f"event: {told.name[:60]}")
-            yield from self._chunk(told, payload)
+            if frame.name:
+                yield "CH026", Hit(frame.pos, f"event: {frame.name[:60]}")
+            yield from self._chunk(frame, payload)
 
-    def _chunk(self, told: StreamBlock, chunk: Object) -> Iterable[Fault]:
+    def _chunk(self, frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
         if chunk.get("object") != CHUNK:
-            yield "CH003", Hit(told.pos, f"object is {shown(chunk.get('object'))}")
-        yield from self._head(told, chunk)
+            yield "CH003", Hit(frame.pos, f"object is {shown(chunk.get('object'))}")
+        yield from self._head(frame, chunk)
         choices = chunk.get("choices")
         if not isinstance(choices, list):
-            yield "CH006", Hit(told.pos, f"choices is {shown(choices)}")
+            yield "CH006", Hit(frame.pos, f"choices is {shown(choices)}")
         for choice in array(choices):
-            yield from self._choice(told, choice)
+            yield from self._choice(frame, choice)
         for each in SHAPES.misfits(chunk, "chunk"):
             if not _JUDGED.fullmatch(each.path):
-                yield "CH033", Hit(told.pos, misfit(each))
-        self._note_usage(told, chunk)
+                yield "CH033", Hit(frame.pos, misfit(each))
+        self._note_usage(frame, chunk)
 
-    def _head(self, told: StreamBlock, chunk: Object) -> Iterable[Fault]:
+    def _head(self, frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
         for name, kind in _REQUIRED.items():
             value = chunk.get(name)
             if not isinstance(value, kind) or value == "":
-                yield "CH007", Hit(told.pos, f"{name} is {shown(value)}")
+                yield "CH007", Hit(frame.pos, f"{name} is {shown(value)}")
             elif value != self._same.setdefault(name, value):
-                yield _SAME[name], Hit(told.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
+                yield _SAME[name], Hit(frame.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
 
-    def _choice(self, told: StreamBlock, choice: object) -> Iterable[Fault]:
-        said = object_(choice)
-        index, delta = said.get("index"), said.get("delta")
+    def _choice(self, frame: StreamBlock, choice: object) -> Iterable[Fault]:
+        fields = object_(choice)
+        index, delta = fields.get("index"), fields.get("delta")
         if not is_whole_number(index) or not isinstance(delta, dict):
-            yield "CH008", Hit(told.pos, shown(choice))
+            yield "CH008", Hit(frame.pos, shown(choice))
             return
         if index not in self._choices:
             if index != len(self._choices):
-                yield "CH009", Hit(told.pos, f"a choice begins as index {index}, where {len(self._choices)} is next")
+                yield "CH009", Hit(frame.pos, f"a choice begins as index {index}, where {len(self._choices)} is next")
             self._choices[index] = Choice(index)
-        yield from self._choices[index].feed(told.pos, said, delta)
+        yield from self._choices[index].feed(frame.pos, fields, delta)
 
-    def _note_usage(self, told: StreamBlock, chunk: Object) -> None:
+    def _note_usage(self, frame: StreamBlock, chunk: Object) -> None:
         usage, choices = object_(chunk.get("usage")), chunk.get("choices")
         if usage:
-            self._usages.append((told.pos, usage, choices == []))
+            self._usages.append((frame.pos, usage, choices == []))
         elif object_(chunk.get("x_groq")).get("usage"):
             self._elsewhere = "it stands in x_groq.usage"
         elif any(choice.get("usage") for choice in objects(choices)):
@@ -251,19 +251,19 @@ class Chunks:
 
     def _usage(self) -> Iterable[Fault]:
         options = object_(object_(self._stream.request_json).get("stream_options"))
-        is_asked = options.get("include_usage") is True
+        is_requested = options.get("include_usage") is True
         if not self._usages:
-            if is_asked:
+            if is_requested:
                 yield "CH012", Hit(None, self._elsewhere)
             return
         pos, usage, has_own_chunk = self._usages[-1]
         if len(self._usages) > 1:
             yield "CH014", Hit(self._usages[1][0], f"{len(self._usages)} chunks have it")
-        elif is_asked and not has_own_chunk:
+        elif is_requested and not has_own_chunk:
             yield "CH013", Hit(pos)
-        said = _contradiction(usage)
-        if said:
-            yield "CH015", Hit(pos, said)
+        contradiction = _contradiction(usage)
+        if contradiction:
+            yield "CH015", Hit(pos, contradiction)
 
 
 def _contradiction(usage: Object) -> str:
@@ -283,14 +283,14 @@ def _contradiction(usage: Object) -> str:
     return ""
 
 
-def _error(told: StreamBlock, payload: Object) -> Iterable[Fault]:
+def _error(frame: StreamBlock, payload: Object) -> Iterable[Fault]:
     error = payload.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str) or not error["message"]:
-        yield "CH023", Hit(told.pos, shown(payload))
+        yield "CH023", Hit(frame.pos, shown(payload))
 
 
 def _is_filter_result(chunk: Object) -> bool:
-    """Return whether a chunk is a result of Azure's content filter: openai-python passes over its empty `object`."""
+    """Return whether a chunk is a result of Azure's content filter: openai-python ignores its empty `object`."""
     return chunk.get("object") == "" and not any(object_(each.get("delta")) for each in objects(chunk.get("choices")))
 
 
@@ -302,9 +302,9 @@ def _named(call: Object) -> object:
     return object_(call.get("function")).get("name") or object_(call.get("custom")).get("name")
 
 
-def _is_json(said: str) -> bool:
+def _is_json(source: str) -> bool:
     try:
-        decoded(said.encode("utf-8", "replace"))
+        decoded(source.encode("utf-8", "replace"))
     except ValueError:
         return False
     return True

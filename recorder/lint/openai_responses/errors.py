@@ -1,4 +1,4 @@
-"""RS06…: how a response that did not succeed says so."""
+"""RS06…: the errors and reasons of a response that did not succeed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _mute_failure(stream: StreamView) -> Iterable[Hit]:
 
 
 def _lonely_error(stream: StreamView) -> Iterable[Hit]:
-    told = stream_events(stream)
-    if not any(each.type == "response.failed" for each in told):
-        yield from (Hit(each.pos) for each in told if each.type == "error")
+    events = stream_events(stream)
+    if not any(each.type == "response.failed" for each in events):
+        yield from (Hit(each.pos) for each in events if each.type == "error")
 
 
 def _no_reason(stream: StreamView) -> Iterable[Hit]:
@@ -62,8 +62,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS060",
         "error",
-        "An `error` event does not say what happened.",
-        "openai-python raises APIError “An error occurred during streaming”, whatever it was.",
+        "An `error` event has no message.",
+        "openai-python raises APIError “An error occurred during streaming”, whatever the cause was.",
         f"{_REFERENCE}: error; openai-python 3.52, _streaming.py",
         frozenset({"openai", "sdk"}),
         _mute_error,
@@ -71,9 +71,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS061",
         "error",
-        "A failed response does not say what happened, by code and message.",
-        "Codex says “response.failed event received”, or an empty text, and asks again: whether that helps it sees by "
-        "the code (`context_length_exceeded`, `insufficient_quota`, `rate_limit_exceeded`).",
+        "A failed response lacks the code or the message of its error.",
+        "Codex reports “response.failed event received”, or an empty text, and retries: only the code tells it "
+        "whether a retry can help (`context_length_exceeded`, `insufficient_quota`, `rate_limit_exceeded`).",
         f"{_REFERENCE}: response.failed; {_CODEX}",
         frozenset({"openai", "codex", "sdk"}),
         _mute_failure,
@@ -82,8 +82,8 @@ RULES: tuple[Rule, ...] = (
         "RS062",
         "error",
         "An `error` event is not followed by `response.failed`.",
-        "Codex does not read `error`: it says “stream closed before response.completed”, the message is lost, and it "
-        "asks again.",
+        "Codex does not read `error`: it reports “stream closed before response.completed”, loses the message, and "
+        "retries.",
         f"{_CODEX}, which has no case for it",
         frozenset({"codex"}),
         _lonely_error,
@@ -91,8 +91,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS063",
         "warning",
-        "An incomplete response does not say why.",
-        "Codex: “Incomplete response returned, reason: unknown”; nobody can tell a token limit from a content filter.",
+        "An incomplete response has no reason.",
+        "Codex: “Incomplete response returned, reason: unknown”; a token limit cannot be distinguished from a content"
+        " filter.",
         f"{_REFERENCE}: incomplete_details; {_CODEX}",
         frozenset({"openai", "codex", "sdk"}),
         _no_reason,
@@ -101,7 +102,8 @@ RULES: tuple[Rule, ...] = (
         "RS064",
         "warning",
         "An `error` event has no `code`: a text, or null.",
-        "openai-python has no `APIError.code`: whoever retries by it cannot tell a limit from a fault of the request.",
+        "openai-python has no `APIError.code`: a client that uses it for retries cannot distinguish a limit from a "
+        "fault of the request.",
         f"{_REFERENCE}: error",
         frozenset({"openai", "sdk"}),
         _codeless_error,

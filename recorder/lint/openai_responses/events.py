@@ -16,7 +16,7 @@ ENDINGS = frozenset({"response.completed", "response.incomplete", "response.fail
 
 
 class StreamEvent(NamedTuple):
-    """An event. Its type is what it says, else its name: that one of them is missing is for one rule to say."""
+    """An event. Its type is that of its payload, else its SSE name: one rule reports if either is missing."""
 
     pos: int
     type: str
@@ -34,12 +34,12 @@ def stream_events(stream: StreamView) -> Sequence[StreamEvent]:
     """Return all events that can be read, the unterminated last one included."""
     found: Sequence[StreamEvent] | None = stream.memo.get("events")
     if found is None:
-        found = stream.memo["events"] = [each for told in stream.blocks if (each := _stream_event(told)) is not None]
+        found = stream.memo["events"] = [each for frame in stream.blocks if (each := _stream_event(frame)) is not None]
     return found
 
 
 def is_readable(stream: StreamView) -> bool:
-    """Return whether all events are there and can be told apart: if not, what seems missing was perhaps not missing.
+    """Return whether all events are there and have a type: if not, something that seems missing was perhaps sent.
 
     A stream that is resumed has only a part of what its items are.
     """
@@ -52,12 +52,13 @@ def is_readable(stream: StreamView) -> bool:
 
 
 def is_complete(stream: StreamView) -> bool:
-    """Return whether a stream can be read and says that the model is done: then all that began must be closed."""
+    """Return whether a stream can be read and reports that the model is done: then every item, part and text must be
+    closed."""
     return is_readable(stream) and any(each.type == "response.completed" for each in stream_events(stream))
 
 
-def _stream_event(told: StreamBlock) -> StreamEvent | None:
-    if not isinstance(told.payload, dict):
+def _stream_event(frame: StreamBlock) -> StreamEvent | None:
+    if not isinstance(frame.payload, dict):
         return None
-    type = told.type or told.name or ("error" if told.payload.get("error") else None)
-    return StreamEvent(told.pos, type, told.payload, told.name) if type else None
+    type = frame.type or frame.name or ("error" if frame.payload.get("error") else None)
+    return StreamEvent(frame.pos, type, frame.payload, frame.name) if type else None

@@ -36,15 +36,15 @@ _JUDGED = {"response": {"id", "error", "incomplete_details"}}
 
 
 def lacks_fields(stream: StreamView) -> list[Hit]:
-    """Yield events that lack something: what they would have said is missing elsewhere too."""
+    """Yield events that lack a field whose content is missing elsewhere too."""
     found: list[Hit] | None = stream.memo.get("fields")
     if found is None:
         found = stream.memo["fields"] = list(_lacking(stream_events(stream)))
     return found
 
 
-def _lacking(told: Iterable[StreamEvent]) -> Iterable[Hit]:
-    for each in told:
+def _lacking(events: Iterable[StreamEvent]) -> Iterable[Hit]:
+    for each in events:
         for field, kind in FIELDS.get(each.type, {}).items():
             if type(each.payload.get(field)) is not kind:
                 yield Hit(each.pos, _lack(each.type, field, kind, each.payload))
@@ -77,8 +77,8 @@ def unfit_items(stream: StreamView) -> list[Hit]:
     return found
 
 
-def _unfit_items(told: Iterable[StreamEvent]) -> Iterable[Hit]:
-    for each in told:
+def _unfit_items(events: Iterable[StreamEvent]) -> Iterable[Hit]:
+    for each in events:
         item = each.payload.get("item")
         if each.type not in _ITEM_EVENTS or not isinstance(item, dict):
             continue
@@ -130,9 +130,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS020",
         "error",
-        "An event lacks a field of its type, or has another kind of value there.",
-        "openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK takes the event "
-        "for an unknown one and drops it.",
+        "An event lacks a field of its type, or the field has a value of another type.",
+        "openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK treats the "
+        "event as unknown and drops it.",
         f"{_REFERENCE}; openai-python 3.52, types/responses; @ai-sdk/openai, openai-responses-api.ts",
         frozenset({"openai", "sdk"}),
         lacks_fields,
@@ -141,9 +141,9 @@ RULES: tuple[Rule, ...] = (
         "RS021",
         "error",
         "An event of an item has no `item_id`.",
-        "Authors of gateways saw “ReasoningSummaryDelta without active item” in Codex 0.55; Codex 0.169 assigns deltas "
-        "by their order. The Vercel AI SDK takes a delta without it for an unknown event and drops the "
-        "text, without an error; clients that assign by `item_id` fail on None.",
+        "Authors of gateways saw “ReasoningSummaryDelta without active item” in Codex 0.55; Codex 0.169 assigns "
+        "deltas by their order. The Vercel AI SDK treats a delta without it as an unknown event and drops the text, "
+        "without an error; clients that assign by `item_id` fail on None.",
         f"{_REFERENCE}: item_id; @ai-sdk/openai, openai-responses-api.ts; openai/codex, core: error_or_panic",
         frozenset({"openai"}),
         _no_item_id,
@@ -151,9 +151,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS022",
         "warning",
-        "A text event has no `logprobs`: without any, it is an empty array.",
-        "openai-java raises OpenAIInvalidDataException when it is read; OpenAI itself left it out until the middle of "
-        "2025, so most clients do without it.",
+        "A text event has no `logprobs`, which must be an empty array if there are none.",
+        "openai-java raises OpenAIInvalidDataException when it is read; OpenAI itself left it out until the middle of"
+        " 2025, so most clients work without it.",
         f"{_REFERENCE}: response.output_text.delta",
         frozenset({"openai"}),
         _no_logprobs,
@@ -162,9 +162,10 @@ RULES: tuple[Rule, ...] = (
         "RS023",
         "error",
         "An item lacks a field of its type.",
-        "Codex passes over it (“failed to parse ResponseItem from output_item.added”) and then says “OutputTextDelta "
-        "without active item”, “ReasoningSummaryDelta without active item”; in output_item.done the message or call is "
-        "lost. openai-python fails with AttributeError on a message without `content`.",
+        "Codex ignores the item (“failed to parse ResponseItem from output_item.added”) and then reports "
+        "“OutputTextDelta without active item”, “ReasoningSummaryDelta without active item”; if it is in "
+        "output_item.done, the message or call is lost. openai-python fails with AttributeError on a message without "
+        "`content`.",
         "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.52",
         frozenset({"openai", "codex", "sdk"}),
         unfit_items,
@@ -172,8 +173,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS026",
         "error",
-        "A field inside of a response, an item or a part is missing, or of another kind than the API declares.",
-        "The SDKs do not check: openai-python hands on what stands there, or None, and whoever uses it fails; "
+        "A field inside of a response, an item or a part is missing, or has another type than the API declares.",
+        "The SDKs do not check: openai-python returns the value as it is, or None, and a program that uses it fails; "
         "openai-java raises OpenAIInvalidDataException when it is read.",
         f"{_REFERENCE}; openai-python 3.52, types/responses: Response, ResponseOutputItem",
         frozenset({"openai"}),
@@ -182,9 +183,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS027",
         "error",
-        "A part begins without a `type`, or without a text that deltas can be added to: it is empty, not null.",
+        "A part begins without a `type`, or without a text to which deltas can be added: that text must be empty, not"
+        " null.",
         "openai-python, `responses.stream`: TypeError “unsupported operand type(s) for +=: 'NoneType' and 'str'”, or "
-        "an AssertionError without words, at the first delta.",
+        "an AssertionError without a message, at the first delta.",
         f"{_REFERENCE}: response.content_part.added; openai-python 3.52, lib/streaming/responses",
         frozenset({"openai", "sdk"}),
         _mute_parts,

@@ -58,8 +58,8 @@ _WALKED = (
         "RS024",
         "error",
         "The `item_id` of an event is not the id of the item at its `output_index`.",
-        "Clients that assign deltas by `item_id` find no item of that id and drop the text, or open a second message. "
-        "GitHub Copilot does it; Codex does not look.",
+        "Clients that assign deltas by `item_id` find no item of that id and drop the text, or open a second message."
+        " GitHub Copilot sends such events; Codex does not check the id.",
         f"{_REFERENCE}: item_id",
         _OPENAI,
     ),
@@ -77,8 +77,8 @@ _WALKED = (
         "RS028",
         "error",
         "An item has no id, neither when it is added nor when it is done.",
-        "Clients find the item that an event is of by its id; in the next request it cannot be named. Calls are known "
-        "by their `call_id`, and need none. openai-python does not look.",
+        "Clients find the item of an event by its id, and the next request cannot name the item without one. Calls "
+        "have a `call_id`, and need no id. openai-python does not check it.",
         f"{_REFERENCE}: item.id",
         _OPENAI,
     ),
@@ -87,15 +87,15 @@ _WALKED = (
         "error",
         "The type, `call_id` or name of an item changes from added to done.",
         "openai-python, `responses.stream`: RuntimeError “Completed output item identity changed.” for type and "
-        "`call_id`; of the name it hands on both. The result of a call is sent back under a `call_id` that the "
-        "provider may not know.",
+        "`call_id`; it reports both names. The result of a call is sent back under a `call_id` that the provider may "
+        "not know.",
         f"{_REFERENCE}; {_SDK}",
         _SDKS,
     ),
     _Of(
         "RS030",
         "error",
-        "Events of an item come before its `response.output_item.added`, or without it.",
+        "Events of an item arrive before its `response.output_item.added`, or without it.",
         "Codex: “OutputTextDelta without active item”, “ReasoningSummaryDelta without active item”, and nothing is "
         "shown until the item is done; openai-python: RuntimeError “Received a content event for output index … before "
         "receiving its output item”.",
@@ -113,9 +113,10 @@ _WALKED = (
     _Of(
         "RS033",
         "error",
-        "There are events of an item after its `response.output_item.done`.",
-        "To Codex no item is open then: “OutputTextDelta without active item”, “ReasoningSummaryDelta without active "
-        "item”; what they say is not in the item that it keeps. An item that is done twice it keeps twice.",
+        "Events of an item arrive after its `response.output_item.done`.",
+        "For Codex no item is open then: “OutputTextDelta without active item”, “ReasoningSummaryDelta without active"
+        " item”; their content is not in the item that it stores. It stores an item twice if there are two `done` "
+        "events.",
         f"{_REFERENCE}; {_CODEX}",
         frozenset({"openai", "codex"}),
     ),
@@ -132,7 +133,8 @@ _WALKED = (
         "error",
         "The text of a message has no part: `response.content_part.added` is missing before its first delta.",
         "openai-python, `responses.stream`: IndexError “list index out of range” at the first delta; openai-node: "
-        "OpenAIError “missing content at index 0”. Codex of 2025 showed errors on every delta, 0.169 does without.",
+        "OpenAIError “missing content at index 0”. Codex of 2025 showed errors on every delta, Codex 0.169 works "
+        "without it.",
         f"{_REFERENCE}; {_SDK}; openai-node, lib/responses/ResponseStream.ts",
         _SDKS,
     ),
@@ -140,7 +142,7 @@ _WALKED = (
         "RS038",
         "error",
         "An event comes after the one that closes its text or part.",
-        "Clients that take `.done` for the end have shown or parsed the text by then, and miss the rest.",
+        "Clients that treat `.done` as the end have already shown or parsed the text, and miss the rest.",
         _REFERENCE,
         _OPENAI,
     ),
@@ -156,9 +158,9 @@ _WALKED = (
     _Of(
         "RS048",
         "error",
-        "An item that is done has the status of one that is not.",
-        "Clients that look at the status, and the provider when the item is sent back, take a finished item for one "
-        "that is still running: it is not shown, its tool is not called.",
+        "A finished item has the status of an unfinished one.",
+        "Clients that read the status, and the provider when the item is sent back, treat a finished item as still "
+        "running: it is not shown, its tool is not called.",
         f"{_REFERENCE}: response.output_item.done",
         _SDKS,
     ),
@@ -166,7 +168,7 @@ _WALKED = (
         "RS049",
         "error",
         "A text is not of the type of its item, or of its part.",
-        "openai-python, `responses.stream`: an AssertionError without words at `response.output_text.delta` and "
+        "openai-python, `responses.stream`: an AssertionError without a message at `response.output_text.delta` and "
         "`response.function_call_arguments.delta`; other texts are lost.",
         f"{_REFERENCE}; {_SDK}",
         _SDKS,
@@ -176,8 +178,8 @@ _WALKED = (
         "error",
         "A summary or a refusal has no part: `response.reasoning_summary_part.added` or `response.content_part.added` "
         "is missing before its first delta.",
-        "Clients that put a summary together part by part have none to add to: Codex of 2025 showed errors on every "
-        "delta. Codex 0.169 and openai-python do without.",
+        "Clients that build a summary part by part have no part to add the delta to: Codex of 2025 showed errors on "
+        "every delta. Codex 0.169 and openai-python work without it.",
         _REFERENCE,
         _OPENAI,
     ),
@@ -188,9 +190,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS032",
         "error",
-        "An item is never closed: `response.output_item.done` is missing, and the response is complete.",
-        "Codex takes items from there alone: the message is not shown or kept, the tool is not called. openai-python: "
-        "RuntimeError “Cannot complete response with unfinished output items.”, unless the final response has it.",
+        "An item is never closed: the response is complete, but `response.output_item.done` is missing.",
+        "Codex takes items only from that event: the message is neither shown nor stored, the tool is not called. "
+        "openai-python: RuntimeError “Cannot complete response with unfinished output items.”, unless the final "
+        "response has it.",
         f"{_REFERENCE}; {_CODEX}; {_SDK}",
         _ALL,
         _open_items,
@@ -199,8 +202,8 @@ RULES: tuple[Rule, ...] = (
         "RS036",
         "warning",
         "A part is never closed: `response.content_part.done` (of a summary: `response.reasoning_summary_part.done`) "
-        "is missing, and its item is done.",
-        "Clients that show a part when it is done do not show it. Codex and the SDKs do without.",
+        "is missing, although its item is done.",
+        "Clients that show a part when it is done do not show it. Codex and the SDKs work without it.",
         _REFERENCE,
         _OPENAI,
         _open_parts,
@@ -208,9 +211,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS037",
         "warning",
-        "A text is never closed: its `.done` event is missing, and its item is done.",
-        "Clients that wait for `.done` (for the arguments of a call, above all) never get it; openai-python sends no "
-        "`response.output_text.done` with the parsed text.",
+        "A text is never closed: its `.done` event is missing, although its item is done.",
+        "Clients that wait for `.done` (for the arguments of a call, above all) never get the text; openai-python "
+        "sends no `response.output_text.done` with the parsed text.",
         f"{_REFERENCE}; {_SDK}",
         _OPENAI,
         _open_texts,

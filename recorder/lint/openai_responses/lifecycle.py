@@ -37,13 +37,13 @@ def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
 
 
 def _no_end(stream: StreamView) -> Iterable[Hit]:
-    told = stream_events(stream)
+    events = stream_events(stream)
     if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or (stream.response and _is_refused(stream)):
         return
-    if not any(each.type in ENDINGS for each in told):
+    if not any(each.type in ENDINGS for each in events):
         outcome = stream.end.outcome if stream.end else ""
         how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
-        yield Hit(told[-1].pos if told else None, f"last is {told[-1].type if told else 'nothing'}{how}")
+        yield Hit(events[-1].pos if events else None, f"last is {events[-1].type if events else 'nothing'}{how}")
 
 
 def _is_refused(stream: StreamView) -> bool:
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
         "error",
         "The first event is not `response.created`.",
         "openai-python, `responses.stream`: RuntimeError “Expected to have received `response.created` before …”. "
-        "Codex does without it.",
+        "Codex works without it.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
         _begins_otherwise,
@@ -120,7 +120,7 @@ RULES: tuple[Rule, ...] = (
         "RS002",
         "error",
         "The stream ends without `response.completed`, `response.incomplete`, `response.failed` or `error`.",
-        "Codex: “stream disconnected before completion: stream closed before response.completed”, and it asks again. "
+        "Codex: “stream disconnected before completion: stream closed before response.completed”, and it retries. "
         "openai-python, `get_final_response`: RuntimeError “Didn't receive a `response.completed` event.”",
         f"{_REFERENCE}; {_CODEX}; {_SDK}",
         frozenset({"openai", "codex", "sdk"}),
@@ -130,8 +130,8 @@ RULES: tuple[Rule, ...] = (
         "RS003",
         "error",
         "The response ends more than once.",
-        "openai-python takes the last ending for the final response, and tokens count twice where each is added up. "
-        "Codex has left after the first.",
+        "openai-python takes the last of these events as the final response, and clients that add up tokens count "
+        "them twice. Codex stops reading after the first.",
         f"{_REFERENCE}; {_SDK}; {_CODEX}",
         frozenset({"openai", "sdk"}),
         _ends_twice,
@@ -139,8 +139,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS004",
         "error",
-        "There are events after the one that ends the response.",
-        "Codex has left and never sees them; openai-python hands on text that the final response has not.",
+        "Events follow the one that ends the response.",
+        "Codex has stopped reading and never sees them; openai-python reports text that is not in the final response.",
         f"{_REFERENCE}; {_CODEX}; {_SDK}",
         frozenset({"openai", "codex", "sdk"}),
         _goes_on,
@@ -148,8 +148,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS005",
         "note",
-        "There is a `data: [DONE]`, which is of Chat Completions.",
-        "Codex and the SDKs pass over it; readers that take all data for JSON do not.",
+        "The stream has a `data: [DONE]`, which belongs to Chat Completions.",
+        "Codex and the SDKs ignore it; readers that parse all data as JSON fail.",
         f"{_REFERENCE}, which has none",
         frozenset({"openai"}),
         _done_mark,
@@ -159,7 +159,8 @@ RULES: tuple[Rule, ...] = (
         "error",
         "The response has no id.",
         "Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field `id`”. "
-        "openai-python: RuntimeError “Lifecycle response identity changed.”; no client can name the response again.",
+        "openai-python: RuntimeError “Lifecycle response identity changed.”; no client can refer to the response "
+        "later.",
         f"{_REFERENCE}; {_CODEX}; {_SDK}",
         frozenset({"openai", "codex", "sdk"}),
         _no_id,
@@ -168,8 +169,8 @@ RULES: tuple[Rule, ...] = (
         "RS007",
         "error",
         "The id of the response changes.",
-        "openai-python, `responses.stream`: RuntimeError “Lifecycle response identity changed.” `previous_response_id` "
-        "of the next request names what the provider may not know.",
+        "openai-python, `responses.stream`: RuntimeError “Lifecycle response identity changed.” "
+        "`previous_response_id` of the next request names a response that the provider may not know.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
         _other_id,
@@ -178,7 +179,7 @@ RULES: tuple[Rule, ...] = (
         "RS008",
         "warning",
         "The model of the response changes.",
-        "Who reads it at the beginning and who reads it at the end count tokens for two models.",
+        "Clients that read it at the beginning and clients that read it at the end count tokens for different models.",
         _REFERENCE,
         frozenset({"openai", "sdk"}),
         _other_model,
@@ -186,8 +187,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS009",
         "warning",
-        "The status of the response is not that of the event.",
-        "Clients that look at `response.status` take a finished response for a running one, or a failed one for whole.",
+        "The status of the response contradicts the type of the event.",
+        "Clients that read `response.status` treat a finished response as running, or a failed one as complete.",
         _REFERENCE,
         frozenset({"openai", "sdk"}),
         _other_status,

@@ -13,8 +13,8 @@ from recorder.lint.stream import StreamBlock, StreamView
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 
 
-def _number(told: StreamBlock) -> int | None:
-    number = told.payload.get("sequence_number") if isinstance(told.payload, dict) else None
+def _number(frame: StreamBlock) -> int | None:
+    number = frame.payload.get("sequence_number") if isinstance(frame.payload, dict) else None
     return number if type(number) is int else None
 
 
@@ -69,10 +69,9 @@ RULES: tuple[Rule, ...] = (
         "RS010",
         "error",
         "An event has no sequence number.",
-        "A client that resumes cannot say where (`starting_after`): openai-python, `responses.stream(…, "
-        "starting_after=…)`, raises TypeError as it compares None; openai-java raises OpenAIInvalidDataException when "
-        "it is read; authors of gateways saw Codex 0.55 ignore "
-        "such events, 0.169 does without the number.",
+        "A client that resumes has no number for `starting_after`: openai-python, `responses.stream(…, "
+        "starting_after=…)`, raises TypeError as it compares None; openai-java raises OpenAIInvalidDataException when"
+        " it is read; authors of gateways saw Codex 0.55 ignore such events, Codex 0.169 works without the number.",
         f"{_REFERENCE}: sequence_number; openai-python 3.52, lib/streaming/responses",
         frozenset({"openai"}),
         _no_number,
@@ -80,8 +79,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS011",
         "error",
-        "The first sequence number is not 0, or of a resumed stream not the one after `starting_after`.",
-        "A client that resumes from what it has counted itself gets events twice, or misses some.",
+        "The first sequence number is not 0, or, in a resumed stream, not the number after `starting_after`.",
+        "A client that resumes from its own count of events gets events twice, or misses some.",
         f"{_REFERENCE}: sequence_number; OpenAI guide, Background mode: starting_after",
         frozenset({"openai"}),
         _first_number,
@@ -98,9 +97,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS013",
         "error",
-        "The payload of an event does not say its type.",
-        "Codex and the SDKs read the type there, not in the `event:` line: Codex drops the event (“Failed to parse SSE "
-        "event”), openai-python: RuntimeError “Expected to have received `response.created` before `None`”.",
+        "The payload of an event has no type.",
+        "Codex and the SDKs read the type from the payload, not from the `event:` line: Codex drops the event "
+        "(“Failed to parse SSE event”), openai-python: RuntimeError “Expected to have received `response.created` "
+        "before `None`”.",
         f"{_REFERENCE}; Codex CLI 0.169, codex-api/src/sse/responses.rs; openai-python 3.52",
         frozenset({"openai", "codex", "sdk"}),
         _no_type,
@@ -109,7 +109,8 @@ RULES: tuple[Rule, ...] = (
         "RS014",
         "warning",
         "The SSE name of an event is not its type.",
-        "Clients that listen by name (`EventSource.addEventListener`) miss it. Codex and the SDKs do not care.",
+        "Clients that listen by name (`EventSource.addEventListener`) miss it. Codex and the SDKs do not use that "
+        "name.",
         f"{_REFERENCE}; WHATWG HTML, 9.2.6",
         frozenset({"openai"}),
         _other_name,
@@ -117,8 +118,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS015",
         "note",
-        "There are events of a type that this API does not have.",
-        "Codex and the SDKs hand them on or pass over them; clients with a closed list of types fail.",
+        "The stream has events of a type that this API does not have.",
+        "Codex and the SDKs report or ignore them; clients with a closed list of types fail.",
         f"{_REFERENCE}; openai-python 3.52, ResponseStreamEvent",
         frozenset({"openai"}),
         _unknown,

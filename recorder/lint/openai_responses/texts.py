@@ -1,4 +1,4 @@
-"""RS04…: that a text is the same each time it is told: in its deltas, its `.done`, its part, its item, the response."""
+"""RS04…: that every form of a text is equal: in its deltas, its `.done`, its part, its item, the response."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def _items(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
         later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
         for pos, now in later:
-            if now is not None and now not in text.told:
-                yield Hit(pos, f"{name}, output_index {item.index}: {_differ(max(text.told, default=''), now)}")
+            if now is not None and now not in text.versions:
+                yield Hit(pos, f"{name}, output_index {item.index}: {_differ(max(text.versions, default=''), now)}")
 
 
-def _kept(stream: StreamView) -> Iterable[Hit]:
+def _item_text(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
-        total, kept = text.sum, text.of(item.done) if item.done is not None else None
-        if total is not None and kept is not None and total != kept:
-            yield Hit(item.done_pos, f"{name}, output_index {item.index}: {_differ(total, kept)}")
+        total, final = text.sum, text.of(item.done) if item.done is not None else None
+        if total is not None and final is not None and total != final:
+            yield Hit(item.done_pos, f"{name}, output_index {item.index}: {_differ(total, final)}")
 
 
 def _differ(before: str, after: str) -> str:
@@ -78,7 +78,7 @@ def _output(stream: StreamView) -> Iterable[Hit]:
 def _other_texts(pos: int, item: OutputItem, final: Json) -> Iterable[Hit]:
     for (name, _), text in item.texts.items():
         now, done = text.of(final), text.of(item.done or {})
-        known = {*text.told, *([] if done is None else [done])}
+        known = {*text.versions, *([] if done is None else [done])}
         if now is not None and now not in known:
             yield Hit(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}: {_differ(max(known), now)}")
 
@@ -144,8 +144,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS040",
         "error",
-        "The deltas of a text do not add up to its `.done`.",
-        "Clients that show deltas and keep `.done` (openai-python has both) show one text and keep another.",
+        "The deltas of a text, joined, differ from its `.done`.",
+        "Clients that show deltas and store `.done` (openai-python offers both) show one text and store another.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
         _sums,
@@ -153,8 +153,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS041",
         "error",
-        "A part or an item that is done has another text than was streamed.",
-        "What is sent back in the next request is not what was shown; a tool is called with arguments that nobody saw.",
+        "A finished part or item has another text than was streamed.",
+        "The next request sends back another text than was shown; a tool is called with arguments that were never "
+        "shown.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
         _items,
@@ -163,8 +164,8 @@ RULES: tuple[Rule, ...] = (
         "RS042",
         "error",
         "The final response lacks an item that was streamed, or has another text in it.",
-        "openai-python, `get_final_response`, and all that read `response.output` give another answer than was "
-        "streamed. Codex does not read it.",
+        "openai-python, `get_final_response`, and all clients that read `response.output` give another answer than "
+        "was streamed. Codex does not read it.",
         f"{_REFERENCE}: response.completed; {_SDK}",
         frozenset({"openai", "sdk"}),
         _output,
@@ -174,7 +175,7 @@ RULES: tuple[Rule, ...] = (
         "warning",
         "The final response has no items, although items were streamed.",
         "openai-python: `get_final_response().output_text` is empty. Codex takes items from "
-        "`response.output_item.done`, and the backend of ChatGPT always sends it so.",
+        "`response.output_item.done`, and the backend of ChatGPT always sends the final response without items.",
         f"{_REFERENCE}: response.completed; {_SDK}; {_CODEX}",
         frozenset({"openai", "sdk"}),
         _empty_output,
@@ -182,9 +183,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS044",
         "warning",
-        "The id of an item is another one in the final response.",
-        "openai-python, `responses.stream`, of a call: RuntimeError “Completed response output identity changed.” "
-        "Which of them the provider knows in the next request, nobody can say.",
+        "An item has another id in the final response.",
+        "openai-python, `responses.stream`, of a call: RuntimeError “Completed response output identity changed.” It "
+        "is unknown which of the two ids the provider accepts in the next request.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
         _output_ids,
@@ -192,18 +193,18 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "RS045",
         "error",
-        "The text of an item that is done is not what its deltas add up to.",
-        "Codex shows the deltas, but keeps the item and sends that in the next request: nobody has read that.",
+        "The text of a finished item differs from its joined deltas.",
+        "Codex shows the deltas, but stores the item and sends it in the next request: the user never read that text.",
         _CODEX,
         frozenset({"codex"}),
-        _kept,
+        _item_text,
     ),
     Rule(
         "RS046",
         "error",
         "The final response has another type, `call_id` or name for an item.",
-        "openai-python, `get_final_response`, and all that read `response.output` call another tool, or send its "
-        "result back under another `call_id`, than those that read the events.",
+        "openai-python, `get_final_response`, and all clients that read `response.output` call another tool, or send "
+        "its result back under another `call_id`, than clients that read the events.",
         f"{_REFERENCE}: response.completed; {_SDK}",
         frozenset({"openai", "sdk"}),
         _calls,
@@ -212,8 +213,8 @@ RULES: tuple[Rule, ...] = (
         "RS047",
         "error",
         "The final response has an item that was not streamed, or the items in another order.",
-        "openai-python, `get_final_response`, and all that read `response.output` have more than was shown, or send it "
-        "back in an order that the provider refuses (reasoning stands before its call).",
+        "openai-python, `get_final_response`, and all clients that read `response.output` have more than was shown, "
+        "or send it back in an order that the provider refuses (reasoning must precede its call).",
         f"{_REFERENCE}: response.completed; {_SDK}",
         frozenset({"openai", "sdk"}),
         _other_items,

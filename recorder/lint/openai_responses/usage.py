@@ -96,7 +96,7 @@ RULES: tuple[Rule, ...] = (
         "RS050",
         "warning",
         "A completed response reports no tokens.",
-        "Codex counts 0 tokens, so its context meter stands still and it does not compact before the window is full.",
+        "Codex counts 0 tokens, so its context meter does not move, and it does not compact before the window is full.",
         f"{_REFERENCE}; {_CODEX}",
         frozenset({"openai", "codex", "sdk"}),
         _no_usage,
@@ -106,7 +106,7 @@ RULES: tuple[Rule, ...] = (
         "error",
         "The usage lacks a count.",
         "Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field "
-        "`total_tokens`” (or `cached_tokens` …), although all the rest was there; in the SDKs it is None.",
+        "`total_tokens`” (or `cached_tokens` …), although everything else arrived; in the SDKs the field is None.",
         f"{_REFERENCE}; {_CODEX}",
         frozenset({"openai", "codex", "sdk"}),
         _lacking,
@@ -115,8 +115,8 @@ RULES: tuple[Rule, ...] = (
         "RS052",
         "warning",
         "The token counts contradict each other.",
-        "Total is input + output, cached tokens are part of input, reasoning tokens part of output: who computes costs "
-        "or the room that is left gets wrong, even negative, numbers.",
+        "Total is input + output, cached tokens are part of input, reasoning tokens part of output: a client that "
+        "computes costs or the remaining context gets wrong, even negative, numbers.",
         _REFERENCE,
         frozenset({"openai", "codex", "sdk"}),
         _inconsistent,
@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         "RS053",
         "note",
         "Tokens are reported before the response has ended.",
-        "OpenAI sends null there; clients that add up what they see count them twice.",
+        "OpenAI sends null before the end; clients that add all reports count tokens twice.",
         _REFERENCE,
         frozenset({"openai", "sdk"}),
         _early,
@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         "RS055",
         "warning",
         "The usage has no `input_tokens_details` or no `output_tokens_details`.",
-        "The SDKs declare both as always there: `usage.input_tokens_details.cached_tokens` fails with AttributeError "
+        "The SDKs declare both as required: `usage.input_tokens_details.cached_tokens` fails with AttributeError "
         "“'NoneType' object has no attribute 'cached_tokens'”.",
         _REFERENCE,
         frozenset({"openai", "sdk"}),

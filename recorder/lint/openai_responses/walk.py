@@ -1,8 +1,8 @@
-"""A walk over the items of a response: what each said, in which order, and what is wrong with that.
+"""A walk over the items of a response: the content of each, the order, and the faults.
 
-An item is known by its `output_index`; an event without one is of the item that is open. Nothing is said of a stream
-that cannot be read: there, what seems missing was perhaps not missing. A fault is found once, where it begins, and what
-follows from it is not.
+An item is known by its `output_index`; an event without one is of the item that is open. A stream that cannot be read
+is not judged: something that seems missing there was perhaps sent. A fault is reported once, where it begins; its
+consequences are not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INDEX = {"content": "content_index", "summary": "summary_index"}
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """Join pieces of text: two halves of a character, each an escape in an event of its own, are that character."""
+    """Join pieces of text: two halves of a character, each an escape in another event, become that character."""
     text = "".join(pieces)
     try:
         text.encode()
@@ -37,7 +37,7 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 class ItemText:
-    """One text: its pieces, and what each later event says it is."""
+    """One text: its pieces, and its form in each later event."""
 
     def __init__(self, pos: int, family: Family, number: int) -> None:
         self.pos, self.family, self.number = pos, family, number
@@ -53,7 +53,7 @@ class ItemText:
         return _joined(self.pieces) if self.pieces else None
 
     @property
-    def told(self) -> set[str]:
+    def versions(self) -> set[str]:
         """The texts that it may have: pieces and whole, if they differ."""
         return {each for each in (self.sum, self.done) if each is not None}
 

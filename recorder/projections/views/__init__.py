@@ -24,11 +24,11 @@ from recorder.projections.views.parts import (
     IS_TURNS,
     ITEMS,
     MODEL,
+    NOT_SUPERSEDED,
+    RESULT_DIGEST,
     SESSION,
-    STANDS,
     SUPERSEDED_BY,
     TOKENS,
-    TOLD,
     USAGE_SUMS,
     count_of,
     ids,
@@ -52,7 +52,7 @@ VIEWS = (
                 "i", "item output_index item_id role phase status text refusal annotations logprobs began_ns ended_ns"
             ),
         },
-        f"{ITEMS} WHERE i.kind = 'message' AND {STANDS}",
+        f"{ITEMS} WHERE i.kind = 'message' AND {NOT_SUPERSEDED}",
         "SELECT session_name, role, text FROM messages WHERE text LIKE '%dice%' ORDER BY exchange_id, item;",
     ),
     View(
@@ -62,13 +62,13 @@ VIEWS = (
             **ids("i"),
             **of("i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns"),
         },
-        f"{ITEMS} WHERE i.kind = 'reasoning' AND {STANDS}",
+        f"{ITEMS} WHERE i.kind = 'reasoning' AND {NOT_SUPERSEDED}",
         """SELECT session_name, encrypted, (ended_ns - began_ns) / 1e9 AS took_s, coalesce(text, summary_text)
 FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
     ),
     View(
         "tool_calls",
-        "A call of a tool, with its result: the provider's own, or what the client's tool gave in a later request.",
+        "A call of a tool, with its result: of the provider's own tool, or of the client's tool in a later request.",
         {
             **ids("i"),
             "session_name": "i.session_name",
@@ -81,7 +81,7 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
             **of("i", "began_ns ended_ns"),
         },
         f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
-    {TOLD} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {STANDS}) AS i
+    {RESULT_DIGEST} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {NOT_SUPERSEDED}) AS i
 LEFT JOIN {TABLES["results"]} AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
         Either(
             """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
@@ -92,7 +92,7 @@ FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
     ),
     View(
         "tool_phases",
-        "A step of a tool of the provider, as a stream tells of it: in progress, searching, generating, completed, …",
+        "A step of a tool of the provider, as the stream reports it: in progress, searching, generating, completed, …",
         {
             **ids("h"),
             **of("h", "step output_index item_id type phase detail began_ns ended_ns"),
@@ -101,24 +101,24 @@ FROM tool_calls WHERE failed = 1 OR latency_ns > 1e9;""",
         f"""FROM {TABLES["phases"]} AS h
 JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "h")}
 {SESSION("h")}
-WHERE {STANDS}""",
+WHERE {NOT_SUPERSEDED}""",
         """SELECT type, phase, count(*) AS times, avg(duration_ns) / 1e9 AS took_s
 FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
     ),
     View(
         "other_items",
-        "An item of a response that is no message, reasoning or tool call: tools of a server, a request for approval.",
+        "Another item of a response than a message, reasoning or tool call: tools of a server, a request for approval.",
         {
             **ids("i"),
             **of("i", "item output_index item_id type name call_id status text arguments arguments_json"),
             **of("i", "output failed began_ns ended_ns"),
         },
-        f"{ITEMS} WHERE i.kind = 'other' AND {STANDS}",
+        f"{ITEMS} WHERE i.kind = 'other' AND {NOT_SUPERSEDED}",
         "SELECT session_name, name, arguments, output FROM other_items WHERE type = 'mcp_approval_request';",
     ),
     View(
         "usage",
-        "The tokens of an exchange that asked for a generation, or reported some.",
+        "The tokens of an exchange that requested a generation, or reported tokens.",
         {
             **ids("x"),
             **of("x", "started_ns provider api client"),
@@ -129,13 +129,13 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
         f"""{FOLDED}
 JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
 {SESSION("x")}
-WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {STANDS}""",
+WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {NOT_SUPERSEDED}""",
         """SELECT client, count(*) AS exchanges, sum(total_tokens) AS tokens
 FROM usage WHERE session_name = :session GROUP BY client;""",
     ),
     View(
         "exchange_summary",
-        "An exchange, those that are still open or failed included.",
+        "An exchange; open and failed ones are included.",
         {
             **ids("x"),
             **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
@@ -162,7 +162,7 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
     ),
     View(
         "session_summary",
-        "A session, and what its exchanges come to.",
+        "A session, with sums over its exchanges.",
         {
             "session_id": "s.session_id",
             "session_name": "s.name",
@@ -183,7 +183,7 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "clients": listed("x.client", "FROM exchanges AS x"),
             "errors": "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
             f"AND (p.status <> 'client_disconnect' OR p.status IS NULL OR {IS_TURNS}) THEN 1 END)",
-            **{name: total(f"CASE WHEN {STANDS} THEN u.{name} END") for name in TOKENS.split()},
+            **{name: total(f"CASE WHEN {NOT_SUPERSEDED} THEN u.{name} END") for name in TOKENS.split()},
         },
         f"""FROM sessions AS s
 LEFT JOIN exchanges AS x ON x.session_id = s.session_id
@@ -234,7 +234,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "event_gaps",
-        "An SSE event, and the silence before it; of all exchanges, open ones included.",
+        "An SSE event and the silence before it, for all exchanges, open ones included.",
         {
             **ids("e"),
             **of("e", "pos type t_ns"),
@@ -246,7 +246,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "tool_stats",
-        "A tool: how often it was called, and what became of that.",
+        "A tool: the number of its calls, of results and of errors, and its latency.",
         {
             "name": "name",
             "type": "type",
@@ -266,7 +266,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "anomalies",
-        "What is wrong with a stream: something it says twice and differently, that is missing or not understood.",
+        "A fault of a stream: content that contradicts itself, is missing, or is not understood.",
         {**ids("a"), **of("a", "anomaly kind pos count detail")},
         f"FROM {TABLES['anomalies']} AS a {SESSION('a')}",
         "SELECT kind, detail, sum(count) AS times FROM anomalies GROUP BY kind, detail ORDER BY times DESC;",

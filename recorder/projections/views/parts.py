@@ -27,7 +27,7 @@ SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
 
 _RANKS = [f"({', '.join(completeness_sql(table))})" for table in ("o", "p")]
 BETTER = f"""FROM {TABLES["exchanges"]} AS o WHERE {same_response_sql("o", "p")} AND {_RANKS[0]} > {_RANKS[1]}"""
-STANDS = f"NOT EXISTS (SELECT 1 {BETTER})"
+NOT_SUPERSEDED = f"NOT EXISTS (SELECT 1 {BETTER})"
 _BEST_FIRST = ", ".join(f"{each} DESC" for each in completeness_sql("o"))
 SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {_BEST_FIRST} LIMIT 1)"
 
@@ -96,7 +96,7 @@ def first_result(of_thread: bool) -> str:
 
 # Of a call that has no output of its own. An agent that begins with the history of another one sends the same call,
 # with the result that it was aborted: what the call's own thread sends stands.
-TOLD = f"CASE WHEN i.output IS NULL THEN coalesce({first_result(True)},\n        {first_result(False)}) END"
+RESULT_DIGEST = f"CASE WHEN i.output IS NULL THEN coalesce({first_result(True)},\n        {first_result(False)}) END"
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
 """True for an exchange of a person's turn: not of a sub-agent, and none that the client makes on its own."""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"

@@ -3,7 +3,7 @@
 Rules of this file:
 
 * A connection is used again only for the same endpoint and the same credentials: whatever an upstream mixes up on it,
-  nobody gets what belongs to somebody else.
+  no client gets the response of another one.
 * It is used again only while it is silent. A byte that answers no request closes it, and so does its end.
 * The number of those that wait is bounded, and so is their time.
 * Nothing times out but connecting. Errors of sockets, names and TLS become `UpstreamError`.
@@ -55,7 +55,8 @@ Key = tuple[Endpoint, bytes]
 class Pool:
     """The connections that wait. As many are open as there are requests at once, and these.
 
-    `is_credential` decides by the name of a header or of a query parameter whether it may say who sends a request.
+    `is_credential` decides by the name of a header or of a query parameter whether it may identify the sender of a
+    request.
     """
 
     def __init__(self, is_credential: Callable[[bytes], bool]) -> None:

@@ -98,7 +98,7 @@ class ClientResponse:
         return data
 
     def begun(self) -> bytes:
-        """Return what has come of the body already; may be empty."""
+        """Return the part of the body that has arrived already; may be empty."""
         return self._taken() if self._held else b""
 
     async def pump(self, sink: Sink, flow: Flow) -> bytes:
@@ -161,7 +161,7 @@ class ClientResponse:
             self._wake()
 
     def on_lost(self, exc: Exception | None) -> None:
-        """End the response: the connection is gone. That ends a body well only if no header says where it ends."""
+        """End the response: the connection is lost. It is a correct end only if no header defines another."""
         if isinstance(exc, OSError):
             self.fail(_reset(exc, self._started))
         elif self._started and self._ends_with_connection:

@@ -1,8 +1,8 @@
 """A request and a response between transports, and the protocols of the seam: what a transport and its bodies must do.
 
 A transport turns a `Request` into a `Response`; a body passes through it as it comes. Every transport and every body of
-ours implements its protocol whole, and whoever is handed one calls it: nobody looks whether a method is there. What
-another library gives is adapted where it enters, by `IteratedBody` and `IteratedUpload`.
+ours implements its whole protocol, so callers use it without checking for methods. What another library gives is
+adapted where it enters, by `IteratedBody` and `IteratedUpload`.
 
 Requests and responses have as much of httpx's as transports read, and nothing that takes long to make.
 """
@@ -17,7 +17,7 @@ Sink = Callable[[bytes], None]
 
 
 class Flow(Protocol):
-    """The pressure of whoever takes a body: `write_paused` while it can take no more."""
+    """The back-pressure of the receiver of a body: `write_paused` while it can take no more."""
 
     write_paused: bool
 
@@ -89,7 +89,7 @@ class Url(Protocol):
 
 
 class RequestExtensions(TypedDict, total=False):
-    """What else a transport may know of a request."""
+    """Further data of a request for a transport."""
 
     recorder: object  # `recorder.proxy.routing.Origin`, if it came through the proxy
     target: bytes  # the request target to send, where the URL may not keep it as it was

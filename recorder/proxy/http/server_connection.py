@@ -5,7 +5,8 @@ httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 * A request is answered only if everybody who reads its head finds the same end of it; any other is a 400.
 * The head of a request is bounded: its size, its number of headers, its time. What follows it costs no timer.
 * A body that the app does not read is held back in the kernel, and so are requests behind those that wait already.
-* A request waits for the one before it, and until the client takes what it is sent: nothing is answered in advance.
+* A request waits for the end of the one before it, and until the client has taken the responses sent so far: nothing is
+  answered in advance.
 * A client that leaves is noticed: at once where its connection is read, within `LOOK_S` where it is not.
 """
 
@@ -293,7 +294,7 @@ class ServerConnection(asyncio.Protocol):
                 return
 
     def _decline(self) -> None:
-        """Go on in HTTP/1.1, which a client that offers another protocol expects of a server without it.
+        """Continue in HTTP/1.1, as a client that offers another protocol expects of a server that does not support it.
 
         Java's client offers HTTP/2 with each first request. The parser takes what follows for that protocol; it is the
         body of the request, so a new parser reads it, behind a head with the same framing.

@@ -3,7 +3,8 @@
 Rules of this file:
 
 * A response that its app does not finish is never ended properly: the client must see that it is not whole.
-* What is sent goes to the connection at once, the head together with what there is of the body, the end with the last.
+* Data is written to the connection at once: the head together with the available part of the body, the end together
+  with the last part.
 * The app is cancelled when its client has gone. Nothing is raised for that.
 """
 
@@ -35,7 +36,7 @@ class Connection(Protocol):
     async def drain(self) -> None: ...
 
     def taken(self) -> None:
-        """Note that the app has read what there was of a body."""
+        """Note that the app has read the available part of a body."""
 
     def answered(self, *, closes: bool) -> None:
         """Note that the response is whole; `closes`: it was the last of this connection."""
@@ -192,7 +193,7 @@ class ServerExchange:
             self._task.cancel()
 
     async def answer(self, app: App) -> None:
-        """Call the app. To be run in a task of its own."""
+        """Call the app. It must run in a separate task."""
         self._task = asyncio.current_task()
         if self.gone and self._task is not None:  # it left before its turn came; the app is called all the same
             self._task.cancel()

@@ -1,7 +1,7 @@
 """Faults as they are written on a command line or in a marker: `cut@12`, `stall@3:2s`, `status:429:retry-after=1`.
 
-A form is a name, where it strikes after `@`, and options after `:`. `FORMS` has all of them, as shown to users, and
-what may stand in them.
+A form is a name, where it strikes after `@`, and options after `:`. `FORMS` has all of them, as shown to users, with
+their allowed values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _UNITS = {"s": 1.0, "ms": 0.001}
 
 
 class _InvalidFault(Exception):
-    """The form is right, what stands in it is not: the message, if there is one, says what."""
+    """The form is right, but a value in it is not: the message, if there is one, has the reason."""
 
 
 def parse_fault(text: str) -> Fault:

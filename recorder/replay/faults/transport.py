@@ -1,7 +1,7 @@
 """Faults: a transport that wraps another one and does to its responses what networks and providers do.
 
-Several apply in the order given. What there is, is elsewhere (`recorder.replay.faults.kinds`), and so is how they
-are written (`recorder.replay.faults.forms`).
+Several apply in the order given. Other files have the kinds (`recorder.replay.faults.kinds`) and the notation
+(`recorder.replay.faults.forms`).
 
 Rules of this file:
 
@@ -29,7 +29,7 @@ from recorder.wire.dialects import framing
 
 
 class Run:
-    """One request on its way through the faults; `struck` is told which of them have done something."""
+    """One request on its way through the faults; `struck` is called with the faults that had an effect."""
 
     def __init__(self, request: Request, number: int, seed: int, clock: Clock, struck: Callable[[Fault], None]) -> None:
         self.request, self.number = request, number  # 1 for the first that the transport is asked
@@ -63,7 +63,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FaultTransport:
-    """Does what the faults say to each request that passes through `inner`, and to what comes back."""
+    """Applies the faults to each request that passes through `inner`, and to its response."""
 
     def __init__(self, inner: Transport, faults: Sequence[Fault], *, seed: int = 0, clock: Clock = LOOP) -> None:
         self._inner, self._faults, self._seed, self._clock = inner, faults, seed, clock

@@ -4,17 +4,17 @@ Must not know: where recordings come from, and how answers are sent.
 
 Rules of this file:
 
-* Method, upstream, path and query must be the same. Then three rules, the strictest first: the body is the same;
-  it is the same except for noise; it is the only unused one at that position of a conversation. The matcher never
-  guesses: if none applies, it is a miss, which names the nearest recording and the differences.
+* Method, upstream, path and query must be the same. Then three rules, the strictest first: the body is the same; it is
+  the same except for noise; it is the only unused one at that position of a conversation. The matcher never guesses: if
+  none applies, it is a miss, which names the nearest recording and the differences.
 * A request to an unknown host can be for any upstream: it is for the only one with a recording of that method, path and
   query. If there are several, path and headers decide, as in the proxy; else it is a miss.
-* Requests that are alike are answered in recorded order, each recorded answer once. Without `strict`, a client
-  that runs again gets the same answers: when all are used, they are given again in the same order, one for each
-  request. GET reads a state: it uses its answers in order too, and then repeats the last one.
+* Equal requests are answered in recorded order, each recorded answer once. Without `strict`, a client that runs again
+  gets the same answers: when all are used, they are given again in the same order, one for each request. GET reads a
+  state: it uses its answers in order too, and then repeats the last one.
 * The answer has the handles of the client that sent the request (`recorder.replay.matching.handles`).
-* `dict.pop` hands out exchanges: it gives each key to one thread only. All else is computed from constant data, so two
-  threads that compute it at once get the same. There is no lock.
+* `dict.pop` hands out exchanges: it gives each key to one thread only. Everything else is computed from constant data,
+  so two threads that compute it at once get the same result. There is no lock.
 * Secrets are removed from both, as when a request is recorded: two requests never differ by a secret.
 * Pure, and never raises, whatever the request.
 """
@@ -73,7 +73,7 @@ class Seen(msgspec.Struct, frozen=True):
 class Matcher:
     """Recorded exchanges, each to be given away once.
 
-    `strict`: when all that are alike are used, the next request is a miss; otherwise the first answer is given again,
+    `strict`: when all equal recordings are used, the next request is a miss; otherwise the first answer is given again,
     then the second, as to a client that runs again.
     """
 
@@ -101,7 +101,7 @@ class Matcher:
         self._seen.append(Seen(*_fields(request), how, message=message))
 
     def unused(self) -> list[Recording]:
-        """Return the exchanges that nobody has asked for, in recorded order. Whether a client probes is a matter of
+        """Return the exchanges that were not requested, in recorded order. Whether a client probes is a matter of
         chance."""
         waiting = (candidate.recorded for candidate in self._all if candidate.number in self._unused)
         return [each for each in waiting if not is_optional(each.request.method, each.request.target)]

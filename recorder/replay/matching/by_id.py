@@ -1,9 +1,10 @@
-"""A response asked for again by its id: found in the exchanges that made it, where no such question was recorded.
+"""A response that is requested again by its id: found in the exchanges that made it, where no such question was
+recorded.
 
-A client that lost its stream goes on with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it was
-cut; one that did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
+A client that lost its stream continues with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it
+was cut; one that did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
 
-After the last event of a response that is over there is nothing, so a number at the last, or beyond it, gets a stream
+Nothing follows the last event of a complete response, so the number of that event, or a higher one, gets a stream
 without events, as from the provider. Where the recording broke off, what comes after its last event is not known: that
 is a miss.
 """
@@ -43,7 +44,7 @@ class Retrieval(NamedTuple):
 
 
 class Responses:
-    """The responses that exchanges made, by upstream and id. Exchanges are looked into once, when first asked for."""
+    """The responses that exchanges made, by upstream and id. Exchanges are read once, at the first request for them."""
 
     def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
         self._parts: dict[tuple[str, str], list[Recording]] = {}
@@ -56,8 +57,8 @@ class Responses:
 
         With `anywhere`, that of another upstream too, if only one has made a response of that id.
         """
-        asked = _ASKS.fullmatch(f"{place.method} {place.path}")
-        parts = self._made(place.upstream, asked[1], anywhere) if asked else []
+        retrieval = _ASKS.fullmatch(f"{place.method} {place.path}")
+        parts = self._made(place.upstream, retrieval[1], anywhere) if retrieval else []
         parameters = dict(place.query)
         if parameters.get("stream", "").lower() not in ("true", "1"):
             return _document(parts)
@@ -75,7 +76,7 @@ class Responses:
 
 
 def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
-    """Return the exchange that has the next event and goes on for longest: each resumed one has a part of it."""
+    """Return the exchange that has the next event and the most events after it: each resumed one has a part of it."""
     spans = [(*span, part) for part in parts if _is_stream(part) and (span := _span(part)) is not None]
     if not spans:
         return None
@@ -91,8 +92,8 @@ def _document(parts: Iterable[Recording]) -> Retrieval | None:
     """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
         if not _is_stream(part):
-            said = object_(_json(_body(part)))
-            if text(said.get("status")) not in _UNFINISHED:
+            response = object_(_json(_body(part)))
+            if text(response.get("status")) not in _UNFINISHED:
                 return Retrieval(part, None)
         elif (found := _finished(part)) is not None:
             return Retrieval(_as_document(part, found), None)
@@ -113,17 +114,17 @@ def _finished(recorded: Recording) -> bytes | None:
     """Return the response as the last event of its stream states it."""
     for block in _blocks(reversed(list(_joined(recorded.pieces)))):
         try:
-            said = msgspec.json.decode(block, type=_TerminalEvent)
+            event = msgspec.json.decode(block, type=_TerminalEvent)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-        if said.type in _WHOLE and bytes(said.response):
-            return bytes(said.response)
+        if event.type in _WHOLE and bytes(event.response):
+            return bytes(event.response)
     return None
 
 
 def _as_document(recorded: Recording, body: bytes) -> Recording:
-    kept: list[Header] = [(n, v) for n, v in recorded.headers if n.lower() != "content-type"]
-    head = ResponseHead(200, "OK", [*kept, ("content-type", "application/json")])
+    headers: list[Header] = [(n, v) for n, v in recorded.headers if n.lower() != "content-type"]
+    head = ResponseHead(200, "OK", [*headers, ("content-type", "application/json")])
     return msgspec.structs.replace(
         recorded,
         response=head,

@@ -1,6 +1,6 @@
 """Recorded exchanges, gathered by what a request may be compared with: the rungs of the ladder, each a lookup.
 
-Only what is asked for is computed, and from what does not change: two threads that compute it at once get the same.
+Values are computed on demand, and from constant data: two threads that compute it at once get the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Candidate:
 
 
 class CandidateQueue:
-    """Candidates that are alike, in recorded order."""
+    """Equal candidates, in recorded order."""
 
     def __init__(self) -> None:
         self.members: list[Candidate] = []
@@ -75,7 +75,7 @@ class Group:
 class MatchQuery:
     """A request to be matched: on its own terms, then with the directories of the recording taken for noise too.
 
-    An agent that runs elsewhere names its own directory; what the recorded model says still names the recorded one.
+    An agent that runs elsewhere names its own directory; the recorded answer still names the recorded one.
     """
 
     def __init__(self, request: MatchRequest, at: Place, rules: Rules, group: Group) -> None:

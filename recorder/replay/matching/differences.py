@@ -1,7 +1,7 @@
 """Differences of two JSON values, for a person to read: paths, and the values on each side.
 
-Values are equal as JSON has it: `1` is `1.0`, and neither is `true`. Work is bounded: what is equal is passed over by
-comparison, and past a limit nothing more is looked for.
+Values are equal as JSON has it: `1` is `1.0`, and neither is `true`. Work is bounded: equal parts are skipped, and the
+search stops at a limit.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class RequestDifference(msgspec.Struct, frozen=True):
-    """One place. A side is `None` if nothing stands there, else JSON, cut to what can be read."""
+    """One place. A side is `None` if it has no value there, else JSON, cut to a readable length."""
 
     path: str  # input[3].content[0].text; empty for the whole
     recorded: str | None
-    asked: str | None
+    requested: str | None
 
     def __str__(self) -> str:
-        recorded, asked = (side if side is not None else "(nothing)" for side in (self.recorded, self.asked))
-        return f"{self.path or '(the body)'}: recorded {recorded}, asked {asked}"
+        recorded, requested = (side if side is not None else "(nothing)" for side in (self.recorded, self.requested))
+        return f"{self.path or '(the body)'}: recorded {recorded}, asked {requested}"
 
 
-def differences(recorded: Any, asked: Any, limit: int) -> list[RequestDifference]:
+def differences(recorded: Any, requested: Any, limit: int) -> list[RequestDifference]:
     """Return the first `limit` places in which two JSON values differ."""
-    return list(islice(_differences("", recorded, asked), limit))
+    return list(islice(_differences("", recorded, requested), limit))
 
 
-def _differences(path: str, recorded: Any, asked: Any) -> Iterator[RequestDifference]:
-    if _is_equal(recorded, asked):
+def _differences(path: str, recorded: Any, requested: Any) -> Iterator[RequestDifference]:
+    if _is_equal(recorded, requested):
         return
-    sides = _members(recorded), _members(asked)
-    if type(recorded) is not type(asked) or sides[0] is None or sides[1] is None:
-        yield RequestDifference(path, *_shown(recorded, asked))
+    sides = _members(recorded), _members(requested)
+    if type(recorded) is not type(requested) or sides[0] is None or sides[1] is None:
+        yield RequestDifference(path, *_shown(recorded, requested))
         return
     for name in [*sides[0], *(name for name in sides[1] if name not in sides[0])]:
         yield from _at(_step(path, name), *(side.get(name, _NOTHING) for side in sides if side is not None))
-    if max(len(recorded), len(asked)) > MEMBERS_LIMIT:
-        yield RequestDifference(path, *(f"{len(each)} members, not all compared" for each in (recorded, asked)))
+    if max(len(recorded), len(requested)) > MEMBERS_LIMIT:
+        yield RequestDifference(path, *(f"{len(each)} members, not all compared" for each in (recorded, requested)))
 
 
-def _is_equal(recorded: Any, asked: Any) -> bool:
-    """Return whether they are surely equal: of objects and arrays, members may be told apart that Python takes for
+def _is_equal(recorded: Any, requested: Any) -> bool:
+    """Return whether they are surely equal: of objects and arrays, members may differ although Python treats them as
     equal."""
-    if recorded != asked:
-        return bool(recorded != recorded and asked != asked)  # NaN, which the standard library reads
+    if recorded != requested:
+        return bool(recorded != recorded and requested != requested)  # NaN, which the standard library reads
     if isinstance(recorded, dict | list):
-        return canonical(recorded) == canonical(asked)
-    return isinstance(recorded, bool) == isinstance(asked, bool)
+        return canonical(recorded) == canonical(requested)
+    return isinstance(recorded, bool) == isinstance(requested, bool)
 
 
 def _members(value: Any) -> dict[Any, Any] | None:
@@ -77,13 +77,13 @@ def _members(value: Any) -> dict[Any, Any] | None:
 _NOTHING = object()
 
 
-def _at(path: str, recorded: Any, asked: Any) -> Iterator[RequestDifference]:
+def _at(path: str, recorded: Any, requested: Any) -> Iterator[RequestDifference]:
     if recorded is _NOTHING:
-        yield RequestDifference(path, None, _cut(as_json(asked), 0))
-    elif asked is _NOTHING:
+        yield RequestDifference(path, None, _cut(as_json(requested), 0))
+    elif requested is _NOTHING:
         yield RequestDifference(path, _cut(as_json(recorded), 0), None)
     else:
-        yield from _differences(path, recorded, asked)
+        yield from _differences(path, recorded, requested)
 
 
 def _step(path: str, name: str | int) -> str:
@@ -92,9 +92,9 @@ def _step(path: str, name: str | int) -> str:
     return f"{path}[{as_json(name)}]"
 
 
-def _shown(recorded: Any, asked: Any) -> tuple[str, str]:
+def _shown(recorded: Any, requested: Any) -> tuple[str, str]:
     """Return both texts from a little before the place where they part."""
-    sides = as_json(recorded), as_json(asked)
+    sides = as_json(recorded), as_json(requested)
     start = max(0, _parting(*sides) - BEFORE)
     return _cut(sides[0], start), _cut(sides[1], start)
 

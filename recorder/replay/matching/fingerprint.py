@@ -1,8 +1,8 @@
 """Fingerprints of requests, by which two are the same: where they go, and their bodies at three depths.
 
-`exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0` for `1`; a body
-that is no JSON is its bytes. `quiet` is that without noise. `shape` is what is left where even the words of the
-instructions may differ: the parameters, who spoke how often, what was said last, which calls were answered.
+`exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0` for `1`; a body that
+is no JSON is its bytes. `quiet` is that without noise. `shape` is what is left where even the words of the instructions
+may differ: the parameters, the roles of the messages, the last text, the answered calls.
 
 Pure, and never raises: what cannot be read is compared as bytes.
 """
@@ -93,7 +93,7 @@ def _query(query: str, rules: Rules) -> tuple[tuple[str, str], ...]:
 
 
 class Fingerprint:
-    """One request, compared. What is asked for is computed once, and nothing of the body's size is held."""
+    """One request, compared. Each value is computed once, and no copy of the body is held."""
 
     def __init__(self, request: MatchRequest, rules: Rules, others: Mapping[str, int] | None = None) -> None:
         """`others` are directories that are noise in it, besides those that it names itself."""
@@ -131,7 +131,7 @@ class Fingerprint:
 
     @Once
     def handles(self) -> Mapping[str, int]:
-        """Return the handles that the client made, numbered: `recorder.replay.matching.handles` says what they are."""
+        """Return the handles that the client made, numbered: `recorder.replay.matching.handles` defines them."""
         return self._parts[3]
 
     def value(self) -> Any:
@@ -228,13 +228,13 @@ def _shape(request: MatchRequest, body: Object) -> bytes | None:
     if spoken is None or len(array(spoken)) > OUTLINE_LIMIT:
         return None
     path = request.target.partition("?")[0]
-    asked = by_path(request.method, path).request_facts(path, canonical(body))
-    if asked.text is None and not asked.results:
+    facts = by_path(request.method, path).request_facts(path, canonical(body))
+    if facts.text is None and not facts.results:
         return None
     parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*_WORDS, _WRAPPER)}
     roles = [_role(each) for each in array(spoken)]
-    answered = [result.call_id or result.name for result in asked.results]
-    return sha256(canonical([parameters, roles, asked.text, answered])).digest()
+    answered = [result.call_id or result.name for result in facts.results]
+    return sha256(canonical([parameters, roles, facts.text, answered])).digest()
 
 
 def _role(spoken: Any) -> list[Any]:

@@ -5,10 +5,10 @@ looks for an agent that it never had. Both requests name theirs, so the answer c
 
 Rules of this file:
 
-* What is a handle say the rules of kind `handles` alone, by a client's own words around it. Those that a request and
-  the recorded one name are pairs, by their order. There is no memory: what a request says decides its answer.
-* In an answer only texts of its JSON change, and of these only the handles. All else stays, byte for byte, and where it
-  was split it is split: in an event, a read, a delta. The recording itself is never touched.
+* Only the rules of kind `handles` decide what a handle is, by the client's own words around it. Those that a request
+  and the recorded one name are pairs, by their order. There is no memory: the content of a request decides its answer.
+* In an answer only texts of its JSON change, and of these only the handles. Everything else is unchanged, byte for
+  byte, and split at the same places: in an event, a read, a delta. The recording itself is never touched.
 * Texts at the same place of events that follow one another are one text: a handle may come in several deltas.
 * Pure; never raises on what was recorded.
 """
@@ -43,26 +43,26 @@ Path = tuple[str | int, ...]
 
 
 def is_handle(text: str) -> bool:
-    """Return whether a text can be found again as it is, and told from others."""
+    """Return whether a text can be found again unchanged, and distinguished from others."""
     return len(text) in HANDLE_BYTES and _SAFE.fullmatch(text) is not None
 
 
 def finding(handles: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern that finds handles where no letter or digit goes on; in a JSON text within a text a newline ends
-    in `n`."""
+    """Return a pattern that finds handles that no letter or digit continues; in a JSON text within a text a newline
+    ends in `n`."""
     names = "|".join(map(re.escape, sorted(handles, key=len, reverse=True)))
     return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{names})(?![0-9A-Za-z])") if names else None
 
 
-def pairs(recorded: Mapping[str, int], asked: Mapping[str, int]) -> Mapping[str, str]:
+def pairs(recorded: Mapping[str, int], requested: Mapping[str, int]) -> Mapping[str, str]:
     """Return the recorded handles, and those that the client has in their place. None, if one side has more than the
     other.
 
     One that both have is there too: another one may be a part of it.
     """
-    if len(recorded) != len(asked) or list(recorded) == list(asked):
+    if len(recorded) != len(requested) or list(recorded) == list(requested):
         return {}
-    return dict(zip(recorded, asked, strict=True))
+    return dict(zip(recorded, requested, strict=True))
 
 
 def handed_back(recorded: Recording, handles: Mapping[str, str]) -> Recording:
@@ -152,8 +152,8 @@ def _in_parts(
             offsets = raw.offsets(parts[number])
             if offsets is None:
                 return ()
-            said = new[first - span[0] : None if last == span[1] else last - span[0]]
-            edits.append(_Edit(offsets[first - starts[number]], offsets[last - starts[number]], said.encode()))
+            replacement = new[first - span[0] : None if last == span[1] else last - span[0]]
+            edits.append(_Edit(offsets[first - starts[number]], offsets[last - starts[number]], replacement.encode()))
         number += 1
     return edits
 
@@ -193,27 +193,27 @@ def _strings(raw: bytes) -> Iterator[tuple[Path, tuple[int, int]]]:
     path: list[str | int] = []
     before = b""
     for token in _TOKEN.finditer(raw):
-        said = token[0]
-        if said in (b"{", b"["):
-            path.append("" if said == b"{" else 0)
-        elif said in (b"}", b"]"):
+        symbol = token[0]
+        if symbol in (b"{", b"["):
+            path.append("" if symbol == b"{" else 0)
+        elif symbol in (b"}", b"]"):
             path.pop()
-        elif said == b"," and path and isinstance(path[-1], int):
+        elif symbol == b"," and path and isinstance(path[-1], int):
             path[-1] += 1
-        elif said[:1] == b'"' and path and isinstance(path[-1], str) and before in (b"{", b","):
-            path[-1] = str(decoded(said))
-        elif said[:1] == b'"':
+        elif symbol[:1] == b'"' and path and isinstance(path[-1], str) and before in (b"{", b","):
+            path[-1] = str(decoded(symbol))
+        elif symbol[:1] == b'"':
             yield tuple(path), token.span()
-        before = said
+        before = symbol
 
 
 def _edited(body: bytes, edits: Iterable[_Edit]) -> bytes:
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     end = 0
     for edit in edits:
-        kept += body[end : edit.start], edit.new
+        pieces += body[end : edit.start], edit.new
         end = edit.end
-    return b"".join([*kept, body[end:]])
+    return b"".join([*pieces, body[end:]])
 
 
 def _moved(ends: Iterable[int], edits: Sequence[_Edit]) -> list[int]:

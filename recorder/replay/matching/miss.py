@@ -1,6 +1,6 @@
 """The message for a request that no recorded exchange answers: the nearest one, and where it differs.
 
-Work is bounded, whatever was recorded and whatever is asked: bodies are compared by checksums of their parts first.
+Work is bounded for every recording and every request: bodies are compared by checksums of their parts first.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Miss(msgspec.Struct, frozen=True):
     def line(self) -> str:
         """The message on one line: what it lists, between semicolons."""
         lines = self.message.split("\n")
-        said = [each for each in lines if not each.startswith(INDENT)]
+        parts = [each for each in lines if not each.startswith(INDENT)]
         listed = [each.strip() for each in lines if each.startswith(INDENT)]
-        return " ".join([*said, "; ".join(listed)]).strip()
+        return " ".join([*parts, "; ".join(listed)]).strip()
 
 
 def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
@@ -58,7 +58,8 @@ def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
 
 
 def unlike(query: MatchQuery, unused: Container[int], alike: int) -> Miss:
-    """Return the miss of a request that nothing equals; `alike` unused ones are at its position of a conversation."""
+    """Return the miss of a request that nothing equals; `alike` is the number of unused ones at its position of a
+    conversation."""
     nearest, found = _nearest(query, unused)
     lines = [f"Nothing recorded answers {query.place}: of {len(query.group.candidates)} there, none is equal."]
     if alike > 1:
@@ -80,27 +81,27 @@ def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -
     return Miss(request, groups[near].candidates[0].recorded, _parting(near, at), message)
 
 
-def _parting(recorded: Place, asked: Place) -> list[RequestDifference]:
-    sides = zip(Place._fields, recorded.words, asked.words, strict=True)
+def _parting(recorded: Place, requested: Place) -> list[RequestDifference]:
+    sides = zip(Place._fields, recorded.words, requested.words, strict=True)
     return [RequestDifference(name, theirs, mine) for name, theirs, mine in sides if theirs != mine]
 
 
 def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list[RequestDifference]]:
     """Find the exchange with the fewest differences, by checksums of the parts; counted where those are the fewest."""
-    asked, value = query.moved, query.moved.value()
+    requested, value = query.moved, query.moved.value()
 
     def distance(candidate: Candidate) -> tuple[int, bool, int]:
-        parts = len(candidate.fingerprint.outline.items() ^ asked.outline.items())
+        parts = len(candidate.fingerprint.outline.items() ^ requested.outline.items())
         return parts, candidate.number not in unused, candidate.number
 
     first, *others = sorted(query.group.candidates, key=distance)[:NEAREST_LIMIT]
-    best = first, _compared(first.fingerprint, value, asked.request, COUNT_LIMIT)
+    best = first, _compared(first.fingerprint, value, requested.request, COUNT_LIMIT)
     budget = NEAREST_BYTES
     for candidate in others:
-        budget -= len(candidate.recorded.request_body) + len(asked.request.body)
+        budget -= len(candidate.recorded.request_body) + len(requested.request.body)
         if budget < 0:
             break
-        found = _compared(candidate.fingerprint, value, asked.request, _count(best[1]))
+        found = _compared(candidate.fingerprint, value, requested.request, _count(best[1]))
         best = (candidate, found) if _count(found) < _count(best[1]) else best
     return best
 
@@ -110,13 +111,13 @@ def _count(found: Sequence[RequestDifference]) -> int:
     return COUNT_LIMIT if any(each.path == "" for each in found) else len(found)
 
 
-def _compared(recorded: Fingerprint, value: Any, asked: MatchRequest, limit: int) -> list[RequestDifference]:
+def _compared(recorded: Fingerprint, value: Any, requested: MatchRequest, limit: int) -> list[RequestDifference]:
     """Return the differences but for noise; if only noise differs, the noise."""
     theirs = recorded.value()
     if theirs is NO_JSON or value is NO_JSON:
-        recorded_bytes, asked_bytes = (f"{len(each.body)} bytes" for each in (recorded.request, asked))
-        return [RequestDifference("", recorded_bytes, asked_bytes)]
-    ours, mine = json_value(recorded.request.body), json_value(asked.body)
+        recorded_bytes, requested_bytes = (f"{len(each.body)} bytes" for each in (recorded.request, requested))
+        return [RequestDifference("", recorded_bytes, requested_bytes)]
+    ours, mine = json_value(recorded.request.body), json_value(requested.body)
     found = differences(theirs, value, limit) or differences(ours, mine, limit)
     return found or differences(canonical(ours).decode(), canonical(mine).decode(), limit)  # Python takes 1 for true
 

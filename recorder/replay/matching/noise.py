@@ -1,5 +1,5 @@
-"""Requests with the noise taken out, by the rules of `recorder.replay.matching.noise_rules`: what is left says what was
-asked.
+"""Requests with the noise taken out, by the rules of `recorder.replay.matching.noise_rules`: the rest identifies the
+request.
 
 Rules of this file:
 
@@ -157,13 +157,13 @@ class _NoiseFilter:
 def _without(text: str, found: Iterable[tuple[int, int, str]]) -> str:
     """Return a text with labels in place of what was found, in order; what overlaps is one, under the label of the
     first."""
-    kept: list[str] = []
+    pieces: list[str] = []
     end = 0
     for start, stop, label in found:
         if start >= end:
-            kept += text[end:start], label
+            pieces += text[end:start], label
         end = max(end, stop)
-    return "".join([*kept, text[end:]])
+    return "".join([*pieces, text[end:]])
 
 
 def _of_kind(kind: Kind, patterns: _Patterns) -> _Patterns:
@@ -188,14 +188,14 @@ def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], s
     return found
 
 
-def _directory(said: str) -> str | None:
-    """Return the path of a directory, if it can be told from other texts: not `/`, nor `.`."""
-    name = said.strip().rstrip("/\\")
+def _directory(text: str) -> str | None:
+    """Return the path of a directory, if it differs from other texts: not `/`, nor `.`."""
+    name = text.strip().rstrip("/\\")
     return name if len(name) in DIRECTORY_CHARACTERS and ("/" in name or "\\" in name) else None
 
 
-def _handle(said: str) -> str | None:
-    return said if is_handle(said) else None
+def _handle(text: str) -> str | None:
+    return text if is_handle(text) else None
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _remove(value: Any, path: Sequence[str]) -> None:
-    """Take away what stands at `path`, and an object that is empty without it."""
+    """Remove the value at `path`, and an object that is empty without it."""
     step, *rest = path
     if step == "*":
         for each in list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():

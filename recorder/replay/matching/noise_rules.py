@@ -1,6 +1,6 @@
 """What may differ between two runs of the same thing: rules as data, one line each, with the reason.
 
-A text is noise only where a client's own words stand around it: a date in a question is the question.
+A text is noise only between a client's own words: a date in a question is the question.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Rule(msgspec.Struct, frozen=True):
     """One kind of noise.
 
     `what` is, of `fields`, a path into a JSON body (`metadata.user_id`, `input.*.id`); of `headers` and `parameters` a
-    name, with `*` for any part of it; else a regular expression. Of `texts`, all that it matches is alike. A whole text
-    that one of `ids` matches is an id: told from others, but not by its letters. The group of `directories` is the path
-    of one, and noise wherever else it stands. The group of `handles` is what a tool returned for the model to hand
-    back: noise likewise, and put into the answer in place of the recorded one (`recorder.replay.matching.handles`).
-    Rules with `hint` are tried only on texts that hold it.
+    name, with `*` for any part of it; else a regular expression. All matches of `texts` are equal. A whole text that
+    one of `ids` matches is an id: compared by identity, not by its letters. The group of `directories` is the path of
+    one, and noise at every other place. The group of `handles` is what a tool returned for the model to hand back:
+    noise likewise, and put into the answer in place of the recorded one (`recorder.replay.matching.handles`). Rules
+    with `hint` are tried only on texts that hold it.
     """
 
     kind: Kind

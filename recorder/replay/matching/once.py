@@ -1,7 +1,7 @@
-"""Attributes that are computed when they are first asked for, without a lock.
+"""Attributes that are computed on first use, without a lock.
 
-`functools.cached_property` of Python 3.11 has one, for all instances together: while one thread computes what a large
-body comes to, every other match would wait. Here two threads may compute the same thing, and get the same.
+`functools.cached_property` of Python 3.11 has one, for all instances together: while one thread computes the value of a
+large body, every other match would wait. Here two threads may compute the same thing, and get the same.
 """
 
 from __future__ import annotations

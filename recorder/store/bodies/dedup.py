@@ -208,18 +208,18 @@ class _CutBody:
                 given[source] = given.get(source, 0) + length
         if len(given) <= SOURCES and sum(source.size_bytes for source in given) <= SOURCE_BYTES:
             return list(given)
-        kept, size_bytes = [], 0
+        chosen, size_bytes = [], 0
         for source in nlargest(SOURCES // 2, given, key=given.__getitem__):
             size_bytes += source.size_bytes
             if size_bytes <= SOURCE_BYTES:
-                kept.append(source)
-        self._make_literal(set(kept))
-        return kept
+                chosen.append(source)
+        self._make_literal(set(chosen))
+        return chosen
 
-    def _make_literal(self, kept: set[Source]) -> None:
+    def _make_literal(self, chosen: set[Source]) -> None:
         runs, self._runs, self._has_dropped = self._runs, [], True
         for (source, start, length), at in zip(runs, _places(runs), strict=True):
-            self._take([(source, start, length) if source in kept else (None, at, length)])
+            self._take([(source, start, length) if source in chosen else (None, at, length)])
 
     def recipe(self, sources: Sequence[Source]) -> Recipe | None:
         """Return the recipe of the body, or None if it saves too little."""

@@ -4,7 +4,7 @@ Rules of this file:
 
 * Rows become events here only, and the rows that recipes refer to are read with one query for each.
 * A recipe refers only to rows whose content is certain: those that this writer has inserted itself, in this transaction
-  or a committed one. A row that was there before may be encoded otherwise, and nobody knows if a failed transaction is
+  or a committed one. A row that was there before may be encoded otherwise, and it is unknown if a failed transaction is
   in the log: then everything is forgotten, and the next bodies are stored whole.
 """
 

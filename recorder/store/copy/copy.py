@@ -5,7 +5,7 @@ Rules of this file:
 * The source is only read, and may be recorded into meanwhile.
 * Events are verified before they are written: an event that does not fit its chain is not written, and nothing after
   it. An exchange that was recorded with contradicting sums is reported, and copied.
-* A copy may break off anywhere, and the next one goes on: of an exchange that the target has, its last event shows
+* A copy may break off anywhere, and the next one continues: of an exchange that the target has, its last event shows
   whether it is the same.
 * The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders of the source.
 """
@@ -32,7 +32,7 @@ async def copy(
     """Copy all sessions, or some, in order of their ids, which is that of their beginning.
 
     `target` and `store` are the same database. Raises `UsageError` if `source` is it too, `StoreError` if one of them
-    cannot go on; what was copied until then stays.
+    fails; what was copied until then stays.
     """
     here = await source.server()
     if here and here == await target.server():

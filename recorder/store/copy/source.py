@@ -3,7 +3,7 @@
 Rules of this file:
 
 * It only reads, and a transaction holds one page, as everywhere (`recorder.store.reader`).
-* Everything is in order of keys, so a page goes on where the one before it ended, whatever was recorded meanwhile.
+* Everything is in order of keys, so a page begins where the one before it ended, whatever was recorded meanwhile.
 * A page of events is read as a stream and ends where it is large enough: no query for sizes comes first.
 """
 

@@ -2,9 +2,9 @@
 
 Rules of this file:
 
-* All of recorder stands in a schema of its own, so that its views (`messages`, `usage`, …) take no name from others.
+* All of recorder is in a separate schema, so that its views (`messages`, `usage`, …) take no name from others.
 * The log is partitioned by month, by the time in `session_id` (UUIDv7): old months are dropped as a whole. What fits no
-  month is in the default partition; nothing depends on a month having one of its own.
+  month is in the default partition; nothing depends on a partition for each month.
 * Nothing here is needed for the log to be right: no trigger, no sequence, no function is in the way of a row. Rows of
   the log are not changed because the roles that programs use have no right to.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from recorder.store.postgres.writer import PostgresWriter
     from recorder.store.search import SearchIndex
 
-_PASSING = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
+_TEMPORARY = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
 """SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
 no database, a rollback, no resources, a lock, an operator, the system, damage; a standby, a transaction that was idle
 or open for too long, a missing right."""
@@ -98,7 +98,7 @@ class PostgresEngine(Engine):
         code = getattr(error, "sqlstate", None)
         if code is None:  # libpq has none for a connection that breaks, psycopg none for what it refuses itself
             return isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError)
-        return not str(code).startswith(_PASSING)
+        return not str(code).startswith(_TEMPORARY)
 
     def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         from recorder.store.postgres.migrate import upgrade

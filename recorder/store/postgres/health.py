@@ -1,7 +1,7 @@
 """The checks of `recorder doctor` on a database server: connection, rights, partitions, settings.
 
-One connection that only reads, each question over in `LIMIT_S`. That the server keeps what it has committed is its own
-affair but for two settings; of `synchronous_commit` nothing is said, because recorders set it for themselves.
+One connection that only reads, each question over in `LIMIT_S`. Durability of commits is the task of the server; only
+two of its settings are checked. `synchronous_commit` is not, because recorders set it for their own connections.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from recorder.store.postgres.ddl import READ_TABLES, SCHEMA
 def upgrade(url: URL, busy_timeout_s: float) -> None:
     """Bring the schema to the newest revision; create it if there is none.
 
-    Where there is nothing to do, nobody waits for anybody: recorders start again all at once with their server.
+    If there is nothing to do, no process waits for another: recorders start again all at once with their server.
     """
     with translated(url), writer_engine(url, busy_timeout_s).connect() as connection:
         if _revision(connection) == HEAD:
@@ -34,7 +34,7 @@ def upgrade(url: URL, busy_timeout_s: float) -> None:
 
 @contextmanager
 def migration(url: URL, busy_timeout_s: float) -> Iterator[Connection]:
-    """Open a transaction in which nobody else makes or changes the schema."""
+    """Open a transaction that excludes other changes of the schema."""
     with translated(url), writer_engine(url, busy_timeout_s).begin() as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
         tables = _tables(connection)

@@ -3,9 +3,9 @@
 Rules of this file:
 
 * The transaction is read-only, and what runs in it is one statement of a reading kind: the extended protocol takes no
-  second one, so nothing can end the transaction and go on.
-* The rights are those of the role `recorder_reader`, wherever the user may take that role. A user who is a superuser
-  is as safe as the words he types: give programs a login of their own.
+  second one, so no statement can end the transaction and begin another.
+* The rights are those of the role `recorder_reader`, wherever the user may take that role. A user who is a superuser is
+  as safe as the words he types: give programs a separate login.
 * A statement that gives no row in time is cancelled at the server, and so is one that somebody interrupts.
 """
 
@@ -47,7 +47,7 @@ class PostgresQuery:
     def __init__(self, url: URL, connection: psycopg.Connection) -> None:
         self._url, self._connection = url, connection
         self._until_s = float("inf")
-        self._rows_asked: Generator[Row] | None = None
+        self._open_rows: Generator[Row] | None = None
 
     @classmethod
     @contextmanager
@@ -76,13 +76,13 @@ class PostgresQuery:
         if word not in READS:
             raise RecorderError(f"`recorder query` only reads: {word} is refused.")
         self._let_go()
-        rows = self._rows_asked = self._rows(sql, dict(values or {}), timeout_s)
+        rows = self._open_rows = self._rows(sql, dict(values or {}), timeout_s)
         return QueryResult([str(name) for name in next(rows)], rows)
 
     def _let_go(self) -> None:
         """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
-        if self._rows_asked is not None:
-            self._rows_asked.close()
+        if self._open_rows is not None:
+            self._open_rows.close()
 
     def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
         """Yield the names of the columns, then the rows."""

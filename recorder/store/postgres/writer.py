@@ -5,8 +5,8 @@ Rules of this file:
 * What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
   contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
 * New rows go by COPY, a few by INSERT.
-* Any number write at once, but nobody beside a purge: whoever looked before it would write after it. All hold one lock
-  for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
+* Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
+  lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
 * A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
   was, its repetition finds its rows there.
 """
@@ -70,7 +70,7 @@ SELECT CAST(a.session_id AS text), CAST(a.exchange_id AS text),
     EXISTS (SELECT 1 FROM tombstones AS t WHERE t.session_id = a.session_id)
 FROM unnest(CAST(%s AS uuid[]), CAST(%s AS uuid[])) AS a (session_id, exchange_id)
 """
-_STANDING = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
+_STORED = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
 _PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
 
 # Of other users one sees none without `pg_read_all_stats`.
@@ -197,9 +197,9 @@ class PostgresWriter:
     def _after(self, group: list[Row], last: int, is_over: bool) -> list[Row]:
         repeated = [row for row in group if row[_POS] <= last]
         if repeated:
-            asked = (*repeated[0][:2], repeated[0][_POS], repeated[-1][_POS])
-            standing = {row[_POS]: row for row in self._rows(_STANDING, asked)}
-            if any(not is_same(standing.get(row[_POS]), row) for row in repeated):
+            key = (*repeated[0][:2], repeated[0][_POS], repeated[-1][_POS])
+            stored = {row[_POS]: row for row in self._rows(_STORED, key)}
+            if any(not is_same(stored.get(row[_POS]), row) for row in repeated):
                 raise _refused("the log is append-only: other content stands at that key")
         new = group[len(repeated) :]
         if [row[_POS] for row in new] != list(range(last + 1, last + 1 + len(new))):
@@ -218,10 +218,10 @@ class PostgresWriter:
         sql = f"SELECT * FROM {table.name} WHERE {' AND '.join(f'{name} = %s' for name in names)}"
         new = []
         for row in rows:
-            standing = self._rows(sql, row[:width])
-            if not standing:
+            stored = self._rows(sql, row[:width])
+            if not stored:
                 new.append(row)
-            elif standing[0] != row:
+            elif stored[0] != row:
                 raise _refused("the log is append-only: other content stands at that key")
         return new
 

@@ -1,14 +1,15 @@
-"""Purging: a session goes from the log and from all that was made of it, for good.
+"""Purging: a session is deleted permanently from the log and from everything that was computed from it.
 
 Rules of this file:
 
 * A session is purged in one transaction. Its tombstone comes first: only a session that has one can be deleted from the
-  log, and it takes nothing more afterwards, whoever brings it.
-* Nobody else writes meanwhile. On a server a transaction that looked for the tombstone before would add its rows after;
-  so a purge waits for those that have begun, and those that begin later see it (`recorder.store.postgres.writer`).
+  log, and nothing can be added to it afterwards.
+* No other process writes meanwhile. On a server a transaction that looked for the tombstone before would add its rows
+  after; so a purge waits for those that have begun, and those that begin later see it
+  (`recorder.store.postgres.writer`).
 * Deleted is not gone: what is left of it is swept up later (`recorder.store.purge.vacuum`).
-* Journals are not looked into here. The tombstone keeps the ids of exchanges that a journal may tell once more; those
-  of other machines are known by their places in the log.
+* Journals are not looked into here. The tombstone has the ids of exchanges that a journal may repeat; those of other
+  machines are known by their places in the log.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ def _bury(store: Store, session_id: str, now_ns: int, reason: str, counts: Count
 
 
 def bury(store: Store, tombstone: Tombstone) -> bool:
-    """Insert the tombstone of a purge elsewhere, unless the log has the session: then return False. In a transaction in
-    which nobody else writes.
+    """Insert the tombstone of a purge elsewhere, unless the log has the session: then return False. In a transaction
+    that excludes other writers.
     """
     if list(store.ask(_EXISTS, {"session_id": tombstone.session_id})):
         return False

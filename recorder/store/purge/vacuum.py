@@ -23,7 +23,7 @@ def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: fl
     server, from the tables.
 
     Without `vacuum` a file keeps its size, and copies of rows that were moved in it; a server does it at its own time.
-    Returns whether nobody was in the way: a transaction that stays open keeps what existed when it began.
+    Returns True if no reader prevented it: a transaction that stays open keeps what existed when it began.
     """
     url = database_url(database)
     return engine_of(url).sweep(url, vacuum=vacuum, busy_timeout_s=busy_timeout_s)

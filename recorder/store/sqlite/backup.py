@@ -1,9 +1,9 @@
-"""A backup: the database file as it is at one moment, copied while recorders go on.
+"""A backup: the database file as it is at one moment, copied while recorders continue.
 
 Rules of this file:
 
 * It only reads the database, in one transaction, page by page: the copy is the database as of its beginning, down to
-  the rowids that the full-text index goes by. Who writes does not wait, and nobody checkpoints but the store.
+  the rowids that the full-text index goes by. Writers do not wait, and only the store checkpoints.
 * A copy has its name only when all of it is there, was read back, and is on the disk.
 """
 

@@ -5,8 +5,8 @@ Rules of this file:
 * It knows SQLite, not the log.
 * A pragma is set before the first transaction, read back, and the connection refused if SQLite did not take it.
 * The file is never opened but by SQLite: closing any other descriptor of it would drop the locks that SQLite holds.
-* Whoever writes or checkpoints holds the lock of `write_lock`. Two connections never do so at once, which also keeps
-  clear of the WAL-reset bug of SQLite before 3.51.3.
+* A process that writes or checkpoints holds the lock of `write_lock`. Two connections never do so at once, which also
+  keeps clear of the WAL-reset bug of SQLite before 3.51.3.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def file_uri(path: Path) -> str:
 
 
 def lock_path(path: Path) -> Path:
-    """Return the file whose lock is held by whoever writes to the database."""
+    """Return the file whose lock the writer of the database holds."""
     return Path(f"{path}.lock")
 
 
@@ -176,7 +176,8 @@ def _try_lock(fd: int) -> bool:
 def application_id(path: Path) -> int:
     """Return the application id in the header of a file. Touches nothing: no lock, no side files.
 
-    Without its WAL a file may be half of a checkpoint, and smaller than its header says: only the header counts here.
+    Without its WAL a file may be half of a checkpoint, and smaller than the size in its header: only the header counts
+    here.
     """
     with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
         connection.execute("PRAGMA writable_schema = ON")  # else the size is looked at too

@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* The application id enters the file with the first schema, before WAL mode does. So it always stands in the file's
-  header, and a look at the header settles whose file it is.
+* The application id enters the file with the first schema, before WAL mode does. So it is always in the file's header,
+  and the header alone shows which program the file belongs to.
 * Beside a file of another program nothing is left, not even a lock file.
 """
 
@@ -47,7 +47,7 @@ def upgrade(path: Path, busy_timeout_s: float) -> None:
 
 @contextmanager
 def migration(path: Path) -> Iterator[Connection]:
-    """Open a connection in a transaction of its own, under the write lock."""
+    """Open a connection in a new transaction, under the write lock."""
     _claim(path)
     with write_lock(path, BUSY_TIMEOUT_S):
         is_empty(path)

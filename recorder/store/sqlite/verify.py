@@ -1,6 +1,6 @@
 """The connections that prove a database file.
 
-Scratch tables are in a database of their own, in memory or a temporary file, to which the log is attached for reading.
+Scratch tables are in a separate database, in memory or a temporary file, to which the log is attached for reading.
 """
 
 from __future__ import annotations

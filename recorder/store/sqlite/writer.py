@@ -3,7 +3,7 @@
 Rules of this file:
 
 * The write lock is held for a transaction, and for the checkpoint that may follow it, and never otherwise.
-* What is committed is in the file that the path names: SQLite would go on writing into one that was deleted.
+* What is committed is in the file that the path names: SQLite would continue to write into a deleted file.
 * Triggers judge each row: one that is there already is skipped, one that contradicts the log is refused.
 """
 
@@ -121,8 +121,8 @@ class SqliteWriter:
     def _checkpoint(self) -> None:
         """Move the WAL without waiting for readers.
 
-        With one in the way this is a PASSIVE checkpoint, without one it also empties the file, so that its size says
-        how much there is to do. After a vain attempt the next is `WAL_BYTES` later.
+        With one in the way this is a PASSIVE checkpoint, without one it also empties the file, so that its size shows
+        how much remains to be done. After a vain attempt the next is `WAL_BYTES` later.
         """
         driver = self._driver
         try:

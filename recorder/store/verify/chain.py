@@ -110,7 +110,7 @@ class ChainVerifier:
         self._previous = ()  # what it is chained to is not here
 
     def _check_link(self, event: Event) -> None:
-        """Check the hash. After a break the chain goes on from the event, so that one change is one finding."""
+        """Check the hash. After a break the chain continues from the event, so that one change is one finding."""
         try:
             due = [_linked(previous, event) for previous in self._previous]
         except _UNREADABLE as error:
@@ -144,16 +144,16 @@ class ChainVerifier:
 
     def _read_end(self, event: Event) -> None:
         self._end = end = _decoded(event, EndRecord)
-        said: Comparisons = [("events", end.events, event.pos)]
+        comparisons: Comparisons = [("events", end.events, event.pos)]
         if not self._sums.are_unknown_to(end):
             complete = self._request is not None and self._request.complete
-            said += [*self._sums.response(end), ("lossless", end.lossless, self._sums.lossless(end, complete))]
-        self._compare(event.pos, "end", said)
+            comparisons += [*self._sums.response(end), ("lossless", end.lossless, self._sums.lossless(end, complete))]
+        self._compare(event.pos, "end", comparisons)
 
-    def _compare(self, pos: int, record: str, said: Comparisons) -> None:
-        for name, told, found in said:
-            if told != found:
-                self._find(pos, "sums", f"the `{record}` says {name} {told}, but it is {found}")
+    def _compare(self, pos: int, record: str, comparisons: Comparisons) -> None:
+        for name, stated, found in comparisons:
+            if stated != found:
+                self._find(pos, "sums", f"the `{record}` says {name} {stated}, but it is {found}")
 
     def _find(self, pos: int | None, check: str, message: str) -> None:
         if len(self.findings) < FINDINGS_LIMIT:
@@ -212,11 +212,11 @@ class Sums:
 
     def request(self, record: RequestRecord) -> Comparisons:
         """Compare a request record. Of a body that was not decoded, all sizes are those of the kept bytes."""
-        said: Comparisons = [("body_bytes", record.body_bytes, self._request_bytes)]
+        comparisons: Comparisons = [("body_bytes", record.body_bytes, self._request_bytes)]
         if record.undecoded is not None or not codings(record.headers):
-            said.append(("wire_bytes", record.wire_bytes, self._request_bytes))
-            said.append(("wire_sha256", record.wire_sha256, self._request.hexdigest()))
-        return said
+            comparisons.append(("wire_bytes", record.wire_bytes, self._request_bytes))
+            comparisons.append(("wire_sha256", record.wire_sha256, self._request.hexdigest()))
+        return comparisons
 
     def are_unknown_to(self, end: EndRecord) -> bool:
         """Return whether an end was added behind what the log had, without knowledge of what came before it."""
@@ -229,7 +229,7 @@ class Sums:
         """
         digest = self._body.hexdigest()
         frames = range(self._frames, self._frames + self._parts + 1)  # the log does not say which part is the last
-        said: Comparisons = [
+        comparisons: Comparisons = [
             ("http_status", end.http_status, self._status),
             ("body_bytes", end.body_bytes, self._body_bytes),
             ("body_sha256", end.body_sha256, digest),
@@ -240,10 +240,10 @@ class Sums:
         is_kept_as_sent = end.coding is None and end.undecoded is None
         received = self._body_bytes if self._read_bytes is None and is_kept_as_sent else self._read_bytes
         if received is not None:
-            said.append(("wire_bytes", end.wire_bytes, received + self._gap_bytes))
+            comparisons.append(("wire_bytes", end.wire_bytes, received + self._gap_bytes))
         if is_kept_as_sent:
-            said.append(("wire_sha256", end.wire_sha256, digest))
-        return said
+            comparisons.append(("wire_sha256", end.wire_sha256, digest))
+        return comparisons
 
     def lossless(self, end: EndRecord, request_is_complete: bool) -> bool:
         known = end.outcome != "recorder_crash" and request_is_complete and not self._request_gaps

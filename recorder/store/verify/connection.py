@@ -4,7 +4,7 @@ Rules of this file:
 
 * A transaction sees the log as it is at one moment, and is rolled back at its end.
 * A scratch connection has empty tables with the names of some of the log's, in front of these: rows written there are
-  gone at the end of the transaction, and the log's own tables have the name of their schema.
+  deleted at the end of the transaction, and the log's own tables have the name of their schema.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file:
 
 * It only reads, and a transaction holds a page of events, or the fold of one session
   (`recorder.store.verify.projections`).
-* Recorders may go on recording, and sessions may be purged meanwhile: neither is a finding.
+* Recorders may continue to record, and sessions may be purged meanwhile: neither is a finding.
 * A row that belongs to nothing is found as well as one that is missing: sessions are looked for in every table.
 """
 
@@ -200,10 +200,10 @@ class LogVerifier:
 
     def _page(self, session_id: str, exchange_id: str, start: int) -> list[Event]:
         """Return the next events, read at once so that no transaction stays open; one may be longer than a page."""
-        asked = {"id": session_id, "exchange_id": exchange_id, "pos": start}
+        values = {"id": session_id, "exchange_id": exchange_id, "pos": start}
         page: list[Event] = []
         size_bytes = 0
-        with self._reader.transaction(), closing(self._reader.ask(_PAGE, asked)) as rows:
+        with self._reader.transaction(), closing(self._reader.ask(_PAGE, values)) as rows:
             for event in events_as_they_are(rows, self._reader.ask):
                 page.append(event)
                 size_bytes += len(event.raw)

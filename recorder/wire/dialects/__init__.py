@@ -72,7 +72,7 @@ def framing(content_type: str | None) -> Literal["sse", "body"]:
 def error_body(method: str, target: str, upstream: str, status: int, message: str, code: str | None = None) -> bytes:
     """Encode an error of our own as the provider gives its errors, so that its client reads it as such.
 
-    The path of the request says whose shape that is, else the name of the upstream.
+    The path of the request determines the provider, else the name of the upstream does.
     """
     provider = by_path(method, target.partition("?")[0]).provider or provider_named(upstream)
     return msgspec.json.encode(provider.error_body(status, message, code))

@@ -52,14 +52,14 @@ def failed(payload: Object) -> Failed:
         error = error[0]
     if isinstance(error, str):
         return Failed(text(payload.get("type")), None, error)
-    said = object_(error) or payload
-    kind = text(said.get("type")) or text(said.get("status"))
-    code = said.get("code")
+    details = object_(error) or payload
+    kind = text(details.get("type")) or text(details.get("status"))
+    code = details.get("code")
     return Failed(
         kind if kind != ERROR else None,
         None if code is None else str(code),
-        text(said.get("message")),
-        text(said.get("param")),
+        text(details.get("message")),
+        text(details.get("param")),
     )
 
 

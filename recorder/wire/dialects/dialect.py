@@ -1,8 +1,8 @@
 """The declaration of a provider: the wire format of its API as data and pure functions.
 
-A `Dialect` is one wire format, a `Provider` whose API that is; several dialects may have one provider. All that the
-program knows of either stands in these two objects, in the folder of the dialect. Nothing in them refuses: what cannot
-be read is `NULL` in the log, where the bytes are anyway, and an `Unknown` or `Malformed` among the facts.
+A `Dialect` is one wire format, a `Provider` whose API that is; several dialects may have one provider. Everything that
+the program knows about either is in these two objects, in the folder of the dialect. Nothing in them raises: a value
+that cannot be read is `NULL` in the log, which has the bytes anyway, and an `Unknown` or `Malformed` among the facts.
 """
 
 from __future__ import annotations
@@ -138,5 +138,5 @@ class Dialect(msgspec.Struct, frozen=True):
 
     @property
     def upstream(self) -> str:
-        """Return the name of the upstream that is asked in this format."""
+        """Return the name of the upstream for this format."""
         return self.provider.name if self.provider else self.name

@@ -2,8 +2,8 @@
 
 A dialect declares the few fields it wants as a struct and says which of them are which key; everything else in the
 payload is skipped, though checked. A field that the log cannot hold (wrong type, over 512 characters, with NUL or a
-lone surrogate, no bigint) is left out, and only that field. Nothing in here raises, on any bytes, and the result hangs
-on nothing but the bytes: told twice, the journal gives the same rows.
+lone surrogate, no bigint) is left out, and only that field. Nothing in here raises, on any bytes, and the result
+depends only on the bytes: a journal that is ingested twice gives the same rows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Shape = TypeVar("Shape", bound=Payload)
 class KeyExtractor(Generic[Shape]):
     """Frames → keys, from the fields that a dialect wants and what they mean.
 
-    The type is what the payload says, else the `event:` line; the other way round with `event_line_first`.
+    The type is that of the payload, else of the `event:` line; in the reverse order with `event_line_first`.
     """
 
     def __init__(self, shape: type[Shape], name: Callable[[Shape], Named], *, event_line_first: bool = False) -> None:

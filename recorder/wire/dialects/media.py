@@ -1,4 +1,4 @@
-"""Images, sound and documents inside JSON: told by size and digest. Their bytes are in the log, and only there."""
+"""Images, sound and documents inside JSON, replaced by size and digest. Only the log has their bytes."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class ErrorDecoder(JsonDecoder):
     """The decoder of unknown streams, of which only errors are understood."""
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
-        said = object_(payload)
-        return (failed(said),) if type == ERROR or said.get("error") else ()
+        body = object_(payload)
+        return (failed(body),) if type == ERROR or body.get("error") else ()
 
     def whole(self, payload: Any) -> Sequence[Fact]:
         return self.payload(None, payload)

@@ -36,30 +36,30 @@ _BEHIND = re.compile(
 _OPENING_TAG = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")
 
 
-def is_element(said: str) -> bool:
+def is_element(content: str) -> bool:
     """Return whether a text is one `<environment_context>…</environment_context>` or its like, which a client writes
     itself.
     """
-    said = said.strip()
-    opening = _OPENING_TAG.match(said)
+    content = content.strip()
+    opening = _OPENING_TAG.match(content)
     closing = f"</{opening[1]}>" if opening else ""
-    return opening is not None and said.find(closing) == len(said) - len(closing)
+    return opening is not None and content.find(closing) == len(content) - len(closing)
 
 
-def own_words(said: str) -> str:
+def own_words(content: str) -> str:
     """Return the words of a person in a text, without the elements of clients and what clients set behind it."""
-    kept, at, unclosed = [], 0, set()
-    for opening in _CLIENTS_OPENING.finditer(said):
+    pieces, at, unclosed = [], 0, set()
+    for opening in _CLIENTS_OPENING.finditer(content):
         closing = f"</{opening[1]}>"
         if opening.start() < at or closing in unclosed:
             continue
-        end = said.find(closing, opening.end())
+        end = content.find(closing, opening.end())
         if end < 0:
             unclosed.add(closing)  # nor has a later one: each name is searched for once
             continue
-        kept.append(said[at : opening.start()])
+        pieces.append(content[at : opening.start()])
         at = end + len(closing)
-    own = "".join([*kept, said[at:]]).strip() if at else said
+    own = "".join([*pieces, content[at:]]).strip() if at else content
     found = _BEHIND.search(own)
     return own[: found.start()] if found else own
 
@@ -68,8 +68,8 @@ def last_words(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None
     """Return the last words of a person in a request, and whether it ends with them.
 
     Of each of the user's messages the texts; one without any is a picture or a file, which a person sends too. The
-    request ends with the last so many of them. What is wholly an element a client may say itself: it is a person's
-    only where nothing else is said beside it, as a prompt may be one, `<article>…</article>`.
+    request ends with the last so many of them. A text that is one whole element may come from the client: it counts as
+    a person's only if there is no other text, because a prompt may be an element, `<article>…</article>`.
     """
     begun, ending = messages[: len(messages) - last], messages[len(messages) - last :]
     ends_with_other = last > 0 and not messages[-1]
@@ -92,8 +92,8 @@ def _words(messages: Sequence[Sequence[str]]) -> str | None:
 
 def messages_at_end(messages: Sequence[Object], is_users: Callable[[Object], bool]) -> int:
     """Count the user's messages that a request ends with; those of the system behind them do not count."""
-    said = (message for message in reversed(messages) if message.get("role") not in OF_SYSTEM)
-    return sum(1 for _ in takewhile(is_users, said))
+    conversation = (message for message in reversed(messages) if message.get("role") not in OF_SYSTEM)
+    return sum(1 for _ in takewhile(is_users, conversation))
 
 
 def instructions(texts: Iterable[Any]) -> tuple[str, ...]:

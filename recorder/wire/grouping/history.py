@@ -1,8 +1,8 @@
 """The conversation that a request repeats, as a chain of digests: one step for each message.
 
 A client that has no name for its session sends all of it with every turn. So the next request begins with the messages
-of the one before and its answer: the digest of those stands in the log since that answer came (`history`), and is one
-of the digests of the next request. Nothing is compared but digests, and no body is read twice.
+of the one before and its answer: the digest of those has been in the log since that answer (`history`), and is one of
+the digests of the next request. Nothing is compared but digests, and no body is read twice.
 
 Rules of this file:
 
@@ -11,8 +11,8 @@ Rules of this file:
   to write a text is chosen. What is left must be equal: model, tools, system prompt, every message in order.
 * An answer may be sent back in pieces (a message for each chunk, an item for each part): it is one step, all its text
   and the calls of the client's tools. Calls of the provider's own tools are not: few clients repeat them.
-* Clients also change what they said before: an agent hands on to another one, a framework shortens the history. What is
-  left then are ids: of the calls whose results a request brings, and of items that it only refers to.
+* Clients also change earlier messages: an agent hands on to another one, a framework shortens the history. What is left
+  then are ids: of the calls whose results a request brings, and of items that it only refers to.
 * Pure, and never raises: what cannot be read has no chain.
 """
 
@@ -47,32 +47,32 @@ _NUMBERED = re.compile(r"functions\..*:\d+|\D*\d{0,4}", re.DOTALL)
 class Chain(msgspec.Struct, frozen=True):
     """The digests of a request.
 
-    `asked` is that of all its messages; of one that ends with the beginning of an answer, which the model goes on with,
-    `begun` is that and `asked` the digest without it. `answers`, the last first, has for each answer the digest before
-    it and the one with it. `links`, the last first, are ids that earlier answers gave.
+    `request_digest` is the digest of all its messages. If the last message is the beginning of an answer, which the
+    model continues, `begun` is that beginning and `request_digest` excludes it. `answers`, the last first, has for each
+    answer the digest before it and the digest with it. `links`, the last first, are ids that earlier answers gave.
     """
 
-    asked: str
+    request_digest: str
     begun: ModelAnswer
     answers: tuple[tuple[str, str], ...]
     links: tuple[str, ...] = ()
 
     def answered(self, answer: ModelAnswer) -> str:
-        """Return the digest of a conversation that goes on with this request and its whole answer."""
+        """Return the digest of a conversation that continues this request and its whole answer."""
         whole = ModelAnswer()
         whole.add(self.begun)
         whole.add(answer)
-        return _with_answer(self.asked, whole)
+        return _with_answer(self.request_digest, whole)
 
 
-def broken_off(asked: str) -> str:
+def broken_off(request_digest: str) -> str:
     """Return the digest of a request whose answer came in part: the client may have kept any of it."""
-    return _next(asked, b"broken off")
+    return _next(request_digest, b"broken off")
 
 
-def unanswered(asked: str) -> str:
+def unanswered(request_digest: str) -> str:
     """Return the digest of a request that got nothing: the client may send the same again."""
-    return _next(asked, b"unanswered")
+    return _next(request_digest, b"unanswered")
 
 
 def chain(api: str, path: str, body: bytes) -> Chain | None:
@@ -124,5 +124,5 @@ def _next(digest: str, turn: bytes) -> str:
 
 def _with_answer(digest: str, answer: ModelAnswer) -> str:
     """Return the digest with an answer. White space around a text is not always sent back, nor is an empty one."""
-    said = ["answer", storable("".join(answer.texts).strip()), answer.calls]
-    return _next(digest, canonical([*said, answer.references] if answer.references else said))
+    parts = ["answer", storable("".join(answer.texts).strip()), answer.calls]
+    return _next(digest, canonical([*parts, answer.references] if answer.references else parts))

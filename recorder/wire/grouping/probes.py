@@ -18,10 +18,10 @@ _OPTIONAL = re.compile(
 
 
 def is_probe(method: str, target: str) -> bool:
-    """Tell whether a request only asks what there is."""
+    """Return whether a request only queries what a server offers."""
     return _PROBES.fullmatch(f"{method} {target.partition('?')[0]}") is not None
 
 
 def is_optional(method: str, target: str) -> bool:
-    """Tell whether the client goes on whatever a probe is answered: an answer that is missing is not missed."""
+    """Return whether the client continues whatever the answer to a probe is, so that none needs to be recorded."""
     return _OPTIONAL.fullmatch(f"{method} {target}") is not None

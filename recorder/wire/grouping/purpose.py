@@ -1,9 +1,9 @@
 """The purpose of a request: a turn of the conversation, or one of the requests that a client makes on its own.
 
 Rules as data, in order: the first that matches wins. Beside a person's turns clients ask for titles, for the model that
-suits a question, for summaries, for how many tokens there are. Few say so in a header; of the others the words that
-such a request begins with are known. What no rule knows is a turn: a new kind of request is one line of a table here.
-Pure, and never raises.
+suits a question, for summaries, for how many tokens there are. Few clients name it in a header; of the others the words
+that such a request begins with are known. What no rule knows is a turn: a new kind of request is one line of a table
+here. Pure, and never raises.
 """
 
 from __future__ import annotations
@@ -105,21 +105,21 @@ CLAIMED: tuple[ValueRule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)),
 """All rules that look at headers: redaction must keep their values."""
 
 
-def placed(api: str, method: str, path: str, claims: Claims, asked: RequestFacts) -> Placed:
+def placed(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Placed:
     """Return the purpose of a request, and the thread that began its own; `path` is without its query."""
-    return Placed(_purpose(api, method, path, claims, asked), first(PARENT_RULES, claims)[1])
+    return Placed(_purpose(api, method, path, claims, request), first(PARENT_RULES, claims)[1])
 
 
-def _purpose(api: str, method: str, path: str, claims: Claims, asked: RequestFacts) -> Purpose | None:
+def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Purpose | None:
     if is_probe(method, path) or _COUNTS.fullmatch(f"{method} {path}"):
         return "probe"
     if api == other.DIALECT.name:
         return None
-    said = asked.text or "" if asked.is_turn else ""
+    content = request.text or "" if request.is_turn else ""
     return (
         _claimed(STEPS, claims)
-        or next((found for text in asked.instructions if (found := _opened(SYSTEM_PROMPTS, text))), None)
-        or _opened(QUESTIONS, said)
+        or next((found for text in request.instructions if (found := _opened(SYSTEM_PROMPTS, text))), None)
+        or _opened(QUESTIONS, content)
         or _claimed(SENDERS, claims)
         or "turn"
     )

@@ -1,7 +1,7 @@
 """Values by which requests name their sessions and clients: rules as data, the first that finds something wins.
 
-Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: who the client is, where the value
-stands, what it must look like. This file knows no table. Never raises, whatever the client sent.
+Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: the client, the place of the
+value, and its form. This file knows no table. Never raises, whatever the client sent.
 """
 
 from __future__ import annotations
@@ -136,8 +136,10 @@ def _utf8(header: str) -> str:
 
 def cleaned(name: str | None) -> str | None:
     """Return `name` as a column and a terminal can hold it, or `None` if nothing is left of it."""
-    kept = (character for character in (name or "")[: 4 * NAME_LIMIT] if unicodedata.category(character) not in _UNSEEN)
-    return "".join(kept).strip()[:NAME_LIMIT] or None
+    visible = (
+        character for character in (name or "")[: 4 * NAME_LIMIT] if unicodedata.category(character) not in _UNSEEN
+    )
+    return "".join(visible).strip()[:NAME_LIMIT] or None
 
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi), surrogate, line and paragraph separator

@@ -1,8 +1,8 @@
 """The session of a request, and its sender: rules as data, the first that finds something wins.
 
-This file reads a redacted request head and its body, and knows no other request: where only the log can tell
-(`previous_response_id`), it says so. How a rule finds a value stands in `recorder.wire.grouping.rules`. Never raises,
-whatever the client sent.
+This file reads a redacted request head and its body, and knows no other request: if only the log can decide
+(`previous_response_id`), the result says so. `recorder.wire.grouping.rules` defines how a rule finds a value. Never
+raises, whatever the client sent.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ HEADERS: frozenset[str] = headers((*_ALL_RULES, *CLAIMED)) | {"user-agent"}
 class Grouping(msgspec.Struct, frozen=True):
     """The session that a request names, its place in it, and its sender.
 
-    `source` is the rule that found `name`. `new`: nothing did, the request is a session of its own. `probe`: it is no
-    conversation either, and stands with the others of its day. With
-    `previous_response_id` the name is the id of a response, and the session is the one that has it. With `history`
-    there is no name: the session is that of the exchange which the request goes on with, and else a new one.
+    `source` is the rule that found `name`. `new`: nothing did, the request is a separate session. `probe`: it is no
+    conversation either, and is grouped with the others of its day. With `previous_response_id` the name is the id of a
+    response, and the session is the one that has it. With `history` there is no name: the session is that of the
+    exchange which the request continues, else a new one.
     """
 
     name: str | None = None
@@ -114,7 +114,8 @@ def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> 
 
 
 def own_name(head: RequestHead, grouping: Grouping) -> str:
-    """Return a name for a session that brings none: its client, and what tells it from the client's other sessions."""
+    """Return a name for a session that brings none: its client, and what distinguishes it from the client's other
+    sessions."""
     client = re.sub(r"[^A-Za-z0-9]+", "-", grouping.client or "session").strip("-").lower()
     return f"{client}-{head.session_id[-6:]}"
 
@@ -177,13 +178,13 @@ def _response_asked_for(head: RequestHead) -> str | None:
 
 
 def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
-    """Return the id of the response that a request retrieves, and the number after which a stream goes on (`None`:
+    """Return the id of the response that a request retrieves, and the number after which a stream continues (`None`:
     whole).
     """
     path, _, query = head.target.partition("?")
     match = _RETRIEVED.fullmatch(f"{head.method} {path}")
     response_id = cleaned(unquote(match[1] or match[2])) if match else None
-    asked = dict(parse_qsl(query))
-    after = re.fullmatch(r"[0-9]{1,18}", asked.get("starting_after", ""))
-    is_stream = head.method == "GET" and asked.get("stream", "").lower() in ("true", "1")
+    parameters = dict(parse_qsl(query))
+    after = re.fullmatch(r"[0-9]{1,18}", parameters.get("starting_after", ""))
+    is_stream = head.method == "GET" and parameters.get("stream", "").lower() in ("true", "1")
     return response_id, int(after[0]) if after and is_stream and response_id else None

@@ -9,8 +9,8 @@ Rules of this file:
 * What is no secret is not touched: a body without one comes out as it is, and what was redacted before stays so.
 * JSON stays JSON, with the same structure. A secret is found though some of its characters are written as escapes, in
   JSON inside JSON too.
-* Nothing is replaced where a provider would miss it: inside encrypted content and signatures, in long base64. A key in
-  the place of one is replaced.
+* Nothing is replaced where a provider would miss it: inside encrypted content and signatures, in long base64. A key
+  that is sent instead of one is replaced.
 * The same body and the same secrets give the same bytes: the log and a replay compare them.
 * Pure, and never raises on what a client sent.
 """

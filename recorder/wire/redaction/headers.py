@@ -1,10 +1,10 @@
 """Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
-is a secret until this file or a provider's folder (`harmless_headers`) says otherwise, and what is on the never-list is
-one whatever else says so. What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place:
-`redact_text` takes it out of all that is kept, `redact_record` out of a whole record of the journal, whatever fields it
-has. Never raises.
+is a secret until this file or a provider's folder (`harmless_headers`) lists it as harmless; a name on the never-list
+is always one. What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place: `redact_text`
+takes it out of all that is kept, `redact_record` out of a whole record of the journal, whatever fields it has. Never
+raises.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COUNTS = re.compile(
 )
 """The only names with `token` in them that are kept: how many are left, as in x-ratelimit-remaining-tokens."""
 
-KEPT = re.compile(
+HARMLESS = re.compile(
     r"""
     # of HTTP
     accept(-[a-z]+)? | age | allow | alt-svc | cache-control | connection | content-(encoding|language|length|type)
@@ -77,22 +77,22 @@ Header = tuple[bytes, bytes]
 
 def redact_headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
     """Return every header, in order, its name as it was, its value kept or replaced by `REDACTED (51 bytes)`."""
-    kept: list[tuple[str, str]] = []
+    redacted: list[tuple[str, str]] = []
     for name_bytes, value_bytes in raw:
         name, part = _named(name_bytes)
         value = value_bytes.decode("latin-1")
         harmless = part(value)
-        kept.append((name, _counted(value) if harmless is None else harmless))
-    if not _may_hold_one("\n".join([value for _, value in kept])):
-        return kept
-    return [(name, redact_text(value)) for name, value in kept]
+        redacted.append((name, _counted(value) if harmless is None else harmless))
+    if not _may_hold_one("\n".join([value for _, value in redacted])):
+        return redacted
+    return [(name, redact_text(value)) for name, value in redacted]
 
 
 @lru_cache(maxsize=1024)
 def _named(name: bytes) -> tuple[str, Callable[[str], str | None]]:
     """Return a header's name, and the function that gives the harmless part of its value."""
-    said = name.decode("latin-1")
-    return redact_text(said), _PARTS.get(said.lower(), _all if keeps(said) else _nothing)
+    text = name.decode("latin-1")
+    return redact_text(text), _PARTS.get(text.lower(), _all if keeps(text) else _nothing)
 
 
 @lru_cache(maxsize=1024)
@@ -101,7 +101,7 @@ def keeps(name: str) -> bool:
     name = name.lower()
     if NEVER.search(name) and not COUNTS.fullmatch(name):
         return False
-    return name in grouping.HEADERS or KEPT.fullmatch(name) is not None
+    return name in grouping.HEADERS or HARMLESS.fullmatch(name) is not None
 
 
 def _counted(value: str) -> str:
@@ -225,10 +225,10 @@ _BETWEEN = re.compile(r"([/?&;=#,\s])")
 _encode = msgspec.json.Encoder().encode
 
 
-def redact_record(said: msgspec.Struct) -> bytes:
+def redact_record(record: msgspec.Struct) -> bytes:
     """Encode a record about an exchange as JSON, without a secret in any of its texts."""
-    encoded = _encode(said)
-    return _encode(_without(msgspec.to_builtins(said))) if _may_hold_one(encoded) else encoded
+    encoded = _encode(record)
+    return _encode(_without(msgspec.to_builtins(record))) if _may_hold_one(encoded) else encoded
 
 
 def _without(value: Any) -> Any:
@@ -243,7 +243,7 @@ def redact_text(raw: str) -> str:
     """Replace each secret in a text by a name for it, as `REDACTED-api-key-3f9a2c`.
 
     The same secret has the same name, so that a session keeps its name and a recording is found by its target. The
-    digest in it is short: it tells secrets apart, and confirms no guess.
+    digest in it is short: it distinguishes secrets, and confirms no guess.
     """
     if "%" in raw:
         raw = _percent_decoded(raw)
@@ -290,6 +290,6 @@ def _name(kind: str, secret: bytes) -> str:
     return f"{REDACTED}-{kind}-{sha256(secret).hexdigest()[:6]}"
 
 
-def _may_hold_one(said: str | bytes) -> bool:
-    data = said.encode("utf-8", "surrogatepass") if isinstance(said, str) else said
+def _may_hold_one(text: str | bytes) -> bool:
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return b"%" in data or b"\\u00" in data or may_hold_one(data)

@@ -17,7 +17,7 @@ _INSIDE = re.compile(rb"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
 
 
 class Unescaped:
-    """`text` is a body in which those characters stand plainly."""
+    """`text` is a body in which those characters are not escaped."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body

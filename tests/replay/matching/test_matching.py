@@ -349,15 +349,15 @@ class TestMiss:
         assert found.recorded is not None
         assert found.recorded.startswith("…x")
         assert found.recorded.endswith('xone"')
-        assert found.asked is not None
-        assert found.asked.endswith('xtwo"')
-        assert len(found.asked) < 130
+        assert found.requested is not None
+        assert found.requested.endswith('xtwo"')
+        assert len(found.requested) < 130
 
     def test_of_a_list_too_long_to_compare_it_says_so(self) -> None:
         numbers = list(range(150_000))
         [found] = missed(Matcher([record(ask({"input": numbers}))]), ask({"input": [*numbers, 1]})).differences
         assert found.path == "input"
-        assert found.asked == "150001 members, not all compared"
+        assert found.requested == "150001 members, not all compared"
 
     def test_a_place_without_recordings_is_told_with_those_that_have_some(self) -> None:
         miss = missed(Matcher([record(ask({}))] * 2), ask({}, "/v1/chat/completions?beta=true"))

@@ -31,7 +31,7 @@ from recorder.model.events import Event, Session
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
 from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
-from recorder.replay.transport import asked_by
+from recorder.replay.transport import match_request
 from recorder.store.sql import Statement
 from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
@@ -473,7 +473,7 @@ def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
     for coding in ("gzip, br", "gzip"):
         _, events = _events(wire, coding)
         request = request_for("POST", "http://h/v1/x", content=wire, headers={"content-encoding": coding})
-        asked = asked_by(request, wire)
+        asked = match_request(request, wire)
         assert Rules().redactor.redact(asked.body).body == events[1].raw
 
 

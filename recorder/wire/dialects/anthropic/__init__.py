@@ -168,13 +168,13 @@ class MessagesDecoder(JsonDecoder):
         return () if before == now else (now,)
 
     def _served_by(self, model: str | None) -> Sequence[Fact]:
-        """Start the response again under another model, which goes on with it; it has the same id."""
+        """Start the response again under another model, which continues it; it has the same id."""
         if model is None:
             return ()
         return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
 
-    def _used(self, said: Object) -> Sequence[Fact]:
-        usage = object_(said.get("usage"))
+    def _used(self, reported: Object) -> Sequence[Fact]:
+        usage = object_(reported.get("usage"))
         if not usage:
             return ()
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
@@ -197,7 +197,7 @@ class MessagesDecoder(JsonDecoder):
         )
 
     def _whole(self, index: int, content: Object) -> Sequence[Fact]:
-        """Open and finish a block of a message that begins: nothing says later that it is complete."""
+        """Open and finish a block of a message that begins: no later event marks it as complete."""
         return *self._open(index, content), *self._block_stop({"index": index})
 
     def _new_key(self, index: int) -> ItemKey:
@@ -214,17 +214,17 @@ class MessagesDecoder(JsonDecoder):
 
     def _text_delta(self, index: int, delta: Object) -> Sequence[Fact]:
         name, field = _TEXTS[delta["type"]]
-        said = text(delta.get(name))
-        return (Malformed(f"{delta['type']} without a text"),) if said is None else self._text(index, field, said)
+        added = text(delta.get(name))
+        return (Malformed(f"{delta['type']} without a text"),) if added is None else self._text(index, field, added)
 
-    def _text(self, index: int, field: Field, said: str) -> Sequence[Fact]:
-        if not said:
+    def _text(self, index: int, field: Field, added: str) -> Sequence[Fact]:
+        if not added:
             return ()
         block = self._blocks.get(index)
         if block is None:
-            return (TextAdded(index, field, 0, said),)
+            return (TextAdded(index, field, 0, added),)
         block.streamed = True
-        return (TextAdded(block.key, field, 0, said),)
+        return (TextAdded(block.key, field, 0, added),)
 
     def _compaction_delta(self, index: int, delta: Object) -> Sequence[Fact]:
         if delta.get("encrypted_content"):
@@ -275,14 +275,14 @@ class MessagesDecoder(JsonDecoder):
 
 def _opening(key: ItemKey, index: int, item: Stated) -> Sequence[Fact]:
     """Begin a block, perhaps with some of its text. Input comes at its end, if none is streamed."""
-    texts = [TextAdded(key, *said) for said in item.texts if said[0] != "arguments"]
+    texts = [TextAdded(key, *each) for each in item.texts if each[0] != "arguments"]
     annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
     return ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())), *texts, *annotations
 
 
-def _refused(said: Object) -> Sequence[Fact]:
+def _refused(delta: Object) -> Sequence[Fact]:
     """Yield the refusal of a message: its reason is a field beside the reason to stop, in no block."""
-    explanation = text(object_(said.get("stop_details")).get("explanation"))
+    explanation = text(object_(delta.get("stop_details")).get("explanation"))
     if not explanation:
         return ()
     stated = Stated("message", "refusal", role="assistant", status="completed")
@@ -311,7 +311,7 @@ def normalised(usage: Object) -> Usage:
 
 
 def fallback(usage: Object) -> str | None:
-    """Return the model that served the response in the place of another, as its part of the usage says."""
+    """Return the model that served the response instead of another, from the entry of the usage for it."""
     served = [each for each in objects(usage.get("iterations")) if each.get("type") == "fallback_message"]
     return text(served[-1].get("model")) if served else None
 

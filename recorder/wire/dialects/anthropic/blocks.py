@@ -1,7 +1,7 @@
-"""The content blocks of Anthropic Messages: which items they are, and what the results of tools come to.
+"""The content blocks of Anthropic Messages: their items, and the results of tools.
 
-Blocks of one shape are told the same way, whether they begin in a stream or stand in a document. A type that is not in
-the table is an item of no kind, with all that it says as its output.
+Blocks of one shape are decoded in the same way in a stream and in a document. A type that is not in the table is an
+item of the kind `other`, with all its fields as its output.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _texts(block: Object, kind: ItemKind, type: str) -> tuple[tuple[Field, int, 
     if kind == "tool_call":
         return (("arguments", 0, as_json(object_(block.get("input")))),)
     name, field = _TEXTS.get(type, ("", "text"))
-    said = text(block.get(name))
-    return ((field, 0, said),) if said else ()
+    content = text(block.get(name))
+    return ((field, 0, content),) if content else ()
 
 
 def returned(block: Object) -> Sequence[Fact]:

@@ -1,6 +1,6 @@
 """The requests to Anthropic Messages.
 
-Agents put words of their own into a user's message (`recorder.wire.dialects.user_text.last_words`), and messages of the
+Agents put their own text into a user's message (`recorder.wire.dialects.user_text.last_words`), and messages of the
 system behind it.
 """
 
@@ -54,7 +54,7 @@ def _texts(blocks: Sequence[Object]) -> list[str]:
 
 
 def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
-    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    """Return the other parts of a conversation in a request, and its messages: `Dialect.turns`."""
     about = [request.get("model"), request.get("tools"), canonical_message("system", request.get("system")).decode()]
     return about, _turns(objects(request.get("messages")))
 

@@ -89,7 +89,7 @@ _ELSEWHERE = {
 
 
 class GeminiDecoder(JsonDecoder):
-    """Follows one response; a chunk is all there is, so that a document, or an array of chunks, is told alike."""
+    """Follows one response; there are only chunks, so a document, or an array of chunks, is decoded in the same way."""
 
     def __init__(self) -> None:
         self._candidates: dict[int, Candidate] = {}
@@ -100,11 +100,11 @@ class GeminiDecoder(JsonDecoder):
         try:
             if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
                 chunk = _decode_chunk(data)
-                (said,) = chunk.candidates
-                (part,) = said.content.parts
+                (candidate,) = chunk.candidates
+                (part,) = candidate.content.parts
                 return (
                     *self._begun(chunk.response_id, chunk.model_version),
-                    *self._candidate(said.index).add_text(part.text, part.thought),
+                    *self._candidate(candidate.index).add_text(part.text, part.thought),
                     *_used(chunk.usage_metadata),
                 )
         except UNUSUAL:
@@ -119,12 +119,14 @@ class GeminiDecoder(JsonDecoder):
     def whole(self, payload: Any) -> Sequence[Fact]:
         return self.payload(None, payload)
 
-    def _chunk(self, said: Any) -> Sequence[Fact]:
-        if not isinstance(said, dict):
+    def _chunk(self, payload: Any) -> Sequence[Fact]:
+        if not isinstance(payload, dict):
             return (Malformed("the payload is no JSON object"),)
-        if said.get("error"):
-            return (failed(said),)
-        chunk: Object = said["response"] if isinstance(said.get("response"), dict) else said  # as to the Gemini CLI
+        if payload.get("error"):
+            return (failed(payload),)
+        chunk: Object = (
+            payload["response"] if isinstance(payload.get("response"), dict) else payload
+        )  # as to the Gemini CLI
         candidates = objects(chunk.get("candidates"))
         return (
             *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
@@ -178,7 +180,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 def _is_last(chunks: Sequence[Object]) -> bool:
     """Return whether the last chunk has the only answer's reason to finish and its usage, as the first to do so.
 
-    Old models say STOP in every chunk, and where a tool of the provider takes a step, another round follows.
+    Old models send STOP in every chunk, and after a step of a tool of the provider another round follows.
     """
     *before, last = [object_(chunk.get("response")) or chunk for chunk in chunks or [{}]]
     candidates = objects(last.get("candidates"))

@@ -1,7 +1,7 @@
 """Arguments of a function call that Vertex streams: values by JSONPath, strings in pieces.
 
-They are told twice: as JSON text that only grows, which is right as long as the values come in the order of the
-document, as they do; and at the end as the object that the paths make, in whatever order they came.
+They are emitted twice: as JSON text that only grows, which is right if the values arrive in the order of the document,
+as Vertex sends them; and at the end as the object that the paths describe, whatever the order was.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ class Arguments:
         self._path: Path = ()
         self._string: list[str] | None = None  # the pieces of a string that has not ended
 
-    def add(self, said: Object) -> str | None:
+    def add(self, partial: Object) -> str | None:
         """Add one of `partialArgs`; returns the JSON text that it adds, `None` if it is none or has no value."""
-        path, values = _path(text(said.get("jsonPath")) or ""), [said[name] for name in _VALUES if name in said]
+        path, values = (
+            _path(text(partial.get("jsonPath")) or ""),
+            [partial[name] for name in _VALUES if name in partial],
+        )
         if not path or not values or isinstance(values[0], dict | list):
             return None
-        value = None if "nullValue" in said else values[0]
+        value = None if "nullValue" in partial else values[0]
         written = self._write(path, value)
-        if self._string is not None and not said.get("willContinue"):
+        if self._string is not None and not partial.get("willContinue"):
             written += self._end_string()
         return written
 
@@ -85,12 +88,12 @@ class Arguments:
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
-def _path(said: str) -> Path:
+def _path(json_path: str) -> Path:
     """Return the steps of `$.a.b[0]['c']`; none if it cannot be read, or does not begin with a name."""
     steps: list[Step] = []
-    at = 1 if said.startswith("$") else 0
-    while at < len(said):
-        found = _STEP.match(said, at)
+    at = 1 if json_path.startswith("$") else 0
+    while at < len(json_path):
+        found = _STEP.match(json_path, at)
         if found is None or len(steps) == PATH_LIMIT:
             return ()
         name, number, *quoted = found.groups()

@@ -1,8 +1,8 @@
 """The items of one candidate, from its parts. Parts have no ids and no numbers: their order is all the structure.
 
-Texts that follow each other are one item, and so are thoughts; every other part is an item of its own, or the result of
-the call before. An item ends when another begins. It ends with a `finishReason` too, but may go on after it: old models
-say STOP in every chunk, and some tools make one answer out of several rounds.
+Consecutive texts are one item, and so are consecutive thoughts; every other part is a separate item, or the result of
+the call before it. An item ends when another begins. It ends with a `finishReason` too, but may continue after it: old
+models send STOP in every chunk, and some tools need several rounds for one answer.
 """
 
 from __future__ import annotations
@@ -91,30 +91,30 @@ class Candidate:
         if _signed(part):
             self._sign()
 
-    def add_text(self, said: str, thought: bool) -> list[Fact]:
+    def add_text(self, added: str, thought: bool) -> list[Fact]:
         """Return the facts of a chunk that is one text and nothing else: nearly all chunks are."""
         self._facts = []
-        if said:
-            self._go_on(_THOUGHT if thought else _MESSAGE, said)
+        if added:
+            self._go_on(_THOUGHT if thought else _MESSAGE, added)
         return self._facts
 
-    def _text(self, said: Any, part: Object) -> None:
-        if not isinstance(said, str):
+    def _text(self, value: Any, part: Object) -> None:
+        if not isinstance(value, str):
             self._facts.append(Malformed("a text that is none"))
-        elif said:
+        elif value:
             stated = _THOUGHT if part.get("thought") else _MESSAGE
-            self._go_on(msgspec.structs.replace(stated, encrypted=_signed(part)), said)
+            self._go_on(msgspec.structs.replace(stated, encrypted=_signed(part)), value)
 
-    def _go_on(self, stated: Stated, said: str) -> None:
+    def _go_on(self, stated: Stated, added: str) -> None:
         item = self._open
         if item is None or item.stated.type != stated.type:
             item = self._begin(stated)
         item.ended = None
-        self._facts.append(TextAdded(item.key, "summary" if stated.kind == "reasoning" else "text", 0, said))
+        self._facts.append(TextAdded(item.key, "summary" if stated.kind == "reasoning" else "text", 0, added))
 
-    def _function_call(self, said: Any, part: Object) -> None:
+    def _function_call(self, value: Any, part: Object) -> None:
         """Add a call: whole, or as a name, arguments piece by piece, and an empty one for the end."""
-        call = object_(said)
+        call = object_(value)
         if not call and self._arguments is None:
             return
         if self._arguments is None or self._open is None or call.get("name"):
@@ -126,8 +126,8 @@ class Candidate:
             self._close()
 
     def _add_arguments(self, call: Object) -> None:
-        for said in objects(call.get("partialArgs")):
-            written = self._arguments.add(said) if self._arguments else None
+        for partial in objects(call.get("partialArgs")):
+            written = self._arguments.add(partial) if self._arguments else None
             if written is None:
                 self._facts.append(Malformed("partialArgs that cannot be read"))
             elif self._open:
@@ -143,13 +143,13 @@ class Candidate:
         self._add(self._open, "arguments", rest if arguments.value else whole)
         self._open.stated = msgspec.structs.replace(self._open.stated, texts=(("arguments", 0, whole),))
 
-    def _executable_code(self, said: Any, part: Object) -> None:
-        stated = _called(CODE, object_(said), "", encrypted=_signed(part))
+    def _executable_code(self, value: Any, part: Object) -> None:
+        stated = _called(CODE, object_(value), "", encrypted=_signed(part))
         self._call = self._begin(msgspec.structs.replace(stated, name=CODE))
-        self._add(self._call, "arguments", text(object_(said).get("code")) or "")
+        self._add(self._call, "arguments", text(object_(value).get("code")) or "")
 
-    def _code_execution_result(self, said: Any, part: Object) -> None:
-        result = object_(said)
+    def _code_execution_result(self, value: Any, part: Object) -> None:
+        result = object_(value)
         outcome = result.get("outcome")
         self._result(
             Returned(
@@ -160,16 +160,16 @@ class Candidate:
             )
         )
 
-    def _tool_call(self, said: Any, part: Object) -> None:
-        call = object_(said)
+    def _tool_call(self, value: Any, part: Object) -> None:
+        call = object_(value)
         self._call = self._begin(_called("tool_call", call, "toolType", encrypted=_signed(part)))
         self._add(self._call, "arguments", as_json(object_(call.get("args"))))
 
-    def _tool_response(self, said: Any, part: Object) -> None:
-        self._result(function_response(object_(said), "toolType"))
+    def _tool_response(self, value: Any, part: Object) -> None:
+        self._result(function_response(object_(value), "toolType"))
 
-    def _function_response(self, said: Any, part: Object) -> None:
-        self._facts.append(function_response(object_(said), "name"))
+    def _function_response(self, value: Any, part: Object) -> None:
+        self._facts.append(function_response(object_(value), "name"))
 
     def _result(self, result: Returned) -> None:
         """Give a result to the call before, unless their ids contradict it."""
@@ -180,14 +180,14 @@ class Candidate:
         call.stated = msgspec.structs.replace(call.stated, output=result.output, failed=result.failed)
         self._finish(call, "completed")
 
-    def _inline_data(self, said: Any, part: Object) -> None:
-        found = medium(said)
-        output = as_json({"images": [found]} if found else without_bytes(said))
+    def _inline_data(self, value: Any, part: Object) -> None:
+        found = medium(value)
+        output = as_json({"images": [found]} if found else without_bytes(value))
         self._begin(Stated("other", "inline_data", output=output, encrypted=_signed(part)))
         self._close()
 
-    def _file_data(self, said: Any, part: Object) -> None:
-        self._begin(Stated("other", "file_data", output=as_json(said), encrypted=_signed(part)))
+    def _file_data(self, value: Any, part: Object) -> None:
+        self._begin(Stated("other", "file_data", output=as_json(value), encrypted=_signed(part)))
         self._close()
 
     def _sign(self) -> None:
@@ -198,17 +198,17 @@ class Candidate:
             if item.ended:
                 self._finish(item, item.ended)
 
-    def _annotate(self, said: Object) -> None:
+    def _annotate(self, candidate: Object) -> None:
         """Add citations, each once though it is repeated, to the message before."""
-        if self._message is None or said.keys().isdisjoint(_NOTES):
+        if self._message is None or candidate.keys().isdisjoint(_NOTES):
             return
-        citations, grounding = object_(said.get("citationMetadata")), object_(said.get("groundingMetadata"))
+        citations, grounding = object_(candidate.get("citationMetadata")), object_(candidate.get("groundingMetadata"))
         found = (*objects(citations.get("citationSources")), *objects(citations.get("citations")))
         for annotation in map(as_json, (*found, *objects(grounding.get("groundingChunks")))):
             if annotation not in self._annotations:
                 self._annotations.add(annotation)
                 self._facts.append(AnnotationAdded(self._message.key, annotation))
-        logprobs = array(object_(said.get("logprobsResult")).get("chosenCandidates"))
+        logprobs = array(object_(candidate.get("logprobsResult")).get("chosenCandidates"))
         if logprobs:
             self._facts.append(LogprobsAdded(self._message.key, as_json(logprobs)))
 
@@ -221,9 +221,9 @@ class Candidate:
         self._facts.append(ItemStarted(item.key, self._index, stated))
         return item
 
-    def _add(self, item: _Item, field: Field, said: str) -> None:
-        if said:
-            self._facts.append(TextAdded(item.key, field, 0, said))
+    def _add(self, item: _Item, field: Field, added: str) -> None:
+        if added:
+            self._facts.append(TextAdded(item.key, field, 0, added))
 
     def _close(self) -> None:
         if self._open and self._open.ended is None:
@@ -231,7 +231,7 @@ class Candidate:
         self._open = None
 
     def _end(self, status: str) -> None:
-        """End the open item, for now: a text may go on."""
+        """End the open item, for now: a text may continue."""
         self._end_arguments({})
         if self._open and self._open.ended != status:
             self._finish(self._open, status)
@@ -261,12 +261,12 @@ def _called(type: str, call: Object, name: str, *, encrypted: bool) -> Stated:
     return Stated("tool_call", type, name=text(call.get(name)), call_id=text(call.get("id")), encrypted=encrypted)
 
 
-def function_response(said: Object, name: str) -> Returned:
+def function_response(returned: Object, name: str) -> Returned:
     """Return a result, of the client's function or of the provider's tool, whose name is in the field `name`.
 
-    Media stand beside the response, in parts of their own.
+    Media are beside the response, in separate parts.
     """
-    response = said.get("response")
-    output = {"response": response, "parts": said["parts"]} if said.get("parts") else response
+    response = returned.get("response")
+    output = {"response": response, "parts": returned["parts"]} if returned.get("parts") else response
     failed = object_(response).get("error") is not None
-    return Returned(text(said.get("id")), text(said.get(name)), as_json(without_bytes(output)), failed)
+    return Returned(text(returned.get("id")), text(returned.get(name)), as_json(without_bytes(output)), failed)

@@ -1,4 +1,4 @@
-"""The Gemini API: its addresses, errors and keys, and where in its payloads what stands."""
+"""The Gemini API: its addresses, errors and keys, and the places of fields in its payloads."""
 
 from __future__ import annotations
 

@@ -76,8 +76,7 @@ def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
 def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
     """Yield the results. One without an id is that of the next call of its name, and has the id of that call.
 
-    Where the calls have no ids either it is not to be told which turn a result is of, but for those that the request
-    ends with.
+    If the calls have no ids either, the turn of a result is unknown, except for the results at the end of the request.
     """
     waiting: defaultdict[str | None, deque[str | None]] = defaultdict(deque)
     is_answered = False
@@ -106,7 +105,7 @@ _NAMED = re.compile(r"([^/]+):\w+$")
 
 
 def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
-    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    """Return the other parts of a conversation in a request, and its messages: `Dialect.turns`."""
     found = _NAMED.search(path.replace("%3A", ":").replace("%3a", ":"))
     inner = object_(request.get("request")) or object_(request.get("generateContentRequest")) or request
     system = inner.get("systemInstruction") or inner.get("system_instruction")

@@ -1,6 +1,6 @@
 """Chat Completions, legacy completions and everything compatible: `data: {chunk}` until `data: [DONE]`, mostly.
 
-Must not know: other wire formats. `message` reads what a delta says, `choice` makes facts of it, those of a tool call
+Must not know: other wire formats. `message` reads a delta, `choice` makes facts of it, those of a tool call
 too; the rows are made in `recorder.projections`.
 
 No event line, no sequence number, no items: `id` is the completion's. Several vendors never send `[DONE]`.
@@ -68,7 +68,7 @@ class ChatDecoder(JsonDecoder):
         return tuple(_refused(object_(payload))) if facts is None else facts
 
     def _decoded(
-        self, type: str | None, payload: Any, said: Callable[[Object], Iterator[Fact]]
+        self, type: str | None, payload: Any, facts_of: Callable[[Object], Iterator[Fact]]
     ) -> Sequence[Fact] | None:
         """Decode a payload as a completion and for errors; `None` if it is neither."""
         if not isinstance(payload, dict):
@@ -78,7 +78,7 @@ class ChatDecoder(JsonDecoder):
         errors = [*_errors(type, payload)]
         if not _is_completion(payload):
             return errors or None
-        return [*self._started(payload), *said(payload), *errors, *_used(payload)]
+        return [*self._started(payload), *facts_of(payload), *errors, *_used(payload)]
 
     def _usual(self, data: bytes) -> Fact | None:
         try:
@@ -87,9 +87,9 @@ class ChatDecoder(JsonDecoder):
             return None
         if chunk is None or chunk.id not in (self._id, None, "") or chunk.model not in (self._model, None, ""):
             return None
-        (said,) = chunk.choices
-        choice = self._choices.get(said.index)
-        return None if choice is None else added(said.delta, choice)
+        (piece,) = chunk.choices
+        choice = self._choices.get(piece.index)
+        return None if choice is None else added(piece.delta, choice)
 
     def _chunk(self, chunk: Object) -> Iterator[Fact]:
         for given in objects(chunk.get("choices")):
@@ -109,41 +109,45 @@ class ChatDecoder(JsonDecoder):
 
 def _body(body: Object) -> Iterator[Fact]:
     choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
-    yield Restated(tuple(item for choice, said in choices for item in items(said, choice)))
-    for choice, said in choices:
-        yield from map(unknown, said.unknown)
+    yield Restated(tuple(item for choice, message in choices for item in items(message, choice)))
+    for choice, message in choices:
+        yield from map(unknown, message.unknown)
         if reason := text(choice.get("finish_reason")):
             yield Finished(reason)
 
 
 def _whole_message(choice: Object, body: Object) -> Delta:
-    said = delta_of(choice)
-    if said.texts and not said.annotations:
-        said.annotations += citations(body)
-    return said
+    message = delta_of(choice)
+    if message.texts and not message.annotations:
+        message.annotations += citations(body)
+    return message
 
 
-def _used(said: Object) -> Iterator[Fact]:
-    if usage := reported(said):
+def _used(payload: Object) -> Iterator[Fact]:
+    if usage := reported(payload):
         yield usage
 
 
-def _errors(type: str | None, said: Object) -> Iterator[Fact]:
+def _errors(type: str | None, payload: Object) -> Iterator[Fact]:
     """Yield the errors at the top of a chunk or a body, where Groq has them, or in a choice (OpenRouter)."""
-    if said.get("error") or type == ERROR or (said.get("choices") is None and _kind(said) == ERROR):
-        yield failed(said)
+    if payload.get("error") or type == ERROR or (payload.get("choices") is None and _kind(payload) == ERROR):
+        yield failed(payload)
         return
-    for place in (object_(said.get("x_groq")), *objects(said.get("choices"))):
+    for place in (object_(payload.get("x_groq")), *objects(payload.get("choices"))):
         if place.get("error"):
             yield failed({"error": place["error"]})
 
 
-def _is_completion(said: Object) -> bool:
-    return isinstance(said.get("choices"), list) or text(said.get("object")) in _COMPLETIONS or bool(said.get("usage"))
+def _is_completion(payload: Object) -> bool:
+    return (
+        isinstance(payload.get("choices"), list)
+        or text(payload.get("object")) in _COMPLETIONS
+        or bool(payload.get("usage"))
+    )
 
 
-def _kind(said: Object) -> str:
-    return text(said.get("object")) or text(said.get("type")) or ""
+def _kind(payload: Object) -> str:
+    return text(payload.get("object")) or text(payload.get("type")) or ""
 
 
 def _refused(body: Object) -> Iterator[Fact]:
@@ -181,7 +185,7 @@ def reported(chunk: Object) -> UsageReported | None:
 def normalised(usage: Object) -> Usage:
     """Return the six counts, in the words of every vendor.
 
-    Input includes what was cached. Output includes reasoning, though xAI counts it apart: there, the total says so.
+    Input includes what was cached. Output includes reasoning, though xAI counts it apart: the total shows it there.
     """
     input, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     reasoning = _first(usage, _REASONING)
@@ -210,7 +214,7 @@ def _first(usage: Object, paths: Sequence[Sequence[str]]) -> int | None:
 def _is_last(chunks: Sequence[Object]) -> bool:
     """Return whether nothing but `[DONE]` can follow: the usage, alone in a chunk, after a reason to finish.
 
-    A usage beside that reason says less: after it some go on with another answer.
+    A usage beside that reason is not enough: some servers continue with another answer after it.
     """
     *before, last = chunks or [{}]
     answers = [objects(chunk.get("choices")) for chunk in before]

@@ -32,7 +32,7 @@ _UNFINISHED = {"length", "model_length", "max_tokens", "content_filter", "error"
 
 
 class Choice:
-    """Follows what one choice says."""
+    """Follows one choice."""
 
     def __init__(self, index: int) -> None:
         self.message = f"{index}.message"

@@ -1,7 +1,7 @@
 """The deltas and the whole messages of Chat Completions, whichever vendor sent them.
 
-Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: what they call reasoning, and
-where they say it twice, is settled in this file. Empty texts say nothing.
+Nothing here remembers anything. Vendors agree on `content` and `tool_calls` at most: their names for reasoning, and its
+repetitions, are resolved in this file. Empty texts are ignored.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ def delta_of(choice: Object) -> Delta:
 
 def read_message(message: Object) -> Delta:
     """Read a message, or a delta of one."""
-    says = Delta(text(message.get("role")) or "assistant")
-    _reason(says, message)
-    _speak(says, message)
-    says.calls += map(_call, objects(message.get("tool_calls")))
+    delta = Delta(text(message.get("role")) or "assistant")
+    _reason(delta, message)
+    _speak(delta, message)
+    delta.calls += map(_call, objects(message.get("tool_calls")))
     if isinstance(message.get("function_call"), dict):
-        says.calls.append(_legacy_call(message["function_call"]))
-    says.annotations += map(as_json, objects(message.get("annotations")))
+        delta.calls.append(_legacy_call(message["function_call"]))
+    delta.annotations += map(as_json, objects(message.get("annotations")))
     for image in objects(message.get("images")):
-        _add_picture(says, image)
-    return says
+        _add_picture(delta, image)
+    return delta
 
 
-def _reason(says: Delta, message: Object) -> None:
-    """Add the reasoning. Where `reasoning_details` repeat the plain text, they only tell whether it is a summary."""
+def _reason(delta: Delta, message: Object) -> None:
+    """Add the reasoning. If `reasoning_details` repeat the plain text, they only show whether it is a summary."""
     details = objects(message.get("reasoning_details"))
     plain = text(message.get("reasoning_content")) or text(message.get("reasoning"))
     is_summary = any(detail.get("type") == "reasoning.summary" for detail in details)
     if plain:
-        says.texts.append(("summary" if is_summary else "reasoning", plain))
+        delta.texts.append(("summary" if is_summary else "reasoning", plain))
     else:
-        says.texts += _details(details)
-    says.encrypted = any(detail.get("type") == "reasoning.encrypted" for detail in details)
+        delta.texts += _details(details)
+    delta.encrypted = any(detail.get("type") == "reasoning.encrypted" for detail in details)
 
 
 def _details(details: list[Object]) -> Iterator[tuple[Field, str]]:
@@ -81,52 +81,52 @@ def _details(details: list[Object]) -> Iterator[tuple[Field, str]]:
         yield from ((field, given) for field, name in fields if (given := text(detail.get(name))))
 
 
-def _speak(says: Delta, message: Object) -> None:
+def _speak(delta: Delta, message: Object) -> None:
     content = message.get("content")
     parts = array(content)
     if isinstance(content, str) and content:
-        says.texts.append(("reasoning" if message.get("channel") == "analysis" else "text", content))
+        delta.texts.append(("reasoning" if message.get("channel") == "analysis" else "text", content))
     for part in parts:
-        _add_part(says, {"type": "text", "text": part} if isinstance(part, str) else object_(part))
+        _add_part(delta, {"type": "text", "text": part} if isinstance(part, str) else object_(part))
     if refusal := text(message.get("refusal")):
-        says.texts.append(("refusal", refusal))
+        delta.texts.append(("refusal", refusal))
     transcript = text(object_(message.get("audio")).get("transcript"))
     if transcript and not content:
-        says.texts.append(("text", transcript))
+        delta.texts.append(("text", transcript))
 
 
-def _add_part(says: Delta, part: Object) -> None:
+def _add_part(delta: Delta, part: Object) -> None:
     type = text(part.get("type")) or "text"
     add = _PARTS.get(type)
     if add is None:
-        says.unknown.append(type)
+        delta.unknown.append(type)
     else:
-        add(says, part)
+        add(delta, part)
 
 
-def _add_text(says: Delta, part: Object) -> None:
+def _add_text(delta: Delta, part: Object) -> None:
     if given := text(part.get("text")):
-        says.texts.append(("text", given))
+        delta.texts.append(("text", given))
 
 
-def _add_refusal(says: Delta, part: Object) -> None:
+def _add_refusal(delta: Delta, part: Object) -> None:
     if given := text(part.get("refusal")):
-        says.texts.append(("refusal", given))
+        delta.texts.append(("refusal", given))
 
 
-def _add_thinking(says: Delta, part: Object) -> None:
+def _add_thinking(delta: Delta, part: Object) -> None:
     thinking = part.get("thinking")
     texts = [thinking] if isinstance(thinking, str) else [text(each.get("text")) for each in objects(thinking)]
-    says.texts += (("reasoning", each) for each in texts if each)
+    delta.texts += (("reasoning", each) for each in texts if each)
 
 
-def _add_reference(says: Delta, part: Object) -> None:
-    says.annotations.append(as_json(part))
+def _add_reference(delta: Delta, part: Object) -> None:
+    delta.annotations.append(as_json(part))
 
 
-def _add_picture(says: Delta, part: Object) -> None:
+def _add_picture(delta: Delta, part: Object) -> None:
     image = part.get("image_url")
-    says.pictures.append(picture(text(image) or text(object_(image).get("url")) or ""))
+    delta.pictures.append(picture(text(image) or text(object_(image).get("url")) or ""))
 
 
 _PARTS: Mapping[str, Callable[[Delta, Object], None]] = {

@@ -65,7 +65,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
-    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    """Return the other parts of a conversation in a request, and its messages: `Dialect.turns`."""
     return [request.get("model"), request.get("tools")], _turns(objects(request.get("messages")))
 
 

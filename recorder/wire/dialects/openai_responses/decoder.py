@@ -1,4 +1,4 @@
-"""The events of the Responses format → facts. What the 31 types of items state is said elsewhere (`.items`).
+"""The events of the Responses format → facts. The content of the 31 types of items is defined in `.items`.
 
 An item is known by its `output_index`: ids rotate (GitHub Copilot), and some events have none. Where there is no index
 it is known by its id, and where there is neither it is the one that is open.
@@ -115,7 +115,7 @@ class ResponsesDecoder(JsonDecoder):
     """Follows one response."""
 
     def __init__(self) -> None:
-        self._told: Started | None = None
+        self._last_started: Started | None = None
         self._places: dict[str, int] = {}  # of items, by id
         self._unnamed = 0
         self._drafts: dict[ItemKey, Draft] = {}
@@ -186,10 +186,10 @@ class ResponsesDecoder(JsonDecoder):
         return facts
 
     def _started(self, response: Object) -> Iterable[Fact]:
-        before = self._told or Started()
+        before = self._last_started or Started()
         now = Started(text(response.get("id")) or before.response_id, text(response.get("model")) or before.model)
-        if now != self._told:
-            self._told = now
+        if now != self._last_started:
+            self._last_started = now
             yield now
 
     def _restated(self, items: list[Object]) -> Iterable[Fact]:
@@ -217,26 +217,26 @@ class ResponsesDecoder(JsonDecoder):
         item = payload.get("item")
         if not isinstance(item, dict):
             return (Malformed(f"{type} without its item"),)
-        key, index, said = self._key(payload), number(payload.get("output_index")), begun(item)
-        if index is not None and said.item_id is not None:
-            self._places[said.item_id] = index
+        key, index, opening = self._key(payload), number(payload.get("output_index")), begun(item)
+        if index is not None and opening.item_id is not None:
+            self._places[opening.item_id] = index
         draft = draft_of(item)
         if draft is not None:
             self._drafts[key] = draft
-        return (*self._stranger(item), ItemStarted(key, index, said))
+        return (*self._stranger(item), ItemStarted(key, index, opening))
 
     def _on_item_done(self, type: str, payload: Object) -> Sequence[Fact]:
         item = payload.get("item")
         if not isinstance(item, dict):
             return (Malformed(f"{type} without its item"),)
-        key, said = self._key(payload), stated(item)
+        key, final = self._key(payload), stated(item)
         draft = self._drafts.pop(key, None)
-        rest = draft.close(said.texts[0][2]) if draft is not None and said.texts else ""
+        rest = draft.close(final.texts[0][2]) if draft is not None and final.texts else ""
         self._unnamed += isinstance(key, str) and key.startswith("#")
         return (
             *self._stranger(item),
             *((TextAdded(key, "arguments", 0, rest),) if rest else ()),
-            ItemFinished(key, number(payload.get("output_index")), said),
+            ItemFinished(key, number(payload.get("output_index")), final),
             *self._result(item),
         )
 

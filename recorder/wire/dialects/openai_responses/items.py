@@ -1,7 +1,7 @@
 """The output items of the Responses format, as they state themselves: one table of their types.
 
 What a tool of the provider is called with is no text in most of these items, but an object: `arguments` is then that
-object as JSON. What such a tool gave back stands in the item too, and becomes its `output`.
+object as JSON. The result of such a tool is in the item too, and becomes its `output`.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def stated(item: Object) -> Stated:
 
 def begun(item: Object) -> Stated:
     """Return an item as it states itself at its beginning: its texts are mostly empty then, or not yet final."""
-    said = stated(item)
-    texts = tuple(text for text in said.texts if text[2])
-    return msgspec.structs.replace(said, texts=texts, annotations=(), logprobs=None, output=None)
+    opening = stated(item)
+    texts = tuple(text for text in opening.texts if text[2])
+    return msgspec.structs.replace(opening, texts=texts, annotations=(), logprobs=None, output=None)
 
 
 def type_of(item: Object) -> str:
@@ -90,9 +90,9 @@ def written(response: Object) -> list[Object]:
     parts = {name: text(response.get(f"output_{name}")) for name in ("reasoning", "text")}
     made = {"reasoning": ("reasoning", "reasoning_text"), "text": ("message", "output_text")}
     return [
-        {"type": made[name][0], "content": [{"type": made[name][1], "text": said}], "role": None}
-        for name, said in parts.items()
-        if said
+        {"type": made[name][0], "content": [{"type": made[name][1], "text": content}], "role": None}
+        for name, content in parts.items()
+        if content
     ]
 
 
@@ -135,12 +135,12 @@ def _content(item: Object) -> Texts:
     if isinstance(content, str):
         return (("text", 0, content),)
     parts = ((index, part_text(object_(part))) for index, part in enumerate(array(content)))
-    return tuple((said[0], index, said[1]) for index, said in parts if said is not None)
+    return tuple((each[0], index, each[1]) for index, each in parts if each is not None)
 
 
 def _reasoning(item: Object) -> Texts:
     summary = (object_(part).get("text") for part in array(item.get("summary")))
-    return (*(("summary", index, text(said) or "") for index, said in enumerate(summary)), *_content(item))
+    return (*(("summary", index, text(each) or "") for index, each in enumerate(summary)), *_content(item))
 
 
 def _arguments(read: Callable[[Object], str | None]) -> Callable[[Object], Texts]:
@@ -210,18 +210,18 @@ def _image(item: Object) -> str | None:
 
 
 def _untyped_output(item: Object) -> str | None:
-    """Return all fields of an item of no kind, but for those that only the provider reads or that have columns of their
-    own.
+    """Return all fields of an item of the kind `other`, except those that only the provider reads or that have a
+    column.
     """
-    said = _without(item, *_COLUMNS)
-    return as_json(without_bytes(said)) if said else None
+    rest = _without(item, *_COLUMNS)
+    return as_json(without_bytes(rest)) if rest else None
 
 
 _COLUMNS = ("id", "type", "status", "encrypted_content", "arguments", "name", "call_id", "role", "phase")
 
 
 def _given_back(field: str) -> _Type:
-    """Return the type of a result that is an item of its own: it becomes a `Returned` and stays the item that it is."""
+    """Return the type of a result that is a separate item: it becomes a `Returned` and stays the item that it is."""
     return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
 
 

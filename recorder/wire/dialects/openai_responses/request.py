@@ -65,18 +65,18 @@ def _texts(item: Object) -> Iterator[str]:
 
 def _task(parts: list[Object]) -> str:
     """Return the task in an agent's message; its name where only the provider can read it: that has no spaces."""
-    said = "".join(each for part in parts if (each := text(part.get("text"))))
+    content = "".join(each for part in parts if (each := text(part.get("text"))))
     sealed = "".join(each for part in parts if (each := text(part.get("encrypted_content"))) and " " in each)
-    found = _TASK.match(said)
-    task = f"{said[found.end() :] if found else said}{sealed}".strip()
-    return task or (found[1] if found else None) or said
+    found = _TASK.match(content)
+    task = f"{content[found.end() :] if found else content}{sealed}".strip()
+    return task or (found[1] if found else None) or content
 
 
 _REASONING = "rs_"  # how ids of reasoning begin
 
 
 def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[ConversationTurn]]:
-    """Return what stands beside the messages of a request, and these: `Dialect.turns`."""
+    """Return the other parts of a conversation in a request, and its messages: `Dialect.turns`."""
     about = [request.get("model"), request.get("tools"), request.get("instructions")]
     given = request.get("input")
     if isinstance(given, str):

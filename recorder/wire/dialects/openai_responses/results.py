@@ -1,6 +1,6 @@
 """The results of tools in the Responses format: the `*_output` items, of a request's input or of a response's output.
 
-Images are not repeated: in their place stand their size and digest.
+Images are not repeated: they are replaced by their size and digest.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def output_of(value: Any) -> str:
 
 
 def _failed(item: Object, value: Any) -> bool | None:
-    """Return whether a call went wrong, as far as a field of its result says so: prose is not read."""
+    """Return whether a call failed, as far as a field of its result shows it: prose is not read."""
     status = text(item.get("status"))
     if status in _NOT_WELL:
         return True
@@ -72,8 +72,8 @@ def _outcomes(value: Any) -> list[bool]:
 
 def _exit_codes(value: Any) -> list[bool]:
     """Return whether the exit codes of a result are not 0, if it is JSON that has some (Codex: in its metadata)."""
-    said = _object_in(value)
-    codes = [whole(each.get("exit_code")) for each in (said, object_(said.get("metadata")))]
+    output = _object_in(value)
+    codes = [whole(each.get("exit_code")) for each in (output, object_(output.get("metadata")))]
     return [code != 0 for code in codes if code is not None]
 
 

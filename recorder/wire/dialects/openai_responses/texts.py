@@ -1,4 +1,4 @@
-"""The texts of items in the Responses format: how they grow, what they come to, and what is attached to them.
+"""The texts of items in the Responses format: their deltas, their final values, and their attachments.
 
 The deltas are most of every stream: each has a struct of just the fields it needs.
 """
@@ -81,27 +81,27 @@ def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
 
 def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     field, index, name = _ENDS[type]
-    said = text(payload.get(name))
-    if said is None:
+    value = text(payload.get(name))
+    if value is None:
         return (Malformed(f"{type} without its {name}"),)
     tool = text(payload.get("name")) if field == "arguments" else None
-    return (TextSettled(item, field, whole(payload.get(index)) or 0, said, tool),)
+    return (TextSettled(item, field, whole(payload.get(index)) or 0, value, tool),)
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     """Begin a part, mostly empty. Deltas add to a text that it has already, as they do in openai-python."""
     part = object_(payload.get("part"))
-    said = part_text(part)
-    if said is None:
+    found = part_text(part)
+    if found is None:
         return (unknown(part.get("type")),)
-    return (TextAdded(item, said[0], _number_of_part(said[0], payload), said[1]),) if said[1] else ()
+    return (TextAdded(item, found[0], _number_of_part(found[0], payload), found[1]),) if found[1] else ()
 
 
 def _part_done(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    said = part_text(object_(payload.get("part")))
-    if said is None:
+    found = part_text(object_(payload.get("part")))
+    if found is None:
         return ()  # told when it began
-    return (TextSettled(item, said[0], _number_of_part(said[0], payload), said[1]),)
+    return (TextSettled(item, found[0], _number_of_part(found[0], payload), found[1]),)
 
 
 def _number_of_part(field: Field, payload: Object) -> int:
@@ -121,14 +121,14 @@ def _printed(payload: Object) -> tuple[tuple[int, str], ...]:
 
 def _shell_output(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     delta = object_(payload.get("delta"))
-    said = ((part, text(delta.get(stream))) for part, stream in _printed(payload))
-    return [TextAdded(item, "output", part, each) for part, each in said if each is not None]
+    pieces = ((part, text(delta.get(stream))) for part, stream in _printed(payload))
+    return [TextAdded(item, "output", part, each) for part, each in pieces if each is not None]
 
 
 def _shell_output_end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     chunks = objects(payload.get("output"))
-    said = ((part, [text(each.get(stream)) or "" for each in chunks]) for part, stream in _printed(payload))
-    return [TextSettled(item, "output", part, "".join(each)) for part, each in said if each]
+    pieces = ((part, [text(each.get(stream)) or "" for each in chunks]) for part, stream in _printed(payload))
+    return [TextSettled(item, "output", part, "".join(each)) for part, each in pieces if each]
 
 
 TEXT_EVENTS: Mapping[str, Callable[[str, ItemKey, Object], Sequence[Fact]]] = {
