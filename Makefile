@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# pytest rewrites each test module once and then reads what it kept, if it may; without, each process does it each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-clients soak check bench bench-quick clean
 
@@ -24,8 +27,7 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 
 test: $(VENV)/.dev  ## the tests, a few minutes
 	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
-	$(BIN)/python -m pytest -q -m 'timed and not slow' tests/acceptance tests/commands/test_commands.py \
-		tests/replay/test_sockets.py tests/replay/test_pace.py tests/commands/test_show.py tests/wire/test_sse.py
+	$(BIN)/python -m pytest -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
 
 test-slow: $(VENV)/.dev  ## crash loops, mutants, the whole corpus, many minutes
 	$(BIN)/python -m pytest -m slow --timeout 1800

@@ -23,8 +23,6 @@ from tests.acceptance.upstreams import Answer, Upstream, request
 from tests.serving import Serving, everywhere, run, serving, wait_until
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
 
-pytestmark = pytest.mark.timed
-
 STREAMS = 12
 EXTRA_MS = 100.0  # that a chunk may be late, at most, when the database is locked, on a machine with other work
 EXTRA_QUIET_MS = 20.0  # the same in the slow tier
@@ -59,6 +57,7 @@ async def _kill_repeatedly(serve: Serving, every_s: float) -> set[int]:
     return killed
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("count", "kills"), [(300, 2), pytest.param(3_000, 15, marks=pytest.mark.slow)])
 async def test_no_client_notices_that_the_ingester_is_killed(tmp_path: Path, count: int, kills: int) -> None:
     db, names = tmp_path / "recorder.db", [f"s{number}" for number in range(STREAMS)]
@@ -123,6 +122,7 @@ def write_lock(db: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("lock", "held_s"),
     [
@@ -159,6 +159,7 @@ async def test_no_chunk_is_late_because_the_database_is_locked(tmp_path: Path, l
     assert_chained(found)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("lock", [transaction, pytest.param(write_lock, marks=pytest.mark.slow)])
 async def test_what_a_locked_database_did_not_take_before_the_end_is_taken_by_the_next(
     tmp_path: Path, lock: Lock

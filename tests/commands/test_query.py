@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -35,11 +36,18 @@ Ask = Callable[..., tuple[int, str, str]]
 ENDLESS = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    with written(tmp_path / "log.db") as connection:
+@pytest.fixture(scope="module")
+def conversation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log in a file, to be copied: faster than making each anew."""
+    path = tmp_path_factory.mktemp("query") / "log.db"
+    with written(path) as connection:
         a_conversation(connection)
-    return tmp_path / "log.db"
+    return path
+
+
+@pytest.fixture
+def path(conversation: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(conversation, tmp_path / "log.db"))
 
 
 @pytest.fixture
