@@ -29,14 +29,15 @@ class Mark(IntEnum):
     REQUEST_BODY = 2  # bytes, as on the wire
     REQUEST_END = 3  # JSON: {"complete": bool}
     RESPONSE = 4  # JSON: response head
-    CHUNK = 5  # bytes, as one read from the upstream gave them
+    CHUNK = 5  # bytes, as one read from the upstream gave them; after 101 an empty one is the end of that direction
     GAP = 6  # JSON: see `Gap`
     END = 7  # JSON: {"outcome", "error"}
     SEGMENT = 8  # of no exchange, the first of a segment but the first one: see `segment_record`
+    CLIENT_CHUNK = 9  # bytes, as one read from the client gave them after the connection was switched (101)
     BLANK = 0xF0  # was REQUEST_BODY: the log has it, and its payload is overwritten or about to be, see `parse`
 
 
-DATA_MARKS = frozenset({Mark.REQUEST_BODY, Mark.CHUNK})
+DATA_MARKS = frozenset({Mark.REQUEST_BODY, Mark.CHUNK, Mark.CLIENT_CHUNK})
 MARK_OFFSET = 12  # in `HEADER`: one byte, so that no crash leaves half of another mark
 
 
@@ -63,7 +64,7 @@ START = Position(0, 0)
 class Gap(msgspec.Struct):
     """The counts of bytes that were received and not kept, as the payload of a `GAP` record."""
 
-    mark: int  # REQUEST_BODY or CHUNK
+    mark: int  # one of `DATA_MARKS`
     chunks: int
     size_bytes: int
     sha256: str
