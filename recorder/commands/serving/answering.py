@@ -17,7 +17,6 @@ from recorder.replay.faults.transport import Fault, FaultTransport
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
-from recorder.wire.grouping.probes import is_optional
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ class _LoggingMatcher(Matcher):
 
     def match(self, request: MatchRequest) -> Match | Miss:
         found = super().match(request)
-        if isinstance(found, Miss) and (self._forwards or not is_optional(request.method, request.target)):
+        if isinstance(found, Miss) and (self._forwards or not found.is_optional):
             self._warn(f"Forwarded. {found.line}" if self._forwards else found.line)
         return found
 
