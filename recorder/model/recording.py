@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Exchange
-from recorder.model.payloads import EndRecord, Header, RequestRecord, ResponseHead
+from recorder.model.payloads import EndRecord, FrameShape, Header, RequestRecord, ResponseHead
 
 MEMORY_LIMIT = 512 * 2**20
 """Bytes of all recordings that are held at once: a hundred long sessions of an agent, and what any machine can
@@ -61,6 +61,7 @@ class Recording(msgspec.Struct, frozen=True):
     number: int = 1  # in its session; 1 is the first
     gaps: tuple[Gap, ...] = ()
     damage: str | None = None  # why it cannot be an answer: no request, or a head that cannot be read
+    shapes: tuple[FrameShape, ...] = ()  # of a WebSocket connection: the frames of both sides, in order
     events: Sequence[Event] = ()  # the rows of the log, if they are held: to judge, to compare, to write them
 
     @property

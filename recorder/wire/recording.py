@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
+from recorder.model.payloads import EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead
 from recorder.model.recording import Gap, Piece, Recording
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name
@@ -58,6 +58,7 @@ class _Builder:
         self._pieces: list[Piece] = []
         self._reads: Reads = []
         self._gaps: list[Gap] = []
+        self._shapes: list[FrameShape] = []
         self._head_ns = self._end_ns = 0
         self._rest = 0  # pieces of no stream behind the last block
 
@@ -76,7 +77,9 @@ class _Builder:
             self._response, self._head_ns = self._decoded(event, ResponseHead), event.t_ns
             if self._response is not None:
                 self._conclusion.head(self._response.headers)
-        elif event.kind == "reads":
+        elif event.kind == "frames":
+            self._shapes += self._decoded(event, list[FrameShape]) or []
+        elif event.kind == "reads" and event.type is None:
             self._reads += self._decoded(event, Reads) or []
         elif event.kind == "gap":
             gap = _decoded(event.raw, GapRecord)  # one that cannot be read is a gap all the same, and no damage
@@ -97,6 +100,7 @@ class _Builder:
             *(exchange, request, b"".join(self._body), self._response, self._head_ns),
             *(tuple(self._pieces[:kept]), tuple(self._reads), end, self._end_ns),
             gaps=tuple(self._gaps),
+            shapes=tuple(self._shapes),
             damage=damage,
         )
 

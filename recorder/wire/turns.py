@@ -21,6 +21,7 @@ import msgspec
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
+from recorder.wire.dialects import by_path
 from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, text, whole
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.sse import BOM, FRAME_LIMIT, parse
@@ -52,7 +53,17 @@ def is_connection(recorded: Recording) -> bool:
     return asked.method == "GET" and any(value.strip().lower() == PROTOCOL for value in offers)
 
 
+def has_turns(target: str) -> bool:
+    """Return whether messages on a connection to that target are turns."""
+    return by_path("POST", target.partition("?")[0]).name == "openai-responses"
+
+
 # -- requests
+
+
+def is_request(fields: Object) -> bool:
+    """Return whether a message of the client begins a turn."""
+    return fields.get("type") == REQUEST_TYPE
 
 
 def is_prewarm(body: bytes) -> bool:
@@ -108,7 +119,7 @@ def as_sse(recorded: Recording) -> Recording:
     if recorded.response is None:
         return recorded
     kept = [(name, value) for name, value in recorded.response.headers if not _is_of_the_connection(name)]
-    messages = _messages(recorded.pieces)
+    messages = whole_messages(recorded.pieces)
     error = _object(messages[0].raw) if messages else {}
     status = whole(error.get("status")) if error.get("type") == "error" else None
     if status is not None and status in range(400, 600):
@@ -173,7 +184,7 @@ def _is_of_the_connection(name: str) -> bool:
     return name.lower().startswith(_OF_THE_CONNECTION)
 
 
-def _messages(pieces: Sequence[Piece]) -> list[Piece]:
+def whole_messages(pieces: Sequence[Piece]) -> list[Piece]:
     """Return the messages whole; the log has a long one in parts, each but the last of `FRAME_LIMIT` bytes."""
     messages: list[Piece] = []
     parts: list[bytes] = []

@@ -17,6 +17,7 @@ from recorder.replay.faults.transport import Fault, FaultTransport
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
+from recorder.replay.websocket.transport import WebSocketTransport
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +50,8 @@ class Answering:
         routes = Routes(
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
-        self.proxy = Proxy(
-            self._transport if faults else replay, routes, hosts=hosts, body_limit_bytes=body_limit_bytes
-        )
+        answers = WebSocketTransport(self._transport if faults else replay, replay)
+        self.proxy = Proxy(answers, routes, hosts=hosts, body_limit_bytes=body_limit_bytes)
 
     async def aclose(self) -> None:
         await self._transport.aclose()

@@ -30,7 +30,7 @@ from typing import Literal
 
 import msgspec
 
-from recorder.model.payloads import WebSocketTurn
+from recorder.model.payloads import CloseRecord, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.replay.matching.by_id import Responses, Retrieval, makes_response
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
@@ -44,15 +44,23 @@ from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.redaction.headers import redact_target
-from recorder.wire.turns import TURN, is_prewarm, prewarm_id
+from recorder.wire.turns import TURN, is_prewarm, is_turn, prewarm_id
 
-__all__ = ["Elsewhere", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
+__all__ = ["Elsewhere", "HangUp", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
 
 Elsewhere = Literal["fault", "forwarded"]
 """Who answered a request in place of a recording."""
 
 SEEN_LIMIT = 10_000
 """Requests that are remembered: a mock server may run for days."""
+
+
+class HangUp(msgspec.Struct, frozen=True):
+    """The end that the server put to a WebSocket connection, behind the last of its turns."""
+
+    after_ns: int  # the end of that turn
+    code: int | None  # None: without a Close frame
+    reason: str
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -62,6 +70,7 @@ class Match(msgspec.Struct, frozen=True):
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
     handles: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
+    hang_up: HangUp | None = None  # if it is the last turn of a connection that the server ended
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -100,6 +109,9 @@ class Matcher:
         """Return the answer to a request, and mark it as used."""
         request = without_secrets(request, self._rules)
         found = self._match(request)
+        if isinstance(found, Match) and is_turn(found.recorded):
+            hang_up = self._last_turns.get(found.recorded.exchange.exchange_id)
+            found = msgspec.structs.replace(found, hang_up=hang_up)
         self._seen.append(_seen(request, found))
         if isinstance(found, Miss) and is_prewarm(request.body):
             self._history.add(prewarm_id(request.body), request.body)
@@ -143,6 +155,21 @@ class Matcher:
         """Return the ids of the recorded connections on which there were turns."""
         places = [each.original.request.websocket for each in self._all]
         return {place.connection for place in places if isinstance(place, WebSocketTurn)}
+
+    @Once
+    def _last_turns(self) -> Mapping[str, HangUp]:
+        """Return the ends of connections that the server ended, by the id of the last turn of each."""
+        connections = {each.original.exchange.exchange_id: each.original for each in self._all}
+        last: dict[str, Recording] = {}
+        for turn in (each.original for each in self._all):
+            place = turn.request.websocket
+            if isinstance(place, WebSocketTurn) and place.number >= _number(last.get(place.connection)):
+                last[place.connection] = turn
+        return {
+            turn.exchange.exchange_id: hang_up
+            for id, turn in last.items()
+            if id in connections and (hang_up := _hang_up(connections[id], turn)) is not None
+        }
 
     def _made_responses(self) -> Iterator[tuple[bytes, Recording]]:
         for each in self._all:
@@ -229,6 +256,21 @@ class Matcher:
     def _unused_at_position(self, query: MatchQuery) -> list[Candidate]:
         """Return the unused exchanges at the same position of a conversation."""
         return [candidate for candidate in query.at_position(self._rules.until) if candidate.number in self._unused]
+
+
+def _number(turn: Recording | None) -> int:
+    place = turn.request.websocket if turn is not None else None
+    return place.number if isinstance(place, WebSocketTurn) else 0
+
+
+def _hang_up(connection: Recording, last: Recording) -> HangUp | None:
+    """Return how the server ended a connection, by its last turn; None if the client did, or nobody."""
+    close = connection.end.close if connection.end is not None else None
+    if not isinstance(close, CloseRecord) or close.by != "server":
+        return None
+    ended_ns = connection.exchange.started_ns + connection.end_ns
+    after_ns = max(0, ended_ns - last.exchange.started_ns - last.end_ns)
+    return HangUp(after_ns, close.code, close.reason or "")
 
 
 def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
