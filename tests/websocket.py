@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from recorder.model.events import Exchange, Outcome, Status
-from recorder.model.payloads import CloseRecord, EndRecord, FrameShape, Header, RequestRecord, ResponseHead, WebSocketTurn
+from recorder.model.payloads import (
+    CloseRecord,
+    EndRecord,
+    FrameShape,
+    Header,
+    RequestRecord,
+    ResponseHead,
+    WebSocketTurn,
+)
 from recorder.model.recording import Piece, Recording
 from tests.folds import MS
 
@@ -84,7 +92,7 @@ def connection(
     """A connection as the log has it; `messages` have their time in ms, their sender and their payload."""
     exchange = Exchange("s", id, 0, "r", "openai", "other", "GET", target)
     request = RequestRecord("GET", target, "openai", HANDSHAKE, 0, "", 0, True)
-    shapes: list[FrameShape] = [(t * MS, by, opcode, len(raw)) for t, by, raw in messages]  # type: ignore[misc]
+    frames: list[FrameShape] = [(t * MS, by, opcode, len(raw)) for t, by, raw in messages]  # type: ignore[misc]
     pieces = tuple(Piece(t * MS, raw) for t, by, raw in messages if by == "server")
     end = end_of(outcome, **({"close": close} if close else {}))
-    return Recording(exchange, request, b"", response, MS, pieces, (), end, end_ns, shapes=tuple(shapes))
+    return Recording(exchange, request, b"", response, MS, pieces, (), end, end_ns, frames=tuple(frames))

@@ -215,6 +215,7 @@ class RequestFacts(Fact, frozen=True, gc=False):
     is_turn: bool = False  # whether that is what it ends with: an answer to tool calls only goes on with a turn
     results: tuple[Returned, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
     instructions: tuple[str, ...] = ()  # how each text of the system prompt begins
+    generates: bool = True  # False: it only readies the connection for what follows, and no model answers
 
 
 class Placed(Fact, frozen=True, gc=False):

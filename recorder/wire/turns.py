@@ -18,19 +18,16 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import WHOLE
+from recorder.model.events import WEBSOCKET, WHOLE
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
-from recorder.wire.dialects import by_path
+from recorder.wire.dialects import DIALECTS, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, text, whole
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.sse import BOM, FRAME_LIMIT, parse
 
-TURN = "WEBSOCKET"
-"""The method of an exchange that is a turn, and of a handshake where requests are compared."""
-
-REQUEST_TYPE = "response.create"
-"""The type of the client's messages that begin a turn."""
+REQUEST_TYPES = frozenset(each.websocket.request_type for each in DIALECTS if each.websocket is not None)
+"""The types of the client's messages that begin a turn, which a POST does not have."""
 
 PROTOCOL = "websocket"
 """The value of `Upgrade` in a handshake."""
@@ -43,7 +40,7 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 def is_turn(recorded: Recording) -> bool:
     """Return whether an exchange is a turn over WebSocket."""
-    return recorded.request.method == TURN
+    return recorded.request.method == WEBSOCKET
 
 
 def is_connection(recorded: Recording) -> bool:
@@ -55,15 +52,20 @@ def is_connection(recorded: Recording) -> bool:
 
 def has_turns(target: str) -> bool:
     """Return whether messages on a connection to that target are turns."""
-    return by_path("POST", target.partition("?")[0]).name == "openai-responses"
+    return _format(target) is not None
 
 
 # -- requests
 
 
-def is_request(fields: Object) -> bool:
-    """Return whether a message of the client begins a turn."""
-    return fields.get("type") == REQUEST_TYPE
+def is_request(target: str, fields: Object) -> bool:
+    """Return whether a message of the client on a connection to that target begins a turn."""
+    format = _format(target)
+    return format is not None and fields.get("type") == format.request_type
+
+
+def _format(target: str) -> WebSocketFormat | None:
+    return by_path("POST", target.partition("?")[0]).websocket
 
 
 def is_prewarm(body: bytes) -> bool:
@@ -80,7 +82,7 @@ def as_post(message: bytes) -> bytes:
     if not fields:
         return message
     left_out = {"stream_id"}
-    left_out |= {"type"} if fields.get("type") == REQUEST_TYPE else set()
+    left_out |= {"type"} if fields.get("type") in REQUEST_TYPES else set()
     left_out |= {"generate"} if fields.get("generate") is True else set()
     return _json({**{name: value for name, value in fields.items() if name not in left_out}, "stream": True})
 
@@ -119,7 +121,7 @@ def as_sse(recorded: Recording) -> Recording:
     if recorded.response is None:
         return recorded
     kept = [(name, value) for name, value in recorded.response.headers if not _is_of_the_connection(name)]
-    messages = whole_messages(recorded.pieces)
+    messages = recorded.pieces
     error = _object(messages[0].raw) if messages else {}
     status = whole(error.get("status")) if error.get("type") == "error" else None
     if status is not None and status in range(400, 600):
@@ -182,20 +184,6 @@ def _headers_of(error: Object) -> list[Header]:
 
 def _is_of_the_connection(name: str) -> bool:
     return name.lower().startswith(_OF_THE_CONNECTION)
-
-
-def whole_messages(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the messages whole; the log has a long one in parts, each but the last of `FRAME_LIMIT` bytes."""
-    messages: list[Piece] = []
-    parts: list[bytes] = []
-    for piece in pieces:
-        parts.append(piece.raw)
-        if len(piece.raw) != FRAME_LIMIT:
-            messages.append(piece._replace(raw=b"".join(parts)))
-            parts.clear()
-    if parts:
-        messages.append(pieces[-1]._replace(raw=b"".join(parts)))
-    return messages
 
 
 def _object(data: bytes) -> Object:

@@ -30,6 +30,7 @@ from typing import Literal
 
 import msgspec
 
+from recorder.model.events import WEBSOCKET
 from recorder.model.payloads import CloseRecord, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.replay.matching.by_id import Responses, Retrieval, makes_response
@@ -44,7 +45,7 @@ from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.redaction.headers import redact_target
-from recorder.wire.turns import TURN, is_prewarm, is_turn, prewarm_id
+from recorder.wire.turns import is_prewarm, is_turn, prewarm_id
 
 __all__ = ["Elsewhere", "HangUp", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
 
@@ -146,7 +147,7 @@ class Matcher:
 
     def _is_needed(self, candidate: Candidate) -> bool:
         asked = candidate.fingerprint.request
-        if asked.method == TURN:  # its turns stand for it
+        if asked.method == WEBSOCKET:  # its turns stand for it
             return candidate.original.exchange.exchange_id not in self._with_turns
         return not is_optional(asked.method, asked.target) and not is_prewarm(asked.body)
 

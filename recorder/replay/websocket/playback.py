@@ -16,7 +16,6 @@ from recorder.proxy.http.messages import Request
 from recorder.replay.pace import Pace, Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.replay.websocket.connection import ReplayedConnection
-from recorder.wire.turns import whole_messages
 from recorder.wire.websocket import Message
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
@@ -40,11 +39,11 @@ class PlayedMessage(NamedTuple):
 def script_of(recorded: Recording) -> list[PlayedMessage]:
     """Return the messages of the server in order, each with what it follows."""
     heard_ns = [recorded.head_ns]
-    opcodes = iter(_opcodes(recorded.shapes))
-    asked_ns = iter([*_sent_ns(recorded.shapes), None])
+    opcodes = iter(_opcodes(recorded.frames))
+    asked_ns = iter([*_sent_ns(recorded.frames), None])
     next_ns = next(asked_ns)
     script: list[PlayedMessage] = []
-    for piece in whole_messages(recorded.pieces):
+    for piece in recorded.pieces:
         while next_ns is not None and next_ns <= piece.t_ns:
             heard_ns.append(next_ns)
             next_ns = next(asked_ns)
@@ -53,16 +52,16 @@ def script_of(recorded: Recording) -> list[PlayedMessage]:
     return script
 
 
-def _sent_ns(shapes: Sequence[FrameShape]) -> Iterator[int]:
+def _sent_ns(frames: Sequence[FrameShape]) -> Iterator[int]:
     """Yield the times of the client's messages."""
-    for t_ns, by, first, _ in shapes:
+    for t_ns, by, first, _ in frames:
         if by == "client" and first & _FIN and first & _OPCODE < _CONTROL:
             yield t_ns
 
 
-def _opcodes(shapes: Sequence[FrameShape]) -> Iterator[MessageKind]:
+def _opcodes(frames: Sequence[FrameShape]) -> Iterator[MessageKind]:
     """Yield the kinds of the server's messages."""
-    for _, by, first, _ in shapes:
+    for _, by, first, _ in frames:
         if by == "server" and first & _OPCODE in (_TEXT, _BINARY):
             yield "binary" if first & _OPCODE == _BINARY else "text"
 
@@ -98,7 +97,7 @@ class Playback(ReplayedConnection):
 
     async def _end_as_recorded(self) -> None:
         """End the connection as the server did; one that the client ended, or nobody, stays open for the client."""
-        end, sent_ns = self._recorded.end, list(_sent_ns(self._recorded.shapes))
+        end, sent_ns = self._recorded.end, list(_sent_ns(self._recorded.frames))
         close = end.close if end is not None else None
         if end is None or not isinstance(close, CloseRecord) or close.by != "server":
             return

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from recorder.model.events import SWITCHED, WEBSOCKET
 from recorder.model.recording import Recording
 from recorder.proxy.http.messages import IteratedBody, Request, Response, Transport
 from recorder.replay.matching import MatchRequest, Miss
@@ -20,10 +21,8 @@ from recorder.replay.websocket.playback import Playback
 from recorder.replay.websocket.turns import OF_THE_HANDSHAKE, Turns
 from recorder.wire.dialects import error_body
 from recorder.wire.redaction.headers import COUNTED
-from recorder.wire.turns import PROTOCOL, TURN, has_turns
+from recorder.wire.turns import PROTOCOL, has_turns
 from recorder.wire.websocket_endpoint import HandshakeError, accepted, offered_protocols
-
-SWITCHING = 101
 
 
 class WebSocketTransport:
@@ -40,7 +39,7 @@ class WebSocketTransport:
         asked = asked_by(request, b"")
         if has_turns(asked.target):
             return await self._for_turns(request, asked)
-        found = self._replay.matcher.match(msgspec.structs.replace(asked, method=TURN))
+        found = self._replay.matcher.match(msgspec.structs.replace(asked, method=WEBSOCKET))
         if isinstance(found, Miss):
             return await self._replay.missed(request, found)
         if not _is_accepted(found.recorded):
@@ -56,14 +55,14 @@ class WebSocketTransport:
         if replay.forwards and not replay.matcher.has_requests(msgspec.structs.replace(asked, method="POST")):
             missed = Miss(asked, None, [], f"Nothing recorded answers {asked.target} ({asked.upstream}).")
             return await replay.missed(request, missed)
-        recorded = replay.matcher.connection(msgspec.structs.replace(asked, method=TURN))
+        recorded = replay.matcher.connection(msgspec.structs.replace(asked, method=WEBSOCKET))
         if recorded is not None and not _is_accepted(recorded):
             return await replay.replay(request, recorded)
         return _accepted(request, recorded, Turns(request, self._inner))
 
 
 def _is_accepted(recorded: Recording) -> bool:
-    return recorded.response is not None and recorded.response.status == SWITCHING
+    return recorded.response is not None and recorded.response.status == SWITCHED
 
 
 def _accepted(request: Request, recorded: Recording | None, connection: ReplayedConnection) -> Response:
@@ -76,7 +75,7 @@ def _accepted(request: Request, recorded: Recording | None, connection: Replayed
         return whole(answer.status, body, answer.headers)
     more = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given if not COUNTED.fullmatch(value)]
     headers = [*answer, *(header for header in more if not header[0].lower().startswith(OF_THE_HANDSHAKE))]
-    return Response(SWITCHING, b"Switching Protocols", headers, IteratedBody(connection.stream()))
+    return Response(SWITCHED, b"Switching Protocols", headers, IteratedBody(connection.stream()))
 
 
 def _protocol(request: Request, recorded: Sequence[tuple[str, str]]) -> str | None:

@@ -63,7 +63,7 @@ class Turns(ReplayedConnection):
         fields = request_object(message.payload)
         if not fields:
             await self._send_text(error_message(400, self._error(400, "This message is no JSON object.")))
-        elif not is_request(fields):
+        elif not is_request(origin_of(self._request).target, fields):
             log.debug("a message of type %r changes nothing in a replay", fields.get("type"))
         elif sum(map(len, self._waiting.values())) >= QUEUED:
             text = f"More than {QUEUED} requests at once: wait for the answers."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -104,12 +104,27 @@ class Provider(msgspec.Struct, frozen=True):
         return next(iter(self.base_variables.values()), "")
 
 
+class MessageIds(NamedTuple):
+    """The ids by which a WebSocket message belongs to a turn, each None where it has none."""
+
+    stream_id: str | None = None
+    response_id: str | None = None
+
+
+class WebSocketFormat(msgspec.Struct, frozen=True):
+    """The way in which several responses are asked for, one after another or at once, on one WebSocket connection."""
+
+    request_type: str  # of the client's message that asks for a response
+    ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
+
+
 class Dialect(msgspec.Struct, frozen=True):
     """One wire format."""
 
     name: str  # in the log and on the command line
     routes: re.Pattern[str]  # searched in "METHOD /path", the path without its query
     keys: Callable[[bytes], Keys]  # of a frame, a complete block or not; never raises
+    message_keys: Callable[[bytes], Keys]  # of a WebSocket message; never raises
     decoder: Callable[[], FactDecoder]  # one for each response
     request_facts: Callable[[str, bytes], RequestFacts]  # of a path without its query and a decoded body; never raises
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
@@ -132,6 +147,7 @@ class Dialect(msgspec.Struct, frozen=True):
     is_event: Callable[[Mapping[str, Any]], bool] | None = None  # whether it is one of a stream, and no document
     target: Callable[[bool, Sequence[Any]], str] = lambda is_document, payloads: "/"
     """The usual target of a request, by what answers it: whether that is no stream, and its payloads."""
+    websocket: WebSocketFormat | None = None  # None: its messages are no turns
     has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     line_end: bytes = b"\n"

@@ -28,6 +28,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
     request = request_object(body)
     given = request.get("input")
     stream = request.get("stream")
+    generates = request.get("generate") is not False
     items = objects(given)
     words, is_turn = last_words(
         [list(_texts(item)) for item in items if _is_users(item)],
@@ -38,7 +39,8 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         model=text(request.get("model")),
         stream=stream if isinstance(stream, bool) else None,
         text=text(given) or words,
-        is_turn=is_turn or isinstance(given, str),
+        is_turn=generates and (is_turn or isinstance(given, str)),
+        generates=generates,
         results=tuple(result for result in map(returned, items) if result is not None),
         instructions=instructions((request.get("instructions"), *system)),
     )
