@@ -20,6 +20,7 @@ from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, 
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.sse import BOM, Splitter, ends_block, parse
+from recorder.wire.turns import as_block
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
@@ -203,14 +204,15 @@ def payload_lines(events: Iterable[Event]) -> Iterator[bytes]:
 
 
 def _blocks(events: Iterable[Event]) -> Iterator[bytes]:
-    """Yield blocks of the stream; parts of one block are joined."""
+    """Yield blocks of the stream; parts of one block are joined. A message of WebSocket becomes a block."""
     parts: list[bytes] = []
     for event in events:
         if event.kind == "part":
             parts.append(event.raw)
         if parts and (event.kind != "part" or ends_block(event.raw)):
-            yield b"".join(parts)
+            whole = b"".join(parts)
+            yield as_block(whole) if whole.startswith(b"{") else whole
             parts.clear()
         if event.kind == "frame":
-            yield event.raw
+            yield as_block(event.raw) if event.data_start == 0 else event.raw
     yield b"".join(parts)
