@@ -59,7 +59,7 @@ class Loopback:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        proxy = Proxy(_Resetting(self._transport), self._routes)
+        proxy = Proxy(_Resetting(self._transport), self._routes, websocket=False)
 
         async def app(incoming: ServerExchange) -> None:
             _reset.set(incoming.reset)

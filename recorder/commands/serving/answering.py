@@ -51,7 +51,11 @@ class Answering:
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
         self.proxy = Proxy(
-            self._transport if faults else replay, routes, hosts=hosts, body_limit_bytes=body_limit_bytes
+            self._transport if faults else replay,
+            routes,
+            hosts=hosts,
+            body_limit_bytes=body_limit_bytes,
+            websocket=False,
         )
 
     async def aclose(self) -> None:
