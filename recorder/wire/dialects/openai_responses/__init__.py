@@ -14,6 +14,7 @@ import msgspec
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import PROVIDER
+from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.fields import FIELDS, is_event, speaks
 from recorder.wire.dialects.openai_responses.request import request_facts, turns
@@ -54,6 +55,7 @@ DIALECT = Dialect(
     needs_terminal=True,
     provider=PROVIDER,
     turns=turns,
+    continuation=CONTINUATION,
     fields=FIELDS,
     profiles=("openai", "codex", "sdk"),
     speaks=speaks,

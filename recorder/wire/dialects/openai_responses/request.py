@@ -16,6 +16,7 @@ from recorder.wire.dialects.conversation import (
     texts_of,
 )
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
+from recorder.wire.dialects.openai_responses.continuation import links, own_items
 from recorder.wire.dialects.openai_responses.results import returned
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
@@ -34,6 +35,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         messages_at_end([*map(object_, array(given))], _is_users),
     )
     system = (part for item in items if item.get("role") in OF_SYSTEM for part in _texts(item))
+    linked = links(request)
     return RequestFacts(
         model=text(request.get("model")),
         stream=stream if isinstance(stream, bool) else None,
@@ -41,6 +43,10 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         is_turn=is_turn or isinstance(given, str),
         results=tuple(result for result in map(returned, items) if result is not None),
         instructions=instructions((request.get("instructions"), *system)),
+        previous_response_id=linked.response_id,
+        conversation_id=linked.conversation_id,
+        items=len(own_items(request)),
+        is_prewarm=request.get("generate") is False,
     )
 
 
