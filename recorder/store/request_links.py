@@ -55,6 +55,19 @@ _CONTINUING = Statement(
     )
     .order_by(_requests.c.exchange_id)
 )
+CONTINUED = (
+    select(_requests.c.exchange_id)
+    .where(_of_session)
+    .where(
+        or_(
+            _requests.c.response_id == bindparam("response_id"),
+            _requests.c.conversation_id == bindparam("conversation_id"),
+        )
+    )
+    .order_by(_requests.c.exchange_id)
+)
+"""The exchanges that links may lead to, by `Links`; those that only retrieved a response included."""
+
 _COMPUTED = ("previous_exchange_id", "depth", "is_complete", "logical_items")
 _UPDATE = Statement(
     update(_requests).where(of_exchange(_requests)).values({n: bindparam(f"new_{n}") for n in _COMPUTED})

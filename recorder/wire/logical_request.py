@@ -59,6 +59,11 @@ class LogicalRequest(msgspec.Struct, frozen=True):
     missing_id: str | None = None  # of the link that was not followed
     reason: str | None = None  # why items are missing, as a clause
 
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of all items."""
+        return sum(_size(item) for part in self.parts for item in part.items)
+
     def body(self) -> dict[str, Any]:
         """Return the request as one JSON object, its items as `msgspec.Raw`."""
         if self.items is None:
@@ -112,7 +117,7 @@ class LogicalRequests:
 
     def _logical(self, sent: _SentRequest) -> LogicalRequest:
         continuation = sent.continuation
-        if continuation is None:
+        if continuation is None or not request_object(sent.body):
             return LogicalRequest(request_object(sent.body), None)
         chain, missing_id, reason = self._chain(sent, continuation)
         before, fits = self._before(chain[1:], continuation)

@@ -119,14 +119,18 @@ def test_a_conversation_is_put_together_as_far_as_it_is_known(database: URL) -> 
 def test_a_response_that_is_retrieved_later_counts_with_all_its_items(database: URL) -> None:
     session = Conversations(database).session("run")
     queued = {"object": "response", "id": "resp_1", "status": "queued", "output": []}
-    document = {"content_type": "application/json"}
-    session.exchange([json.dumps(queued).encode()], body=asks(user("Hi"), background=True), **document)
+    frames, kind = [json.dumps(queued).encode()], "application/json"
+    session.exchange(frames, body=asks(user("Hi"), background=True), content_type=kind)
     session.exchange(response(id="resp_2"), body=asks(user("So?"), previous_response_id="resp_1"), at_s=2)
     assert [row[4] for row in rows(database)] == [1, 2]
     whole = {"object": "response", "id": "resp_1", "status": "completed", "output": [{"type": "message"}]}
     session.exchange(
         *([json.dumps(whole).encode()], None),
-        **{"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1", "at_s": 1, **document},
+        content_type=kind,
+        at_s=1,
+        method="GET",
+        target="/v1/responses/resp_1",
+        resumes_response_id="resp_1",
     )
     assert len(rows(database)) == 2
     assert [row[4] for row in rows(database)] == [1, 3]
