@@ -25,7 +25,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -33,7 +33,7 @@ import msgspec
 from recorder.model.events import WEBSOCKET
 from recorder.model.payloads import CloseRecord, WebSocketTurn
 from recorder.model.recording import Recording
-from recorder.replay.matching.by_id import Responses, Retrieval, makes_response
+from recorder.replay.matching.by_id import Responses, Retrieval
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference
 from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
@@ -96,7 +96,7 @@ class Matcher:
     def __init__(self, recordings: Sequence[Recording], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
         self._rules = rules
         self._strict = strict
-        self._history = History(self._made_responses)
+        self._history = History(recordings)
         self._all = [Candidate(number, recorded, rules, self._history) for number, recorded in enumerate(recordings)]
         places: dict[Place, list[Candidate]] = {}
         for candidate in self._all:
@@ -115,7 +115,7 @@ class Matcher:
             found = msgspec.structs.replace(found, hang_up=hang_up)
         self._seen.append(_seen(request, found))
         if isinstance(found, Miss) and is_prewarm(request.body):
-            self._history.add(prewarm_id(request.body), request.body)
+            self._history.add_prewarm(prewarm_id(request.body), request.body)
         return found
 
     def connection(self, request: MatchRequest) -> Recording | None:
@@ -171,11 +171,6 @@ class Matcher:
             for id, turn in last.items()
             if id in connections and (hang_up := _hang_up(connections[id], turn)) is not None
         }
-
-    def _made_responses(self) -> Iterator[tuple[bytes, Recording]]:
-        for each in self._all:
-            if makes_response(each.place):
-                yield each.fingerprint.request.body, each.recorded
 
     def seen(self) -> list[Seen]:
         """Return the requests and how they were answered, in order."""

@@ -11,7 +11,7 @@ is a miss.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.replay.matching.fingerprint import Place
 from recorder.wire.dialects import framing
-from recorder.wire.dialects.json_values import array, decoded, object_, text, whole
+from recorder.wire.dialects.json_values import decoded, object_, text, whole
 from recorder.wire.sse import BOM, begins_stream, parse
 
 FIRST_EVENTS = 8
@@ -32,7 +32,6 @@ _MAKES = re.compile(r"POST (?:/.*)?/responses|GET (?:/.*)?/responses/[^/]+")
 _ASKS = re.compile(r"GET (?:/.*)?/responses/([^/]+)")
 _WHOLE = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _UNFINISHED = frozenset({"queued", "in_progress"})
-_ITEM_DONE = b"response.output_item.done"
 _BLANK_LINE_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n")
 
 
@@ -49,7 +48,7 @@ class Responses:
     def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
         self._parts: dict[tuple[str, str], list[Recording]] = {}
         for place, recorded in recordings:
-            if makes_response(place) and (id := response_id(recorded)) is not None:
+            if _MAKES.fullmatch(f"{place.method} {place.path}") and (id := response_id(recorded)) is not None:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
 
     def find(self, place: Place, *, anywhere: bool = False) -> Retrieval | None:
@@ -73,11 +72,6 @@ class Responses:
             return parts
         found = [others for (_, made), others in self._parts.items() if made == id]
         return found[0] if len(found) == 1 else []
-
-
-def makes_response(place: Place) -> bool:
-    """Return whether an answer to a request for this place is a response with an id."""
-    return _MAKES.fullmatch(f"{place.method} {place.path}") is not None
 
 
 def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
@@ -148,20 +142,6 @@ def response_id(recorded: Recording) -> str | None:
         if id is not None:
             return id
     return None
-
-
-def finished_output(recorded: Recording) -> Sequence[Any]:
-    """Return the output items of the response that an exchange received, as far as they are finished.
-
-    Some providers leave them out of the last event of the stream.
-    """
-    document = _finished(recorded) if _is_stream(recorded) else _body(recorded)
-    output = array(object_(_json(document or b"")).get("output"))
-    if output or document is None or not _is_stream(recorded):
-        return output
-    blocks = (each for each in _joined(recorded.pieces) if _ITEM_DONE in each)
-    events = (object_(_json(payload)) for payload in _blocks(blocks))
-    return [each["item"] for each in events if "item" in each]
 
 
 def _is_stream(recorded: Recording) -> bool:

@@ -13,10 +13,12 @@ import msgspec
 
 from recorder.model.recording import Recording
 from recorder.replay.matching.fingerprint import Fingerprint, MatchRequest, Place, place, request_of, without_secrets
-from recorder.replay.matching.logical import History
+from recorder.replay.matching.logical import History, encoded
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
+from recorder.wire.dialects.dialect import Links
+from recorder.wire.logical_request import LogicalRequest, links_of
 from recorder.wire.turns import as_sse, is_turn
 
 
@@ -37,20 +39,14 @@ class Candidate:
 
     @Once
     def is_linked(self) -> bool:
-        return self._history.is_linked(self.fingerprint.request.body)
+        """Return whether it has only what was new since an earlier response."""
+        return links_of(self.original) != Links() and self._history.of_recorded(self.original).depth > 0
 
     @Once
     def logical(self) -> Fingerprint:
         """Return the fingerprint of the logical request."""
-        return logical(self.fingerprint.request, self._history, self._rules)
-
-
-def logical(
-    request: MatchRequest, history: History, rules: Rules, others: Mapping[str, int] | None = None
-) -> Fingerprint:
-    """Return the fingerprint of a request with all that the model saw."""
-    whole = msgspec.structs.replace(request, body=history.logical(request.body))
-    return Fingerprint(whole, rules, others)
+        body = encoded(self._history.of_recorded(self.original))
+        return Fingerprint(msgspec.structs.replace(self.fingerprint.request, body=body), self._rules)
 
 
 class CandidateQueue:
@@ -127,14 +123,19 @@ class MatchQuery:
     @Once
     def is_logical(self) -> bool:
         """Return whether logical requests are compared: there is a link in this request, or in a recorded one."""
-        return self._history.is_linked(self._request.body) or self.group.has_links
+        return self.group.has_links or self._history.is_linked(self._request.target, self._request.body)
+
+    @Once
+    def _logical(self) -> LogicalRequest:
+        return self._history.of_request(self._request.target, self._request.body)
 
     @Once
     def widest(self) -> Fingerprint:
         """Return the fingerprint that the last rungs compare."""
         if not self.is_logical:
             return self.moved
-        return logical(self._request, self._history, self._rules, self.group.directories)
+        whole = msgspec.structs.replace(self._request, body=encoded(self._logical))
+        return Fingerprint(whole, self._rules, self.group.directories)
 
     def recorded(self, candidate: Candidate) -> Fingerprint:
         """Return the fingerprint of a candidate that `widest` is compared with."""

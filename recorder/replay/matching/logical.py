@@ -1,123 +1,79 @@
-"""The logical request: all that the model saw, where a request holds only what is new since an earlier response.
+"""Logical requests, compared: all that the model saw, where a request has only what is new since an earlier response.
 
-`previous_response_id` stands for the input of that response and the items that came back. A client over WebSocket sends
-it with almost every request, the same client over HTTP sends the whole history: both are the same request here.
-
-Rules of this file:
-
-* A link that is not among the recordings stays as it is: then the ids are compared.
-* Items that came back are compared without what only the provider writes: ids, states, annotations. A client that
-  sends them again leaves these out, or not.
-* Pure, and never raises. An expanded request has at most `LOGICAL_ITEMS` items.
+A client over WebSocket sends only what is new with almost every request, the same client over HTTP sends the whole
+history: both are the same request here. `recorder.wire.logical_request` puts requests together; this file adds the
+prewarms that were answered without a recording. Pure, and never raises.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+import msgspec
 
 from recorder.model.recording import Recording
-from recorder.replay.matching.by_id import finished_output, response_id
 from recorder.replay.matching.once import Once
-from recorder.wire.dialects.json_values import Object, array, as_json, object_, request_object, text
-
-LOGICAL_ITEMS = 4096
-"""The most items of an expanded request: no conversation is near it, and a chain of recordings may be a circle."""
+from recorder.wire.dialects import by_path
+from recorder.wire.dialects.dialect import Links
+from recorder.wire.dialects.json_values import as_json, request_object
+from recorder.wire.logical_request import LogicalRequest, LogicalRequests, links_in
 
 MADE_LIMIT = 256
 """Prewarms without a recording that are remembered, the oldest forgotten first: one for each open connection, and
 nobody replays to so many at once."""
 
-LINK = "previous_response_id"
-
-_OF_THE_PROVIDER = frozenset({"id", "status", "phase", "internal_chat_message_metadata_passthrough"})
-_TEXTS = frozenset({"input_text", "output_text"})
-
-Exchanged = tuple[bytes, Recording]
-"""The body of a request for a response, and its recording."""
-
 
 class History:
-    """The conversations that responses end, by the id of the response."""
+    """What requests continue: the recordings, and prewarms that have none."""
 
-    def __init__(self, exchanges: Callable[[], Iterable[Exchanged]]) -> None:
-        """`exchanges` gives those that may have made a response; it is called when the first link is looked up."""
-        self._exchanges = exchanges
-        self._made = OrderedDict[str, bytes]()
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self._recordings = recordings
+        self._prewarms = OrderedDict[str, bytes]()
 
-    def add(self, id: str, body: bytes) -> None:
-        """Add a response without output that answered a request with this body."""
-        self._made[id] = body
-        while len(self._made) > MADE_LIMIT:
-            self._made.popitem(last=False)
+    def add_prewarm(self, id: str, body: bytes) -> None:
+        """Add a prewarm by the id of the response that was made for it."""
+        self._prewarms[id] = body
+        while len(self._prewarms) > MADE_LIMIT:
+            self._prewarms.popitem(last=False)
 
-    def is_linked(self, body: bytes) -> bool:
-        """Return whether a request goes on from a response that is known here."""
-        return self._link(body) is not None
+    def is_linked(self, target: str, body: bytes) -> bool:
+        """Return whether a POST has only what is new since a response that is known here. Most bodies are only
+        searched for that."""
+        return links_in(target, body) != Links() and self.of_request(target, body).depth > 0
 
-    def logical(self, body: bytes) -> bytes:
-        """Return a request with its whole input, in the form in which logical requests are compared."""
-        request = request_object(body)
-        if "input" not in request:
+    def of_recorded(self, recorded: Recording) -> LogicalRequest:
+        """Return the logical request of one of the recordings."""
+        return self._requests.of(recorded)
+
+    def of_request(self, target: str, body: bytes) -> LogicalRequest:
+        """Return the logical request of a POST that goes on from the recordings, or from a prewarm."""
+        whole = self._with_prewarm(target, body)
+        found = self._requests.of_body(target, whole)
+        return found if whole is body else msgspec.structs.replace(found, depth=found.depth + 1)
+
+    def _with_prewarm(self, target: str, body: bytes) -> bytes:
+        """Return a request with the items of the prewarm that it continues, if that was made here."""
+        continuation = by_path("POST", target.partition("?")[0]).continuation
+        if continuation is None or not self._prewarms:
             return body
-        items = _items(request["input"])
-        seen = set[str]()
-        rest: Object = request
-        while (id := text(rest.get(LINK))) is not None and id not in seen and len(items) <= LOGICAL_ITEMS:
-            seen.add(id)
-            before = self._before(id)
-            if before is None:
-                break
-            rest, output = before
-            items[:0] = [*_items(rest.get("input")), *output]
-        whole = {**request, "input": [_compared(item) for item in items]}
-        if seen and text(rest.get(LINK)) is None:
-            whole.pop(LINK)
-        elif seen:
-            whole[LINK] = rest[LINK]
-        return as_json(whole).encode()
-
-    def _link(self, body: bytes) -> str | None:
-        if LINK.encode() not in body:
-            return None
-        id = text(request_object(body).get(LINK))
-        return id if id is not None and self._before(id) is not None else None
-
-    def _before(self, id: str) -> tuple[Object, Sequence[Any]] | None:
-        """Return the request that a response answered, and its output."""
-        if id in self._made:
-            return request_object(self._made[id]), ()
-        found = self._recorded.get(id)
-        return None if found is None else (request_object(found[0]), finished_output(found[1]))
+        request = request_object(body)
+        prewarm = self._prewarms.get(continuation.links(request).response_id or "")
+        if prewarm is None:
+            return body
+        items = [*continuation.input(request_object(prewarm)), *continuation.input(request)]
+        kept = {name: each for name, each in request.items() if name not in continuation.fields}
+        return as_json({**kept, continuation.items: items}).encode()
 
     @Once
-    def _recorded(self) -> Mapping[str, Exchanged]:
-        found: dict[str, Exchanged] = {}
-        for exchanged in self._exchanges():
-            if (id := response_id(exchanged[1])) is not None:
-                found.setdefault(id, exchanged)
-        return found
+    def _requests(self) -> LogicalRequests:
+        return LogicalRequests(self._recordings, compared=True)
 
 
-def _items(given: Any) -> list[Any]:
-    """Return an input as items; a text is a message of the user."""
-    return [{"role": "user", "content": given}] if isinstance(given, str) else list(array(given))
-
-
-def _compared(item: Any) -> Any:
-    """Return an item without what only the provider writes, its content as a list."""
-    if not isinstance(item, dict):
-        return item
-    kept = {name: value for name, value in item.items() if name not in _OF_THE_PROVIDER and value is not None}
-    if "role" in kept:
-        kind = "output_text" if kept["role"] == "assistant" else "input_text"
-        content = kept.get("content")
-        parts = [{"type": kind, "text": content}] if isinstance(content, str) else array(content)
-        kept = {**kept, "type": "message", "content": [_part(part) for part in parts]}
-    return kept
-
-
-def _part(part: Any) -> Any:
-    fields = object_(part)
-    return {"type": fields["type"], "text": fields.get("text")} if fields.get("type") in _TEXTS else part
+def encoded(request: LogicalRequest) -> bytes:
+    """Return a logical request as a body."""
+    fields = as_json(dict(request.fields)).encode()
+    if request.items is None:
+        return fields
+    items = b",".join(bytes(item) for part in request.parts for item in part.items)
+    return b'%b%b"%b":[%b]}' % (fields[:-1], b"," if request.fields else b"", request.items.encode(), items)

@@ -8,7 +8,7 @@ be read is `NULL` in the log, where the bytes are anyway, and an `Unknown` or `M
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -118,6 +118,29 @@ class WebSocketFormat(msgspec.Struct, frozen=True):
     ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
 
 
+class Links(NamedTuple):
+    """The ids by which a request continues what the provider keeps of a conversation."""
+
+    response_id: str | None = None  # of the response before
+    conversation_id: str | None = None  # of all that was added to a conversation so far
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """The requests of a format that have only the new items of a conversation, and name the rest by an id.
+
+    Nothing here raises, whatever the JSON.
+    """
+
+    fields: tuple[str, ...]  # members of a request that hold the ids; without them it is whole as it was sent
+    items: str  # the member that has the items
+    links: Callable[[Mapping[str, Any]], Links]  # of a request
+    input: Callable[[Mapping[str, Any]], Sequence[Any]]  # the items of a request, a text as the message that it is
+    output: Callable[[Iterable[bytes]], Sequence[Any]]  # of the payloads of a response, its items as a request has them
+    compared: Callable[[Any], Any]  # an item without what only some clients send back; `None`: all of it is that
+    as_post: Callable[[Mapping[str, Any]], Mapping[str, Any]]  # of a message over WebSocket, the request over HTTP
+    is_one_message: bool = False  # a response is one item of the next request, however many items came
+
+
 class Dialect(msgspec.Struct, frozen=True):
     """One wire format."""
 
@@ -138,6 +161,7 @@ class Dialect(msgspec.Struct, frozen=True):
     provider: Provider | None = None
     turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[ConversationTurn]] | None] | None = None
     """Of a path and a request body, what stands beside the messages, and these: what groups requests without ids."""
+    continuation: Continuation | None = None  # None: every request is whole as it was sent
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
     profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `recorder.lint`

@@ -15,6 +15,7 @@ from recorder.wire.dialects.dialect import Dialect, MessageIds, WebSocketFormat
 from recorder.wire.dialects.json_values import UNUSUAL
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import PROVIDER
+from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.fields import FIELDS, is_event, speaks
 from recorder.wire.dialects.openai_responses.request import request_facts, turns
@@ -80,6 +81,7 @@ DIALECT = Dialect(
     needs_terminal=True,
     provider=PROVIDER,
     turns=turns,
+    continuation=CONTINUATION,
     fields=FIELDS,
     profiles=("openai", "codex", "sdk"),
     speaks=speaks,
