@@ -113,12 +113,12 @@ def as_sse(recorded: Recording) -> Recording:
     """
     if recorded.response is None:
         return recorded
-    kept = [(name, value) for name, value in recorded.response.headers if not _is_of_the_connection(name)]
     messages = recorded.pieces
     error = _object(messages[0].raw) if messages else {}
     status = whole(error.get("status")) if error.get("type") == "error" else None
     if status is not None and status in range(400, 600):
-        return _as_error(recorded, messages[0], status, [*kept, *_headers_of(error)])
+        return _as_error(recorded, messages[0], status, _headers_of(error))
+    kept = [(name, value) for name, value in recorded.response.headers if not _is_of_the_connection(name)]
     head = ResponseHead(200, "OK", [*kept, ("content-type", "text/event-stream")])
     pieces = tuple(each._replace(raw=as_block(each.raw)) for each in messages)
     return msgspec.structs.replace(recorded, response=head, pieces=pieces, reads=())
