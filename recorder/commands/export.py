@@ -80,10 +80,10 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
-        number = 0
+        number, numbers = 0, dict[str, int]()
         async for each in _one_by_one(log, found, chosen):
             number += 1
-            for line in exchange_lines(number, each.exchange, each.events):
+            for line in exchange_lines(number, each.exchange, each.events, numbers):
                 write_bytes(line)
 
 

@@ -104,6 +104,16 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     hash: bytes  # SHA-256, see `link`
 
 
+WEBSOCKET = "WEBSOCKET"
+"""The method of a turn over WebSocket: a message of the client that asks for a response, and the messages that answer
+it. The connection is an exchange of its own, whose method is GET.
+"""
+
+UNDECODED: Literal["undecoded"] = "undecoded"
+"""The type of a `sent` that is no message, of which no part is JSON: bytes of the client that make no sense."""
+
+SWITCHED = 101  # the status of the response with which a connection is switched to WebSocket; turns repeat its head
+
 PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are no conversation, by day
 LATEST = "latest"  # the session that was used last: no session is called that
 

@@ -9,8 +9,8 @@ Requests and responses have as much of httpx's as transports read, and nothing t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
-from typing import Protocol, TypedDict
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypedDict
 
 Sink = Callable[[bytes], None]
 """Takes a chunk of a body, and does not raise."""
@@ -103,6 +103,8 @@ class ResponseExtensions(TypedDict, total=False):
 
     http_version: bytes
     reason_phrase: bytes
+    frames: Callable[[int, Sequence[Any]], Sequence[Any]]  # of a replay: its faults at the frames of a message's number
+    hang_up: tuple[float, int | None, str]  # the server ends the connection so many seconds after it: code and reason
 
 
 class Headers:
