@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -46,23 +45,30 @@ def _steps(lines: Iterable[str], name: str) -> Iterator[Step]:
     heads: dict[tuple[int, str], bytes] = {}
     switched: set[tuple[int, str]] = set()
     over: dict[int, set[str]] = {}
+    requests = set[int]()  # connections that were never switched
     for line in lines:
         read = json.loads(line)
         connection, side, t_ns = read["conn"], read["dir"].partition("-")[0], round(read["t"] * 1e9)
         place = (connection, side)
         mark = Mark.CLIENT_CHUNK if side == "client" else Mark.CHUNK
-        if read.get("eof"):
+        if read.get("eof") and connection not in requests:
             yield Step(connection, mark, t_ns, b"")
             over.setdefault(connection, set()).add(side)
             if len(over[connection]) == 2:
                 yield Step(connection, Mark.END, t_ns, msgspec.json.encode(ExchangeEnd("eof")))
+        if read.get("eof"):
             continue
         data = bytes.fromhex(read["hex"])
+        if connection in requests:
+            continue
         if place not in switched:
             heads[place] = heads.get(place, b"") + data
             if b"\r\n\r\n" not in heads[place]:
                 continue
             head, _, data = heads[place].partition(b"\r\n\r\n")
+            if head.startswith(b"POST"):  # Codex, when it has given up
+                requests.add(connection)
+                continue
             switched.add(place)
             yield from _head_steps(connection, side, t_ns, head.split(b"\r\n"), name)
         if data:
@@ -202,7 +208,3 @@ def deflated(payload: bytes) -> bytes:
     """Return a payload compressed as permessage-deflate has it."""
     compressor = zlib.compressobj(wbits=-15)
     return (compressor.compress(payload) + compressor.flush(zlib.Z_SYNC_FLUSH))[:-4]
-
-
-def noise(size: int) -> bytes:
-    return os.urandom(size)

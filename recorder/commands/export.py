@@ -116,7 +116,8 @@ async def _write_payloads(db: str | None, session: str, exchange: str | None) ->
         found, chosen = await select(log, session, exchange)
         written = 0
         async for each in _one_by_one(log, found, chosen):
-            for line in payload_lines(event for event in each.events if event.kind in BODY_KINDS):
+            events = (event for event in each.events if event.kind in BODY_KINDS)
+            for line in payload_lines(events, is_switched=each.is_switched):
                 write_bytes(line)
                 written += 1
         if not written:

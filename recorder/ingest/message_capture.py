@@ -57,6 +57,7 @@ class MessageCapture(Capture):
         self._keys_of = (message_dialect or dialect).message_keys
         self._sent_before = deque(sent_before)
         self._is_turn = True
+        self._now_ns = 0  # of the latest of both directions: their reads come in several rows, the times in order
         self._shapes: list[FrameShape] = []
         self._client_reads = array("q")
 
@@ -158,16 +159,29 @@ class MessageCapture(Capture):
     def _flush(self, events: list[Event], outcome: Outcome) -> None:
         """Add nothing: what is unfinished is held by the parsers of the connection."""
 
+    def _since(self, t_ns: int) -> int:
+        since_ns = super()._since(t_ns)
+        self._now_ns = max(self._now_ns, since_ns)
+        return since_ns
+
     def _report_shapes(self, events: list[Event]) -> None:
         if self._shapes:
             shapes, self._shapes = self._shapes, []
-            events.append(self._event("frames", shapes[-1][0], _encode(shapes)))
+            events.append(self._event("frames", self._now_ns, _encode(shapes)))
+
+    def _report_reads(self, events: list[Event]) -> None:
+        if self._reads:
+            reads, self._reads = _pairs(self._reads), array("q")
+            events.append(self._event("reads", self._now_ns, _encode(reads)))
 
     def _report_client_reads(self, events: list[Event]) -> None:
         if self._client_reads:
-            reads = list(zip(self._client_reads[::2], self._client_reads[1::2], strict=True))
-            self._client_reads = array("q")
-            events.append(self._event("reads", reads[-1][0], _encode(reads), Keys(type="client")))
+            reads, self._client_reads = _pairs(self._client_reads), array("q")
+            events.append(self._event("reads", self._now_ns, _encode(reads), Keys(type="client")))
+
+
+def _pairs(reads: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(reads[::2], reads[1::2], strict=True))
 
 
 def _parts(payload: bytes, keys: Keys) -> Iterator[tuple[bytes, Keys]]:

@@ -50,6 +50,8 @@ connection, so that a client which only asks costs no memory without bound."""
 ENDED_RESPONSES = 256
 """Ids of responses that have ended, so that what still comes for one is not taken for a part of the next turn."""
 
+NO_CODE = 1005  # of a Close frame that has none, RFC 6455 section 7.1.5
+
 LOST = "bytes of this direction before this point were not kept: what follows cannot be framed"
 
 Part = Frame | Message | Damage
@@ -201,12 +203,11 @@ class WebSocketCapture:
         events: list[Event] = []
         for side in ("client", "server"):
             self._drain(side, t_ns, events)
-        had_turns = self._turns > 0 and not self._open
         self._end_turns(t_ns, self._end_of_turns(end), events)
         if self._unfinished is not None and end.outcome == "eof":
             self._connection.flag(self._unfinished)
-        if end.outcome == "client_disconnect" and had_turns:
-            end = ExchangeEnd("client_done")  # between two turns a client may leave as it likes
+        if end.outcome == "client_disconnect" and self._turns:
+            end = ExchangeEnd("client_done")  # what it left unfinished are turns, which say so
         return self._passed([*events, *self._connection.end(t_ns, end, self._close_record())])
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
@@ -279,7 +280,7 @@ class WebSocketCapture:
         record = ControlRecord(side, message.opcode, message.payload.hex(), code, reason)
         events += self._connection.control(t_ns, record)
         if message.opcode == "close":
-            self._close = self._close or (code, reason)
+            self._close = self._close or (NO_CODE if code is None else code, reason)
             self._ended_first = self._ended_first or side
             if side == "server":
                 self._end_turns(t_ns, self._end_of_turns(None), events)

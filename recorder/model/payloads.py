@@ -126,7 +126,7 @@ class CloseRecord(msgspec.Struct, frozen=True):
     """The end of a WebSocket connection."""
 
     by: Side | None  # who ended its direction first, by a Close frame or without one; None if nobody did
-    code: int | None = None  # of the first Close frame; None if none was sent: what RFC 6455 calls 1006
+    code: int | None = None  # of the first Close frame, 1005 if it has none; None if none was sent: RFC 6455's 1006
     reason: str | None = None
 
 

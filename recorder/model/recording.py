@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.model.events import Event, Exchange
+from recorder.model.events import SWITCHED, Event, Exchange
 from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, Header, RequestRecord, ResponseHead
 
 MEMORY_LIMIT = 512 * 2**20
@@ -97,6 +97,11 @@ class Recording(msgspec.Struct, frozen=True):
         """
         end = self.end
         return end is not None and end.undecoded is not None and end.body_sha256 == end.wire_sha256
+
+    @property
+    def is_switched(self) -> bool:
+        """Return True for a connection that was switched to WebSocket, and for a turn on one: pieces are messages."""
+        return self.response is not None and self.response.status == SWITCHED
 
     @property
     def has_gap(self) -> bool:

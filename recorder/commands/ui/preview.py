@@ -46,21 +46,29 @@ class Previews:
 class _PhaseStep(msgspec.Struct, frozen=True):
     """The shown fields of an event that is not part of a body."""
 
+    by: str = ""
     method: str = ""
     target: str = ""
     status: str | int = ""
+    code: int | None = None
     reason: str = ""
 
 
 def _step(event: Event) -> str:
     if event.kind == "request" and event.type == "body":
         return _begun(event.raw)
+    if event.kind == "sent":
+        return _TYPE.sub("{", _begun(event.raw), count=1)
     try:
         said = msgspec.json.decode(event.raw, type=_PhaseStep)
     except msgspec.MsgspecError:
         return _begun(event.raw)
-    told = " ".join(str(each) for each in (said.method, said.target, said.status, said.reason) if each != "")
+    told = " ".join(str(each) for each in _shown(said) if each not in ("", None))
     return told or _begun(event.raw)
+
+
+def _shown(said: _PhaseStep) -> tuple[str | int | None, ...]:
+    return said.by, said.method, said.target, said.status, said.code, said.reason
 
 
 def _begun(raw: bytes) -> str:

@@ -42,7 +42,7 @@ def _mute_failure(stream: StreamView) -> Iterable[Hit]:
 
 
 def _lonely_error(stream: StreamView) -> Iterable[Hit]:
-    told = stream_events(stream)
+    told = () if stream.is_switched else stream_events(stream)  # over WebSocket, Codex reads it
     if not any(each.type == "response.failed" for each in told):
         yield from (Hit(each.pos) for each in told if each.type == "error")
 
