@@ -17,6 +17,7 @@ from recorder.model.payloads import (
     Header,
     RequestRecord,
     ResponseHead,
+    Side,
     WebSocketTurn,
 )
 from recorder.model.recording import Piece, Recording
@@ -46,8 +47,8 @@ def answer(id: str, deltas: Sequence[str] = ("Hel", "lo"), **fields: Any) -> lis
     """The messages of one response that says something."""
     head = {"id": id, "object": "response", "model": "m", "output": []}
     text = "".join(deltas)
-    item = {"id": f"msg_{id}", "type": "message", "role": "assistant", "status": "completed"}
-    item["content"] = [{"type": "output_text", "text": text, "annotations": []}]  # type: ignore[assignment]
+    item: dict[str, Any] = {"id": f"msg_{id}", "type": "message", "role": "assistant", "status": "completed"}
+    item["content"] = [{"type": "output_text", "text": text, "annotations": []}]
     return [
         message("response.created", 0, response={**head, "status": "in_progress"}, **fields),
         *(
@@ -80,7 +81,7 @@ def turn(
 
 
 def connection(
-    *messages: tuple[int, str, bytes],
+    *messages: tuple[int, Side, bytes],
     id: str = "c-1",
     target: str = "/v1/responses",
     close: CloseRecord | None = None,
@@ -92,7 +93,7 @@ def connection(
     """A connection as the log has it; `messages` have their time in ms, their sender and their payload."""
     exchange = Exchange("s", id, 0, "r", "openai", "other", "GET", target)
     request = RequestRecord("GET", target, "openai", HANDSHAKE, 0, "", 0, True)
-    frames: list[FrameShape] = [(t * MS, by, opcode, len(raw)) for t, by, raw in messages]  # type: ignore[misc]
+    frames: list[FrameShape] = [(t * MS, by, opcode, len(raw)) for t, by, raw in messages]
     pieces = tuple(Piece(t * MS, raw) for t, by, raw in messages if by == "server")
-    end = end_of(outcome, **({"close": close} if close else {}))
+    end = end_of(outcome, close=close or CloseRecord(None))
     return Recording(exchange, request, b"", response, MS, pieces, (), end, end_ns, frames=tuple(frames))

@@ -112,7 +112,7 @@ async def _record(url: URL, name: str) -> list[bytes]:
     async with await start() as upstream:
         upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
         async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy:
-            front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
+            front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
             await front.start()
             try:
                 async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}/s/{name}", timeout=30) as client:

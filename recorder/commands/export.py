@@ -26,6 +26,7 @@ from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
 from recorder.wire.recording import require_answerable
+from recorder.wire.turns import is_connection
 
 _BY_ROWS = "--format jsonl writes it row by row"
 
@@ -103,7 +104,7 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
         async for each in _one_by_one(log, found, chosen):
             if lost := vcr.unsaid(_readable(each)):
                 echo(f"Exchange {each.number} {lost}.")
-            if each.response is not None:
+            if each.response is not None and not is_connection(each):
                 write_bytes(opening + vcr.interaction(each, was_imported=found.origin == "import"))
                 opening = b""
         if opening:

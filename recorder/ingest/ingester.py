@@ -113,7 +113,7 @@ class Ingester:
         if records or self._reader.position.segment > self._position.segment:
             self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
-        self._scrubber.scrub(self._records.place)
+        self._scrubber.scrub(self._records.place, self._assembler.open)
         return size
 
     def _report_damage(self) -> bool:

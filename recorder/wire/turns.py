@@ -131,6 +131,23 @@ def as_sse(recorded: Recording) -> Recording:
     return msgspec.structs.replace(recorded, response=head, pieces=pieces, reads=())
 
 
+def as_http(recorded: Recording) -> Recording:
+    """Return a recorded turn as a POST and its answer, for formats of HTTP alone; any other exchange as it is."""
+    if not is_turn(recorded):
+        return recorded
+    head, body = recorded.request, as_post(recorded.request_body)
+    kept = [(name, value) for name, value in head.headers if not _is_of_the_connection(name)]
+    request = msgspec.structs.replace(
+        head,
+        method="POST",
+        headers=[*kept, ("content-type", "application/json")],
+        wire_bytes=len(body),
+        body_bytes=len(body),
+        websocket=msgspec.UNSET,
+    )
+    return msgspec.structs.replace(as_sse(recorded), request=request, request_body=body)
+
+
 def as_block(payload: bytes) -> bytes:
     """Return the payload of a message as a block of an event stream, with its type as the event's name."""
     type = text(_object(payload).get("type"))

@@ -8,6 +8,7 @@ import json
 import msgspec
 import pytest
 
+from recorder.cassettes import Entry
 from recorder.cassettes.sse_jsonl import formatted
 from recorder.ingest.pending import Batch
 from recorder.model.payloads import RequestRecord, WebSocketTurn
@@ -20,7 +21,7 @@ from tests.switched import MASK, Connection, Step, create, needs_transcripts, tr
 
 def recorded(steps: list[Step]) -> Batch:
     """What the ingester makes of connections, one after another."""
-    return told((step.mark, step.t_ns, step.payload) for step in steps)  # type: ignore[arg-type]
+    return told(Entry(step.mark, step.t_ns, step.payload) for step in steps)
 
 
 def a_turn() -> Connection:

@@ -181,8 +181,7 @@ def _json_bytes(given: Any, style: Style) -> bytes:
 def _with_connection(request: Any, exchange_ids: Mapping[int, str]) -> Any:
     """Return a request that names its connection by id. Raises `ValueError` if that does not stand before it."""
     place = request.get("websocket") if isinstance(request, dict) else None
-    number = place.get("connection") if isinstance(place, dict) else None
-    if not isinstance(number, int):
+    if not isinstance(place, dict) or not isinstance(number := place.get("connection"), int):
         return request
     if number not in exchange_ids:
         raise ValueError(f"exchange {number}, its connection, does not stand before it")

@@ -52,6 +52,7 @@ class ReplayedConnection(ABC):
                 if isinstance(data, UpstreamError):
                     raise data
                 yield data
+            yield b""  # a FIN, see `BodyStream`
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):

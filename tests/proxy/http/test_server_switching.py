@@ -48,14 +48,6 @@ async def echo(incoming: ServerExchange) -> None:
     incoming.finish(b"bye")
 
 
-async def rest(client: RawClient) -> bytes:
-    """What comes until the FIN."""
-    found = b""
-    while data := await client.read():
-        found += data
-    return found
-
-
 @both_loops
 async def test_both_directions_are_raw_and_each_has_its_own_end() -> None:
     async with served(echo) as (_, client):
@@ -64,7 +56,7 @@ async def test_both_directions_are_raw_and_each_has_its_own_end() -> None:
         await client.send(b"GET / HTTP/1.1\r\n\r\n\0\xff")
         await client.read_until(b"\0\xff")
         client.socket.shutdown(1)
-        assert await rest(client) == b"bye"
+        assert await client.rest() == b"bye"
 
 
 @both_loops
@@ -94,7 +86,7 @@ async def test_the_first_of_the_raw_bytes_go_with_the_head() -> None:
 
     async with served(app) as (_, client):
         await client.send(get("/ws", *OFFER))
-        assert await rest(client) == SWITCHED.replace(b"Switching Protocols", b"Fine") + b"first last"
+        assert await client.rest() == SWITCHED.replace(b"Switching Protocols", b"Fine") + b"first last"
 
 
 @pytest.mark.parametrize("early", [b"", get("/next")])
@@ -173,7 +165,7 @@ async def test_the_app_reads_on_after_its_own_end() -> None:
 
     async with served(app) as (server, client):
         await client.send(get("/ws", *OFFER))
-        assert await rest(client) == SWITCHED + b"over"
+        assert await client.rest() == SWITCHED + b"over"
         await client.send(b"still here")
         client.socket.shutdown(1)
         await eventually(lambda: server.open == 0)
@@ -195,7 +187,7 @@ async def test_an_app_that_returns_after_its_end_leaves_the_client_time_to_read(
         await client.send(get("/ws", *OFFER))
         await eventually(lambda: server.open == 0)
         await client.send(b"y" * 1_000)
-        assert await rest(client) == SWITCHED + b"x" * 200_000
+        assert await client.rest() == SWITCHED + b"x" * 200_000
         with pytest.raises(ConnectionError):
             await _until_it_breaks(client)
 
@@ -271,7 +263,7 @@ async def test_a_client_that_ends_its_direction_while_it_is_not_read_loses_nothi
         client.socket.shutdown(1)
         await asyncio.sleep(0.2)
         release.set()
-        assert await rest(client) == b""
+        assert await client.rest() == b""
     assert sum(sizes) == size
 
 
@@ -296,4 +288,4 @@ async def test_a_switch_that_no_client_offered_is_raw_too() -> None:
         assert await client.read_until(b"\r\n\r\n") == SWITCHED
         await client.send(b"raw")
         client.socket.shutdown(1)
-        assert await rest(client) == b"rawbye"
+        assert await client.rest() == b"rawbye"
