@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from recorder.model.events import Exchange
+from recorder.model.events import WEBSOCKET, Exchange
 from recorder.model.payloads import RequestRecord, ResponseHead
 from recorder.model.recording import Piece, Recording
-from recorder.wire.payloads import TURN
 
 Json = dict[str, Any]
 
@@ -59,7 +58,7 @@ def made(
 ) -> Recording:
     """An exchange of a session: a request, and the events or the document that answered it; `turn`: over WebSocket."""
     target = "/v1/responses" if body is not None else "/v1/responses/resp"
-    method = TURN if turn else "GET" if body is None else "POST"
+    method = WEBSOCKET if turn else "GET" if body is None else "POST"
     ids = ("s", f"e{number}", number, "r", "openai", "openai-responses")
     sent = b"" if body is None else json.dumps(body).encode()
     request = RequestRecord(method, target, "openai", [], len(sent), "", len(sent), complete=True)

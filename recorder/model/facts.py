@@ -218,7 +218,7 @@ class RequestFacts(Fact, frozen=True, gc=False):
     previous_response_id: str | None = None  # of the response that it continues: the items before are not in it
     conversation_id: str | None = None  # of the conversation that the provider keeps, and that it continues
     items: int = 0  # messages and other items in it
-    is_prewarm: bool = False  # it only fills the provider's cache: nothing is to be generated
+    generates: bool = True  # False: it only readies the connection for what follows, and no model answers
 
 
 class Placed(Fact, frozen=True, gc=False):

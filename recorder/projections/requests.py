@@ -59,7 +59,7 @@ class _Requests:
             exchange_id=exchange.exchange_id,
             previous_response_id=storable(asked.previous_response_id),
             conversation_id=storable(asked.conversation_id),
-            is_prewarm=asked.is_prewarm,
+            is_prewarm=not asked.generates,
             input_items=asked.items,
             response_id=storable(self._response_id or exchange.resumes_response_id),
             output_items=self._output_items(),

@@ -17,18 +17,20 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from recorder.model.events import WEBSOCKET
 from recorder.model.facts import Started
 from recorder.model.recording import MEMORY_LIMIT, Recording
 from recorder.model.text import counted
 from recorder.wire.dialects import Dialect, by_path
 from recorder.wire.dialects.dialect import Continuation, Links
-from recorder.wire.dialects.json_values import as_json, request_object
-from recorder.wire.payloads import TURN, payloads
+from recorder.wire.dialects.json_values import as_json, decoded, request_object
+from recorder.wire.payloads import payloads
+from recorder.wire.turns import as_post
 
 LINKS_LIMIT = 10_000
 """Links of one request that are followed: the longest sessions of agents have some thousand requests."""
@@ -70,6 +72,18 @@ class LogicalRequest(msgspec.Struct, frozen=True):
             return dict(self.fields)
         return {**self.fields, self.items: [item for part in self.parts for item in part.items]}
 
+    def encoded(self) -> bytes:
+        """Return the request as JSON."""
+        try:
+            return msgspec.json.encode(self.body())
+        except (
+            ValueError,
+            TypeError,
+            msgspec.MsgspecError,
+        ):  # half a character: only `json` writes it
+            own = {self.items: [decoded(bytes(item)) for part in self.parts for item in part.items]}
+            return as_json({**self.fields, **(own if self.items else {})}).encode()
+
 
 class _SentRequest(NamedTuple):
     """A request as it was sent; `place` is that of its recording, where links lead to earlier ones."""
@@ -80,14 +94,19 @@ class _SentRequest(NamedTuple):
     target: str
     body: bytes
     place: int
+    is_recorded: bool = True
 
     @property
     def continuation(self) -> Continuation | None:
         return _dialect(self.method, self.target).continuation if self.body else None
 
-    def decoded(self, continuation: Continuation) -> Mapping[str, Any]:
-        request = request_object(self.body)
-        return continuation.as_post(request) if self.method == TURN else request
+    @property
+    def request(self) -> Mapping[str, Any]:
+        return request_object(as_post(self.body) if self.method == WEBSOCKET else self.body)
+
+
+Unrecorded = Callable[[str], tuple[str, bytes] | None]
+"""Return the target and the body of a request by the id of its response, if it is known although not recorded."""
 
 
 class LogicalRequests:
@@ -95,13 +114,15 @@ class LogicalRequests:
     and each response once.
     """
 
-    def __init__(self, recordings: Sequence[Recording], *, compared: bool = False) -> None:
+    def __init__(
+        self, recordings: Sequence[Recording], *, compared: bool = False, unrecorded: Unrecorded = lambda id: None
+    ) -> None:
         """`recordings` are those that links may lead to, in the order in which they began.
 
         With `compared`, items are in the form that is the same for two clients that send the same
-        (`Continuation.compared`).
+        (`Continuation.compared`). `unrecorded` gives the request that a response without output answered.
         """
-        self._recordings, self._is_compared = recordings, compared
+        self._recordings, self._is_compared, self._unrecorded = recordings, compared, unrecorded
         self._places = {id(each): place for place, each in enumerate(recordings)}
         self._index: _Index | None = None
         self._inputs: dict[int, RequestPart] = {}  # of exchanges that others continue, by their place
@@ -111,9 +132,23 @@ class LogicalRequests:
         """Return the logical request of a recorded exchange; one that is not among the recordings goes on from them."""
         return self._logical(_sent(recording, self._places.get(id(recording), len(self._recordings))))
 
-    def of_body(self, target: str, body: bytes, method: str = "POST") -> LogicalRequest:
-        """Return the logical request of a request that is not recorded."""
-        return self._logical(_SentRequest("", 0, method, target, body, len(self._recordings)))
+    def of_body(self, target: str, body: bytes) -> LogicalRequest:
+        """Return the logical request of a request over HTTP that is not recorded."""
+        return self._logical(self._not_recorded(target, body))
+
+    def is_known(self, links: Links) -> bool:
+        """Return whether links lead to an exchange, if they are those of the last request."""
+        return links != _WHOLE and self._followed(links, len(self._recordings)) is not None
+
+    def _not_recorded(self, target: str, body: bytes) -> _SentRequest:
+        return _SentRequest("", 0, "POST", target, body, len(self._recordings), is_recorded=False)
+
+    def _followed(self, links: Links, before: int) -> _SentRequest | None:
+        place = self._indexed().place(links, before)
+        if place is not None:
+            return _sent(self._recordings[place], place)
+        found = self._unrecorded(links.response_id) if links.response_id is not None else None
+        return None if found is None else self._not_recorded(*found)
 
     def _logical(self, sent: _SentRequest) -> LogicalRequest:
         continuation = sent.continuation
@@ -121,11 +156,11 @@ class LogicalRequests:
             return LogicalRequest(request_object(sent.body), None)
         chain, missing_id, reason = self._chain(sent, continuation)
         before, fits = self._before(chain[1:], continuation)
-        fields = {name: each for name, each in sent.decoded(continuation).items() if name != continuation.items}
+        fields = {name: each for name, each in sent.request.items() if name != continuation.items}
         kept = {}
         if len(chain) > 1:
             fields = {name: each for name, each in fields.items() if name not in continuation.fields}
-            root = chain[-1].decoded(continuation) if missing_id is not None else {}
+            root = chain[-1].request if missing_id is not None else {}
             kept = {name: root[name] for name in continuation.fields if name in root}
         return LogicalRequest(
             fields={**fields, **kept},
@@ -146,11 +181,11 @@ class LogicalRequests:
             id = links.response_id or links.conversation_id
             if len(chain) > LINKS_LIMIT:
                 return chain, id, f"only {counted(LINKS_LIMIT, 'link')} back can be followed"
-            place = self._indexed().place(links, chain[-1].place)
-            if place is None:
+            before = self._followed(links, chain[-1].place)
+            if before is None:
                 missing = f"response {id} was not recorded here"
                 return chain, id, missing if links.response_id else f"conversation {id} may have had items before"
-            chain.append(_sent(self._recordings[place], place))
+            chain.append(before)
         return chain, None, None
 
     def _before(self, chain: Sequence[_SentRequest], continuation: Continuation) -> tuple[list[RequestPart], bool]:
@@ -158,12 +193,18 @@ class LogicalRequests:
         parts: list[RequestPart] = []
         size_bytes = 0
         for sent in chain:
-            for part in (self._output(sent, continuation), self._kept_input(sent, continuation)):
+            for part in self._of_earlier(sent, continuation):
                 size_bytes += sum(map(_size, part.items))
                 if size_bytes > MEMORY_LIMIT:
                     return parts[::-1], False
                 parts.append(part)
         return parts[::-1], True
+
+    def _of_earlier(self, sent: _SentRequest, continuation: Continuation) -> Sequence[RequestPart]:
+        """Return what an earlier exchange adds, the last first."""
+        if not sent.is_recorded:
+            return (self._input(sent, continuation),)
+        return self._output(sent, continuation), self._kept_input(sent, continuation)
 
     def _kept_input(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
         if sent.place not in self._inputs:
@@ -171,7 +212,7 @@ class LogicalRequests:
         return self._inputs[sent.place]
 
     def _input(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
-        items = continuation.input(sent.decoded(continuation))
+        items = continuation.input(sent.request)
         return RequestPart("input", sent.exchange_id, sent.number, self._encoded(items, continuation))
 
     def _output(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
@@ -232,7 +273,7 @@ def links_of(recording: Recording) -> Links:
 
 
 def links_in(target: str, body: bytes, method: str = "POST") -> Links:
-    """Return the links of a request, by its target and its body."""
+    """Return the links of a request, by its target without a host and its body."""
     continuation = _dialect(method, target).continuation
     if continuation is None or not any(name.encode() in body for name in continuation.fields):
         return _WHOLE
@@ -259,7 +300,7 @@ def _sent(recording: Recording, place: int) -> _SentRequest:
 
 
 def _dialect(method: str, target: str) -> Dialect:
-    return by_path("POST" if method == TURN else method, target.partition("?")[0])
+    return by_path("POST" if method == WEBSOCKET else method, target.partition("?")[0])
 
 
 def _size(item: msgspec.Raw) -> int:

@@ -21,10 +21,13 @@ import msgspec
 from recorder.model.events import WEBSOCKET, WHOLE
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
-from recorder.wire.dialects import Dialect, WebSocketFormat, by_path
+from recorder.wire.dialects import DIALECTS, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, text, whole
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.sse import BOM, FRAME_LIMIT, parse
+
+REQUEST_TYPES = frozenset(each.websocket.request_type for each in DIALECTS if each.websocket is not None)
+"""The types of the client's messages that begin a turn, which a POST does not have."""
 
 PROTOCOL = "websocket"
 """The value of `Upgrade` in a handshake."""
@@ -62,11 +65,7 @@ def is_request(target: str, fields: Object) -> bool:
 
 
 def _format(target: str) -> WebSocketFormat | None:
-    return _dialect(target).websocket
-
-
-def _dialect(target: str) -> Dialect:
-    return by_path("POST", target.partition("?")[0])
+    return by_path("POST", target.partition("?")[0]).websocket
 
 
 def is_prewarm(body: bytes) -> bool:
@@ -74,10 +73,18 @@ def is_prewarm(body: bytes) -> bool:
     return b'"generate"' in body and _object(body).get("generate") is False
 
 
-def as_post(target: str, message: bytes) -> bytes:
-    """Return the body of the POST that requests the same as a message; a message that is no JSON object as it is."""
-    continuation, fields = _dialect(target).continuation, _object(message)
-    return _json(continuation.as_post(fields)) if continuation is not None and fields else message
+def as_post(message: bytes) -> bytes:
+    """Return the body of the POST that requests the same as a message; a message that is no JSON object as it is.
+
+    An answer over WebSocket is always a stream, so the POST requests one.
+    """
+    fields = _object(message)
+    if not fields:
+        return message
+    left_out = {"stream_id"}
+    left_out |= {"type"} if fields.get("type") in REQUEST_TYPES else set()
+    left_out |= {"generate"} if fields.get("generate") is True else set()
+    return _json({**{name: value for name, value in fields.items() if name not in left_out}, "stream": True})
 
 
 def prewarm_id(body: bytes) -> str:
@@ -128,8 +135,7 @@ def as_http(recorded: Recording) -> Recording:
     """Return a recorded turn as a POST and its answer, for formats of HTTP alone; any other exchange as it is."""
     if not is_turn(recorded):
         return recorded
-    head = recorded.request
-    body = as_post(head.target, recorded.request_body)
+    head, body = recorded.request, as_post(recorded.request_body)
     kept = [(name, value) for name, value in head.headers if not _is_of_the_connection(name)]
     request = msgspec.structs.replace(
         head,

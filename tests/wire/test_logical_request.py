@@ -16,8 +16,8 @@ from recorder.wire.logical_request import LogicalRequest, LogicalRequests, links
 from tests.linked import CALL, RESULT, THOUGHT, answer, asks, by_delta, items_of, made, said, user, whole_history
 
 
-def logical(recordings: list[Recording], number: int = -1, **options: bool) -> LogicalRequest:
-    return LogicalRequests(recordings, **options).of(recordings[number])
+def logical(recordings: list[Recording], number: int = -1) -> LogicalRequest:
+    return LogicalRequests(recordings).of(recordings[number])
 
 
 @pytest.mark.parametrize("turn", [False, True])

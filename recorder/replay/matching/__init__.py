@@ -96,7 +96,7 @@ class Matcher:
     def __init__(self, recordings: Sequence[Recording], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
         self._rules = rules
         self._strict = strict
-        self._history = History(recordings)
+        self._history = History(recordings, rules)
         self._all = [Candidate(number, recorded, rules, self._history) for number, recorded in enumerate(recordings)]
         places: dict[Place, list[Candidate]] = {}
         for candidate in self._all:
@@ -115,7 +115,7 @@ class Matcher:
             found = msgspec.structs.replace(found, hang_up=hang_up)
         self._seen.append(_seen(request, found))
         if isinstance(found, Miss) and is_prewarm(request.body):
-            self._history.add_prewarm(prewarm_id(request.body), request.body)
+            self._history.add(prewarm_id(request.body), request)
         return found
 
     def connection(self, request: MatchRequest) -> Recording | None:

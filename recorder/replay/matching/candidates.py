@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-
-import msgspec
+from typing import NamedTuple
 
 from recorder.model.recording import Recording
 from recorder.replay.matching.fingerprint import Fingerprint, MatchRequest, Place, place, request_of, without_secrets
-from recorder.replay.matching.logical import History, encoded
+from recorder.replay.matching.logical import History
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
-from recorder.wire.dialects.dialect import Links
-from recorder.wire.logical_request import LogicalRequest, links_of
 from recorder.wire.turns import as_sse, is_turn
 
 
@@ -39,14 +36,27 @@ class Candidate:
 
     @Once
     def is_linked(self) -> bool:
-        """Return whether it has only what was new since an earlier response."""
-        return links_of(self.original) != Links() and self._history.of_recorded(self.original).depth > 0
+        return self._history.is_linked(self.fingerprint.request)
+
+    def logical(self) -> Fingerprint:
+        """Return the fingerprint of the logical request, made anew: all of them together may be far over the size of
+        the recordings.
+        """
+        return Fingerprint(self._history.logical(self.fingerprint.request, self.original), self._rules)
 
     @Once
-    def logical(self) -> Fingerprint:
-        """Return the fingerprint of the logical request."""
-        body = encoded(self._history.of_recorded(self.original))
-        return Fingerprint(msgspec.structs.replace(self.fingerprint.request, body=body), self._rules)
+    def digests(self) -> LogicalDigests:
+        """Return what is compared of the logical request before its values are."""
+        whole = self.logical()
+        return LogicalDigests(whole.quiet, whole.shape, whole.outline)
+
+
+class LogicalDigests(NamedTuple):
+    """The parts of a `Fingerprint` that are as small for a long conversation as for a short one, or nearly."""
+
+    quiet: bytes
+    shape: bytes | None
+    outline: Mapping[str, int]
 
 
 class CandidateQueue:
@@ -94,11 +104,11 @@ class Group:
 
     @Once
     def logical(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.logical.quiet)
+        return _queues(self.candidates, lambda candidate: candidate.digests.quiet)
 
     @Once
     def logical_shapes(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.logical.shape)
+        return _queues(self.candidates, lambda candidate: candidate.digests.shape)
 
     @Once
     def directories(self) -> Mapping[str, int]:
@@ -123,23 +133,22 @@ class MatchQuery:
     @Once
     def is_logical(self) -> bool:
         """Return whether logical requests are compared: there is a link in this request, or in a recorded one."""
-        return self.group.has_links or self._history.is_linked(self._request.target, self._request.body)
-
-    @Once
-    def _logical(self) -> LogicalRequest:
-        return self._history.of_request(self._request.target, self._request.body)
+        return self._history.is_linked(self._request) or self.group.has_links
 
     @Once
     def widest(self) -> Fingerprint:
         """Return the fingerprint that the last rungs compare."""
         if not self.is_logical:
             return self.moved
-        whole = msgspec.structs.replace(self._request, body=encoded(self._logical))
-        return Fingerprint(whole, self._rules, self.group.directories)
+        return Fingerprint(self._history.logical(self._request), self._rules, self.group.directories)
 
     def recorded(self, candidate: Candidate) -> Fingerprint:
         """Return the fingerprint of a candidate that `widest` is compared with."""
-        return candidate.logical if self.is_logical else candidate.fingerprint
+        return candidate.logical() if self.is_logical else candidate.fingerprint
+
+    def outline(self, candidate: Candidate) -> Mapping[str, int]:
+        """Return the outline of that fingerprint."""
+        return candidate.digests.outline if self.is_logical else candidate.fingerprint.outline
 
     @Once
     def moved(self) -> Fingerprint:

@@ -51,7 +51,7 @@ def request_of(recorded: Recording) -> MatchRequest:
     """
     head, body, method = recorded.request, recorded.request_body, recorded.request.method
     if is_turn(recorded):
-        method, body = "POST", as_post(head.target, body)
+        method, body = "POST", as_post(body)
     elif is_connection(recorded):
         method = WEBSOCKET
     return MatchRequest(method, head.target, head.upstream, head.headers, body)

@@ -97,7 +97,7 @@ def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list
     asked, value = query.widest, query.widest.value()
 
     def distance(candidate: Candidate) -> tuple[int, bool, int]:
-        parts = len(query.recorded(candidate).outline.items() ^ asked.outline.items())
+        parts = len(query.outline(candidate).items() ^ asked.outline.items())
         return parts, candidate.number not in unused, candidate.number
 
     first, *others = sorted(query.group.candidates, key=distance)[:NEAREST_LIMIT]

@@ -72,8 +72,7 @@ class Turns(ReplayedConnection):
             self._requests += 1
             stream_id = stream_id_of(fields)
             is_first = stream_id not in self._waiting
-            body = as_post(origin_of(self._request).target, message.payload)
-            self._waiting.setdefault(stream_id, deque()).append(_Waiting(body, stream_id))
+            self._waiting.setdefault(stream_id, deque()).append(_Waiting(as_post(message.payload), stream_id))
             if is_first:
                 tasks.create_task(self._work(stream_id, tasks))
 

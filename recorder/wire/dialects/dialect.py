@@ -104,20 +104,6 @@ class Provider(msgspec.Struct, frozen=True):
         return next(iter(self.base_variables.values()), "")
 
 
-class MessageIds(NamedTuple):
-    """The ids by which a WebSocket message belongs to a turn, each None where it has none."""
-
-    stream_id: str | None = None
-    response_id: str | None = None
-
-
-class WebSocketFormat(msgspec.Struct, frozen=True):
-    """The way in which several responses are asked for, one after another or at once, on one WebSocket connection."""
-
-    request_type: str  # of the client's message that asks for a response
-    ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
-
-
 class Links(NamedTuple):
     """The ids by which a request continues what the provider keeps of a conversation."""
 
@@ -137,8 +123,21 @@ class Continuation(msgspec.Struct, frozen=True):
     input: Callable[[Mapping[str, Any]], Sequence[Any]]  # the items of a request, a text as the message that it is
     output: Callable[[Iterable[bytes]], Sequence[Any]]  # of the payloads of a response, its items as a request has them
     compared: Callable[[Any], Any]  # an item without what only some clients send back; `None`: all of it is that
-    as_post: Callable[[Mapping[str, Any]], Mapping[str, Any]]  # of a message over WebSocket, the request over HTTP
     is_one_message: bool = False  # a response is one item of the next request, however many items came
+
+
+class MessageIds(NamedTuple):
+    """The ids by which a WebSocket message belongs to a turn, each None where it has none."""
+
+    stream_id: str | None = None
+    response_id: str | None = None
+
+
+class WebSocketFormat(msgspec.Struct, frozen=True):
+    """The way in which several responses are asked for, one after another or at once, on one WebSocket connection."""
+
+    request_type: str  # of the client's message that asks for a response
+    ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
 
 
 class Dialect(msgspec.Struct, frozen=True):

@@ -115,7 +115,7 @@ def _purpose(api: str, method: str, path: str, claims: Claims, asked: RequestFac
         return "probe"
     if api == other.DIALECT.name:
         return None
-    if asked.is_prewarm:
+    if not asked.generates:
         return "prewarm"
     said = asked.text or "" if asked.is_turn else ""
     return (

@@ -16,7 +16,6 @@ from typing import Any
 from recorder.wire.dialects.dialect import Continuation, Links
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, whole
 
-_MESSAGE = "response.create"  # the type of a request over WebSocket
 _ITEM_DONE = b"response.output_item.done"
 _HAS_OUTPUT = b'"output"'  # in the last event, and in a document
 
@@ -82,18 +81,6 @@ def _part(part: Any) -> Any:
     return {"type": "text", "text": fields.get("text")} if fields.get("type") in _TEXTS else part
 
 
-def as_post(message: Object) -> Object:
-    """Return the body of the POST that requests the same as a message over WebSocket, which is always answered by a
-    stream.
-    """
-    kept = {name: each for name, each in message.items() if name != "stream_id"}
-    if kept.get("type") == _MESSAGE:
-        del kept["type"]
-    if kept.get("generate") is True:
-        del kept["generate"]
-    return {**kept, "stream": True}
-
-
 CONTINUATION = Continuation(
     fields=("previous_response_id", "conversation"),
     items="input",
@@ -101,5 +88,4 @@ CONTINUATION = Continuation(
     input=own_items,
     output=output_items,
     compared=compared,
-    as_post=as_post,
 )

@@ -29,7 +29,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
     request = request_object(body)
     given = request.get("input")
     stream = request.get("stream")
-    is_prewarm = request.get("generate") is False
+    generates = request.get("generate") is not False
     items = objects(given)
     words, is_turn = last_words(
         [list(_texts(item)) for item in items if _is_users(item)],
@@ -41,13 +41,13 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         model=text(request.get("model")),
         stream=stream if isinstance(stream, bool) else None,
         text=text(given) or words,
-        is_turn=not is_prewarm and (is_turn or isinstance(given, str)),
+        is_turn=generates and (is_turn or isinstance(given, str)),
+        generates=generates,
         results=tuple(result for result in map(returned, items) if result is not None),
         instructions=instructions((request.get("instructions"), *system)),
         previous_response_id=linked.response_id,
         conversation_id=linked.conversation_id,
         items=len(own_items(request)),
-        is_prewarm=is_prewarm,
     )
 
 
