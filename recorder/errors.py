@@ -51,9 +51,9 @@ class UpstreamError(RecorderError):
     """An upstream that could not be reached, or that broke off in mid-response.
 
     `outcome` is the end of the exchange, a `recorder.model.events.Outcome`. `status` is for a client without a response
-    yet: 502, or 503 if it may retry.
+    yet: 502, or 503 if it may retry. `close` is the Close frame that ended a WebSocket connection: code and reason.
     """
 
-    def __init__(self, message: str, outcome: str, *, status: int = 502) -> None:
+    def __init__(self, message: str, outcome: str, *, status: int = 502, close: tuple[int, str] | None = None) -> None:
         super().__init__(message)
-        self.outcome, self.status = outcome, status
+        self.outcome, self.status, self.close = outcome, status, close

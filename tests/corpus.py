@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = Path(os.environ.get("RECORDER_CORPUS", ROOT.parent / "shared" / "corpus"))
 
+TRANSCRIPTS = Path(os.environ.get("RECORDER_WIRE", ROOT.parent / "shared" / "wire")) / "websocket"
+
 needs_corpus = pytest.mark.skipif(
     not (CORPUS / "index.json").exists(), reason="no corpus: set RECORDER_CORPUS to a folder that holds index.json"
 )

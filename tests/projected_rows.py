@@ -18,6 +18,7 @@ from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
 from recorder.projections.phases import PhaseRow
+from recorder.projections.requests import RequestRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
@@ -96,6 +97,16 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
         row(PhaseRow, asks, step=0, type="web_search_call", phase="searching", began_ns=10, ended_ns=90),
         a_call(asks, item=1, call_id="c1", call_key="c1", began_ns=90, ended_ns=100),
         row(ItemRow, tells, item=0, kind="message", type="message", role="assistant", text="The dice are gone."),
+        row(RequestRow, asks, input_items=1, response_id="resp_1", output_items=2, is_complete=True, logical_items=1),
+        row(
+            *(RequestRow, tells),
+            previous_response_id="resp_1",
+            previous_exchange_id=asks.exchange_id,
+            input_items=1,
+            depth=1,
+            is_complete=True,
+            logical_items=4,
+        ),
         row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),
         row(
             UsageRow, asks, input_tokens=10, output_tokens=4, reasoning_output_tokens=3, total_tokens=14, usage_raw="{}"

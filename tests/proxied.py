@@ -26,14 +26,19 @@ class Tape:
 
     def __init__(self) -> None:
         self.marks: list[Mark] = []
-        self.request_body = self.body = b""
+        self.request_body = self.body = self.sent = b""
+        self.fins: list[Mark] = []  # the directions that ended, in order
         self.json: dict[Mark, Any] = {}
 
     def add(self, mark: Mark, payload: bytes) -> None:
         if not self.marks or self.marks[-1] is not mark:
             self.marks.append(mark)
+        if mark in (Mark.CHUNK, Mark.CLIENT_CHUNK) and not payload:
+            self.fins.append(mark)
         if mark is Mark.REQUEST_BODY:
             self.request_body += payload
+        elif mark is Mark.CLIENT_CHUNK:
+            self.sent += payload
         elif mark is Mark.CHUNK:
             self.body += payload
         else:
@@ -85,6 +90,7 @@ async def proxied(
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     journal_bytes: int = LIMIT_BYTES,
     strict: bool = False,
+    websocket: bool = True,
     clock_ns: Callable[[], int] | None = None,
 ) -> AsyncIterator[Proxied]:
     """A proxy before the upstream at `base`, recording into `folder`; by a clock of its own, unless one is given."""
@@ -94,8 +100,9 @@ async def proxied(
     recording: Any = RecordingTransport(upstream, journal, **options)
     if strict:
         recording = DurableTransport(recording, journal)
-    proxy = Proxy(recording, Routes([Upstream("openai", base), *more]), body_limit_bytes=body_limit_bytes)
-    server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
+    routes = Routes([Upstream("openai", base), *more])
+    proxy = Proxy(recording, routes, body_limit_bytes=body_limit_bytes, websocket=websocket)
+    server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
     await server.start()
     try:
         yield Proxied(server, proxy, journal.directory)

@@ -227,6 +227,20 @@ class RawClient:
             self._received += data
         return self._cut(found + len(end))
 
+    async def exactly(self, size: int) -> bytes:
+        """The next bytes, that many."""
+        found = b""
+        while len(found) < size:
+            found += await self._take(size - len(found))
+        return found
+
+    async def rest(self) -> bytes:
+        """All that comes, up to the FIN."""
+        found = [self._cut(len(self._received))]
+        while data := await self.read():
+            found.append(data)
+        return b"".join(found)
+
     async def response(self, *, to_head: bool = False) -> RawResponse:
         """Read a response. `to_head`: it answers a HEAD request, so it has no body."""
         start = (await self.read_until(b"\r\n\r\n")).removesuffix(b"\r\n\r\n").split(b"\r\n")

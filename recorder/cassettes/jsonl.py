@@ -15,8 +15,8 @@ from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.chain import hash_after, root, row_root
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
-from recorder.model.jsonl import Counts, read_line, read_opening
-from recorder.model.payloads import ExchangeEnd, Imported, RequestHead
+from recorder.model.jsonl import Counts, event_line, read_line, read_opening
+from recorder.model.payloads import ExchangeEnd, Imported, RequestHead, RequestRecord, WebSocketTurn
 
 LINE_LIMIT = 8 * 2**20  # rows of the log have at most 1 MiB, of which each byte may be six characters of JSON
 
@@ -55,19 +55,20 @@ class Jsonl:
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield the exchanges of the export, with new ids; a chunk is an event."""
         self._opening()
-        t_ns, begun = 0, False
+        t_ns, begun, fresh = 0, False, FreshIds(session, names)
         for line in self._lines():
             row = read_line(line)
             if isinstance(row, Event):
                 t_ns = row.t_ns
                 self.events += row.kind in BODY_KINDS
-                yield Entry(Mark.CHUNK, t_ns, line)
+                changed = fresh.event(row)
+                yield Entry(Mark.CHUNK, t_ns, line if changed is row else event_line(changed))
                 continue
             if begun:
                 yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
             if isinstance(row, Exchange):
                 t_ns, begun = 0, True
-                yield Entry(Mark.REQUEST, 0, msgspec.json.encode(restored_head(row, session, names)))
+                yield Entry(Mark.REQUEST, 0, msgspec.json.encode(fresh.head(row)))
 
     def _opening(self) -> bytes:
         self._file.seek(0)
@@ -131,15 +132,38 @@ class _Checker:
         self._ended = self._ended or event.kind == "end"
 
 
-def restored_head(exchange: Exchange, session: Session, names: Names) -> RequestHead:
-    """Return the head of an exchange that is imported with its events."""
-    return RequestHead(
-        exchange_id=names.new_id(),
-        session_id=session.session_id,
-        started_ns=exchange.started_ns,
-        method=exchange.method,
-        target=exchange.target,
-        upstream=exchange.provider,
-        headers=[],
-        imported=Imported(session, exchange),
-    )
+class FreshIds:
+    """The ids that exchanges get when they are imported into a session, by those that they had."""
+
+    def __init__(self, session: Session, names: Names) -> None:
+        self._session, self._names = session, names
+        self._ids: dict[str, str] = {}
+
+    def head(self, exchange: Exchange) -> RequestHead:
+        """Return the head of an exchange that is imported with its events."""
+        id = self._ids[exchange.exchange_id] = self._names.new_id()
+        return RequestHead(
+            exchange_id=id,
+            session_id=self._session.session_id,
+            started_ns=exchange.started_ns,
+            method=exchange.method,
+            target=exchange.target,
+            upstream=exchange.provider,
+            headers=[],
+            imported=Imported(self._session, exchange),
+        )
+
+    def event(self, event: Event) -> Event:
+        """Return an event: the request of a turn over WebSocket with the new id of its connection."""
+        if event.kind != "request" or event.pos or b'"websocket"' not in event.raw:
+            return event
+        try:
+            record = msgspec.json.decode(event.raw, type=RequestRecord)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return event  # which is imported as it is, whatever it is
+        place = record.websocket
+        if not isinstance(place, WebSocketTurn) or place.connection not in self._ids:
+            return event
+        place = msgspec.structs.replace(place, connection=self._ids[place.connection])
+        raw = msgspec.json.encode(msgspec.structs.replace(record, websocket=place))
+        return msgspec.structs.replace(event, raw=raw)

@@ -19,7 +19,7 @@ from recorder.model.events import Event, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
-from recorder.wire.sse import BOM, Splitter, ends_block, parse
+from recorder.wire.sse import BOM, Splitter, ends_block, ends_message, parse
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
@@ -193,22 +193,22 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 }
 
 
-def payload_lines(events: Iterable[Event]) -> Iterator[bytes]:
-    """Yield the payload of each event that has one, as a line of JSON."""
-    for block in _blocks(events):
-        data = parse(block.removeprefix(BOM)).data
+def payload_lines(events: Iterable[Event], *, is_switched: bool = False) -> Iterator[bytes]:
+    """Yield the payload of each event that has one, as a line of JSON. `is_switched`: they came over WebSocket."""
+    for block in _blocks(events, ends_message if is_switched else ends_block):
+        data = block if is_switched else parse(block.removeprefix(BOM)).data
         line = b"" if data is None else data.replace(b"\n", b" ")  # white space, where JSON has it
         if is_payload(line):
             yield line + b"\n"
 
 
-def _blocks(events: Iterable[Event]) -> Iterator[bytes]:
+def _blocks(events: Iterable[Event], ends: Callable[[bytes], bool]) -> Iterator[bytes]:
     """Yield blocks of the stream; parts of one block are joined."""
     parts: list[bytes] = []
     for event in events:
         if event.kind == "part":
             parts.append(event.raw)
-        if parts and (event.kind != "part" or ends_block(event.raw)):
+        if parts and (event.kind != "part" or ends(event.raw)):
             yield b"".join(parts)
             parts.clear()
         if event.kind == "frame":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -22,6 +24,7 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, write_line
 from recorder.demo.__main__ import serve as serve_until_stopped
 from recorder.demo.server import start
+from recorder.demo.websocket_client import DemoClient, connected
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server
@@ -39,6 +42,9 @@ TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "obj
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": "What is a stream?"}]}]}
 CHAT = {"model": "gpt-demo", "stream": True, "stream_options": {"include_usage": True}}
 ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
+
+
+Connect = Callable[[], AbstractAsyncContextManager[DemoClient]]
 
 
 class DemoRequest(NamedTuple):
@@ -62,9 +68,10 @@ class DemoRequest(NamedTuple):
 def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
-    With --serve the upstream stays up: a provider on this machine for OpenAI Responses and Chat Completions, Anthropic
-    Messages and Gemini, which accepts any key and prints its URL on stdout. Words in a question choose the answer:
-    weather, search, refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell and delegate.
+    With --serve the upstream stays up: a provider on this machine for OpenAI Responses, also over WebSocket, and Chat
+    Completions, Anthropic Messages and Gemini, which accepts any key and prints its URL on stdout. Words in a question
+    choose the answer: weather, search, refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell
+    and delegate.
 
     \b
     recorder demo
@@ -112,16 +119,18 @@ async def _record(url: URL, name: str) -> list[bytes]:
     async with await start() as upstream:
         upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
         async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy:
-            front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
+            front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
             await front.start()
             try:
                 async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}/s/{name}", timeout=30) as client:
-                    return await _converse(client)
+                    return await _converse(
+                        client, partial(connected, "127.0.0.1", front.port, f"/s/{name}/v1/responses")
+                    )
             finally:
                 await front.stop(grace_s=0)  # before its upstream goes, or Ctrl-C would be recorded as a fault of that
 
 
-async def _converse(client: httpx.AsyncClient) -> list[bytes]:
+async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:
     question = [{"role": "user", "content": QUESTION}]
     request = {"model": "gpt-demo", "stream": True, "tools": TOOLS}
     first = await _ask(client, DemoRequest("/v1/responses", {**request, "input": question}))
@@ -135,7 +144,26 @@ async def _converse(client: httpx.AsyncClient) -> list[bytes]:
     )
     async with asyncio.TaskGroup() as tasks:
         started = [tasks.create_task(_ask(client, call)) for call in others]
-    return [first, second, *(task.result() for task in started)]
+        over_websocket = tasks.create_task(_converse_over_websocket(connect))
+    return [first, second, *(task.result() for task in started), *over_websocket.result()]
+
+
+async def _converse_over_websocket(connect: Connect) -> list[bytes]:
+    """Prewarm a connection, ask, and send the results of the tools: each request has only what is new."""
+    request: dict[str, Any] = {"model": "gpt-demo", "tools": TOOLS}
+    steps: list[bytes] = []
+    new: list[dict[str, Any]] = [{"role": "developer", "content": "Be brief."}]
+    async with connect() as client:
+        for more in ({"generate": False}, {}, {}):
+            began = time.monotonic()
+            messages = await client.ask({**request, "input": new, **more})
+            steps.append(b"".join(messages))
+            taken_s = time.monotonic() - began
+            echo(f"  WEBSOCKET /v1/responses  {len(messages)} messages, {len(steps[-1]):,} bytes in {taken_s:.1f} s")
+            response = msgspec.json.decode(messages[-1])["response"]
+            request["previous_response_id"] = response["id"]
+            new = _results(response) or [{"role": "user", "content": QUESTION}]
+    return steps
 
 
 async def _ask(client: httpx.AsyncClient, call: DemoRequest) -> bytes:
@@ -148,19 +176,24 @@ async def _ask(client: httpx.AsyncClient, call: DemoRequest) -> bytes:
 
 def _tool_results(stream: bytes) -> list[dict[str, Any]]:
     """Return the function calls of a response with their results, as an agent sends them next."""
-    last = stream.rstrip().rpartition(b"data: ")[2]
-    calls = [item for item in msgspec.json.decode(last)["response"]["output"] if item["type"] == "function_call"]
-    results = [{"type": "function_call_output", "call_id": call["call_id"], "output": "18 °C, clear"} for call in calls]
-    return [*calls, *results]
+    response = msgspec.json.decode(stream.rstrip().rpartition(b"data: ")[2])["response"]
+    return [*(item for item in response["output"] if item["type"] == "function_call"), *_results(response)]
+
+
+def _results(response: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the results of the function calls of a response."""
+    calls = [item for item in response["output"] if item["type"] == "function_call"]
+    return [{"type": "function_call_output", "call_id": call["call_id"], "output": "18 °C, clear"} for call in calls]
 
 
 async def _recorded(url: URL, name: str) -> list[bytes]:
     async with await LogReader.open(url) as log:
         session = await log.session(name)
-        return [
+        bodies = [
             b"".join([event.raw async for event in log.events(session.session_id, each.exchange_id, kinds=BODY_KINDS)])
             for each in await log.exchanges(session.session_id)
         ]
+        return [body for body in bodies if body]  # the WebSocket connection has none: its turns have its messages
 
 
 def _compare(recorded: Sequence[bytes], received: Sequence[bytes]) -> None:

@@ -26,6 +26,7 @@ from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
 from recorder.wire.recording import require_answerable
+from recorder.wire.turns import is_connection
 
 _BY_ROWS = "--format jsonl writes it row by row"
 
@@ -80,10 +81,10 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
-        number = 0
+        number, numbers = 0, dict[str, int]()
         async for each in _one_by_one(log, found, chosen):
             number += 1
-            for line in exchange_lines(number, each.exchange, each.events):
+            for line in exchange_lines(number, each.exchange, each.events, numbers):
                 write_bytes(line)
 
 
@@ -103,7 +104,7 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
         async for each in _one_by_one(log, found, chosen):
             if lost := vcr.inexpressible(_readable(each)):
                 echo(f"Exchange {each.number} {lost}.")
-            if each.response is not None:
+            if each.response is not None and not is_connection(each):
                 write_bytes(opening + vcr.interaction(each, was_imported=found.origin == "import"))
                 opening = b""
         if opening:
@@ -116,7 +117,8 @@ async def _write_payloads(db: str | None, session: str, exchange: str | None) ->
         found, chosen = await select(log, session, exchange)
         written = 0
         async for each in _one_by_one(log, found, chosen):
-            for line in payload_lines(event for event in each.events if event.kind in BODY_KINDS):
+            events = (event for event in each.events if event.kind in BODY_KINDS)
+            for line in payload_lines(events, is_switched=each.is_switched):
                 write_bytes(line)
                 written += 1
         if not written:

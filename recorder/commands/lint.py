@@ -17,6 +17,7 @@ from recorder.commands.ui.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
 from recorder.lint import PROFILES, RULES, Profile
 from recorder.lint.report import WIDTH, Judged, is_faulty, judged, lines, rows, rule_row, summary, unjudged
+from recorder.model.events import WEBSOCKET
 from recorder.model.text import safe_text
 
 FOUND = 4  # exit code: an error or a warning
@@ -82,10 +83,12 @@ async def _judge(db: str | None, ref: str, profile: Profile | None) -> list[Judg
 
 
 def _name_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
-    """Name on stderr what was not judged, by session and API."""
+    """Name on stderr what was not judged, by session and API; not a WebSocket connection, whose turns were."""
+    found = list(found)
+    has_turns = any(each.exchange.method == WEBSOCKET for each in found)
     skipped: dict[tuple[str, str], list[str]] = {}
     for each in found:
-        if each.profile is None:
+        if each.profile is None and not (has_turns and each.exchange.method == "GET" and each.exchange.api == "other"):
             skipped.setdefault((each.name, each.exchange.api), []).append(str(each.number))
     for (name, api), numbers in skipped.items():
         is_one = len(numbers) == 1

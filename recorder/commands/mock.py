@@ -206,5 +206,6 @@ def _say_ready(count: int, host: str, token: Token | None, announce: Callable[[s
 def _say_stopped(answering: Answering, open_streams: int) -> None:
     if open_streams:
         echo(f"Stopping: open streams ({open_streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
+    answering.proxy.stop()
     for line in answering.summary():
         echo(line)

@@ -14,7 +14,7 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, write_bytes, write_json, write_line
 from recorder.commands.ui.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.model.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
+from recorder.model.events import BODY_KINDS, WEBSOCKET, WHOLE, BrokenOff, Event, Exchange
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
@@ -22,6 +22,8 @@ from recorder.replay.pace import paced
 from recorder.store.reader import LogReader
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
+from recorder.wire.sse import ends_message
+from recorder.wire.turns import as_block
 
 
 class Speed(click.ParamType[float | None]):
@@ -94,8 +96,11 @@ async def _replay(
         played = 0
         for number, each in chosen:
             writer = _WRITERS[format](each)
-            events = log.events(each.session_id, each.exchange_id, kinds=BODY_KINDS)
+            events = log.events(each.session_id, each.exchange_id, kinds=BODY_KINDS | {"response"})
             async for event in paced(events, speed):
+                if event.kind == "response":
+                    writer.head(event)
+                    continue
                 writer.write(event)
                 played += 1
             remarks = [remark for remark in (writer.close(), await _ending(log, each)) if remark]
@@ -127,13 +132,23 @@ async def _refuse_gaps(log: LogReader, chosen: list[tuple[int, Exchange]]) -> No
 
 
 class _Sse:
-    """A writer of the received bytes."""
+    """A writer of the received bytes; the messages of a turn over WebSocket become the blocks of a stream."""
 
     def __init__(self, exchange: Exchange) -> None:
-        pass
+        self._is_turn = exchange.method == WEBSOCKET
+        self._parts: list[bytes] = []  # of a long message
+
+    def head(self, event: Event) -> None:
+        """Read the head of the response, where it says what the events are."""
 
     def write(self, event: Event) -> None:
-        write_bytes(event.raw)
+        if not self._is_turn:
+            write_bytes(event.raw)
+            return
+        self._parts.append(event.raw)
+        if event.kind != "part" or ends_message(event.raw):
+            write_bytes(as_block(b"".join(self._parts)))
+            self._parts.clear()
 
     def close(self) -> str | None:
         """End the exchange; returns a remark about it."""
@@ -159,6 +174,9 @@ class _TextOutput(_Sse):
         self._has_choices = by_name(exchange.api).has_choices
         self._others: set[ItemKey] = set()  # items of the other choices
         self._last = ""
+
+    def head(self, event: Event) -> None:
+        self._reading.facts(event)
 
     def write(self, event: Event) -> None:
         for fact in self._reading.facts(event):

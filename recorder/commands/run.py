@@ -186,7 +186,7 @@ def _inherited(named: Iterable[str]) -> list[Upstream]:
 @contextlib.asynccontextmanager
 async def _listening(proxy: Proxy) -> AsyncIterator[str]:
     """Serve a proxy on a free port during the block; give its URL."""
-    front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown)
+    front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
     await front.start()
     try:
         yield f"http://{HOST}:{front.port}"

@@ -26,7 +26,14 @@ from recorder.commands.serving.listening import (
 )
 from recorder.commands.serving.meter import Meter
 from recorder.commands.serving.ready_file import announced, ready_file_option
-from recorder.commands.serving.recording import Durability, Ending, describe, durability_option, recording
+from recorder.commands.serving.recording import (
+    Durability,
+    Ending,
+    describe,
+    durability_option,
+    recording,
+    websocket_option,
+)
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, log_to_stderr
 from recorder.proxy.http import server
@@ -49,6 +56,7 @@ class _Door(NamedTuple):
 @token_option
 @max_body_option
 @durability_option
+@websocket_option
 @admin_port_option
 @ready_file_option
 @database_option
@@ -61,6 +69,7 @@ def command(
     token: Token | None,
     max_body: int,
     durability: Durability,
+    no_websocket: bool,
     admin_port: int | None,
     ready_file: Path | None,
 ) -> None:
@@ -77,7 +86,7 @@ def command(
     recorder serve --admin-port 9187                             # for Prometheus: docs/operations.md
     """
     log_to_stderr()
-    options = {"body_limit_bytes": max_body * 2**20, "durability": durability}
+    options = {"body_limit_bytes": max_body * 2**20, "durability": durability, "websocket": not no_websocket}
     with announced(ready_file) as announce:
         door = _Door(host, port, allow_host, token, announce)
         server.run(_serve(chosen_url(db), door, admin_port, upstream, options))
@@ -104,6 +113,7 @@ async def _serve(
 
     def stopping(streams: int) -> None:
         ending.begin()
+        proxy.stop()
         if streams:
             echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
 

@@ -1,4 +1,4 @@
-"""`recorder show`: shows a session as a conversation, now or at any moment of it."""
+"""`recorder show`: shows a session as a conversation, now or at any moment of it, or what the model was sent."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from recorder.commands.ui.conversation import as_written, conversation
 from recorder.commands.ui.database import database_option
 from recorder.commands.ui.document import document
 from recorder.commands.ui.output import echo, seconds, write_document, write_line
-from recorder.commands.ui.selection import select
+from recorder.commands.ui.request_view import request_document, request_lines
+from recorder.commands.ui.selection import say_if_stale, select
 from recorder.commands.ui.times import At, Moment
-from recorder.errors import RecorderError, UsageError
+from recorder.errors import NotFoundError, RecorderError, UsageError
+from recorder.model.text import safe_text
+from recorder.recordings.loader import load_requests
 from recorder.store.reader import LogReader
 from recorder.store.session_state import Snapshot, cutoff, take_snapshot
 
@@ -32,11 +35,22 @@ from recorder.store.session_state import Snapshot, cutoff, take_snapshot
     "at this time after it began.",
 )
 @click.option("--at-event", type=click.IntRange(min=0), metavar="POS", help="Show it after this event.")
+@click.option(
+    "--request",
+    is_flag=True,
+    help="Show the requests instead, each with all that it continues: the earlier input and the items that came back.",
+)
 @click.option("--json", is_flag=True, help="One JSON object with the session and all of its exchanges.")
 @wait_option
 @database_option
 def command(
-    db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None, json: bool
+    db: str | None,
+    session: str,
+    exchange: str | None,
+    at: At | None,
+    at_event: int | None,
+    request: bool,
+    json: bool,
 ) -> None:
     """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, also while it streams.
 
@@ -47,7 +61,13 @@ def command(
     recorder show latest 2 --at 1.5s
     recorder show latest --at 50%
     recorder show latest --json | jq '.exchanges[].usage'
+    recorder show latest 2 --request
     """
+    if request and (at is not None or at_event is not None):
+        raise UsageError("A request does not change with time: give --request without --at and --at-event.")
+    if request:
+        asyncio.run(_show_requests(db, session, exchange, json=json))
+        return
     if at is not None and at_event is not None:
         raise UsageError("--at and --at-event both name a moment: choose one.")
     snapshot = asyncio.run(_snapshot(db, session, exchange, at, at_event))
@@ -60,6 +80,24 @@ def command(
     if snapshot.unfoldable:
         count = f"{len(snapshot.unfoldable)} of {len(snapshot.exchanges)} exchanges"
         raise RecorderError(f"recorder cannot decode {count}; the others are shown.")
+
+
+async def _show_requests(db: str | None, session: str, exchange: str | None, *, json: bool) -> None:
+    async with await LogReader.open(current_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
+        await say_if_stale(log)
+        recordings, requests = await load_requests(log, found, everything, chosen)
+    shown = [(each, requests.of(each)) for each in recordings if each.request_body]
+    if not shown:
+        which = "Session" if exchange is None else f"Exchange {safe_text(exchange)} of session"
+        raise NotFoundError(f"{which} {safe_text(found.name)} has no request with a body.")
+    if json:
+        write_document(request_document(found, shown))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in as_written(request_lines(found, shown, width), width):
+        write_line(line)
 
 
 async def _snapshot(

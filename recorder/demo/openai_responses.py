@@ -1,5 +1,7 @@
 """The OpenAI Responses API: `POST /v1/responses`, streamed or not, and background responses by id.
 
+`recorder.demo.websocket` speaks it over WebSocket, too: then `generate: false` prepares the next request.
+
 Every event is `event: <type>`, `data: <json>` and a blank line. After its `type` the fields of an event are in
 alphabetical order; deltas carry `obfuscation`; `sequence_number` counts from 0. (WIRE_FORMATS section 1.)
 """
@@ -162,9 +164,11 @@ class ResponseTurn:
         if failure:
             self._fail(failure)
             return
-        for part in play.script.parts:
+        is_prewarm = play.body.get("generate") is False
+        for part in () if is_prewarm else play.script.parts:
             _PARTS[type(part)](self, part)
-        ended = {"status": "completed", "completed_at": self.dice.created + 3, "usage": _usage(play.usage)}
+        usage = _NOTHING_USED if is_prewarm else play.usage
+        ended = {"status": "completed", "completed_at": self.dice.created + 3, "usage": _usage(usage)}
         self.emit("none", "response.completed", response={**self.head, **ended, "output": self.output})
 
     def _fail(self, part: Fail) -> None:
@@ -310,6 +314,9 @@ def _head(play: Play) -> Json:
         "usage": None,
         **{name: play.body.get(name, default) for name, default in _ECHOED.items()},
     }
+
+
+_NOTHING_USED = Usage(0, 0, 0, 0)  # of a prewarm
 
 
 def _usage(usage: Usage) -> Json:

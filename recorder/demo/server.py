@@ -19,6 +19,7 @@ from typing import Self
 from recorder.demo.app import App
 from recorder.demo.coding import ENCODERS
 from recorder.demo.reply import DemoReply, DemoRequest, batched, encoded, whole
+from recorder.demo.websocket import PATHS, DemoConnection
 from recorder.errors import UsageError
 from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
@@ -83,12 +84,19 @@ class DemoServer:
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers)
         request = DemoRequest(exchange.method, target.decode("latin-1"), headers, await _body(exchange))
         self._received.append(request)
+        if exchange.upgrade is not None and exchange.path in PATHS:
+            await DemoConnection(exchange, request, self._answer_message, self._pace).serve()
+            return
         reply = self._reply(request)
         exchange.start(reply.status, _headers(reply, closes=exchange.closes))
         await _Pump(exchange, reply, self._pace).send()
         if self._linger_s and reply.length is None:
             await asyncio.sleep(self._linger_s)
         exchange.finish()
+
+    def _answer_message(self, request: DemoRequest) -> DemoReply:
+        self._received.append(request)
+        return self._app.reply(request)
 
     def _reply(self, request: DemoRequest) -> DemoReply:
         """Return the reply of the app, with the coding and batching that our own headers ask for."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 from itertools import islice
 
 import msgspec
@@ -15,6 +16,7 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, DamagedExchange
 from recorder.ingest.imported import ImportedExchange
 from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.message_capture import MessageCapture
 from recorder.ingest.pending import (
     NOBODY,
     AnyCapture,
@@ -25,12 +27,21 @@ from recorder.ingest.pending import (
     gap_record,
     no_request,
 )
+from recorder.ingest.websocket_capture import BegunTurn, WebSocketCapture, dialect_of, turn_head
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import row_root
-from recorder.model.events import Event, Exchange, Session
-from recorder.model.payloads import ExchangeEnd, GapRecord, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.events import SWITCHED, Event, Exchange, Session
+from recorder.model.payloads import (
+    ExchangeEnd,
+    GapRecord,
+    Imported,
+    RequestEnd,
+    RequestHead,
+    ResponseHead,
+    WebSocketTurn,
+)
 from recorder.wire.dialects import by_name, by_path
-from recorder.wire.grouping.session import Grouping, by_history, own_name
+from recorder.wire.grouping.session import HISTORY, NEW, PREVIOUS_RESPONSE, Grouping, by_history, own_name
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from recorder.wire.request_body import REQUEST_LIMIT, LoggedRequest, grouped, overwritten, recorded_body
 
@@ -99,6 +110,23 @@ class Assembler:
         exchange = self.open.pop(number, None)
         log.error("%s is not recorded further: %s", self._name(number, exchange), reason)
 
+    def divert(self, number: int, exchange_id: str, late: LateRecordCounter) -> None:
+        """Count what still comes of an exchange that the log has ended: of a connection, or of a turn on it."""
+        exchange = self.open[number]
+        if isinstance(exchange.capture, DamagedExchange):
+            exchange.capture.go_on(exchange_id, late)
+        elif isinstance(exchange.capture, WebSocketCapture):
+            exchange.capture.divert(exchange_id, late)
+        else:
+            exchange.capture = late.instead_of(exchange.capture)
+
+    def reject_turn(self, number: int, exchange_id: str, reason: str) -> None:
+        """Ignore all that still comes of a turn. Its connection, and other turns, go on."""
+        capture = self.open[number].capture
+        if isinstance(capture, WebSocketCapture):
+            capture.divert(exchange_id, None)
+        log.error("exchange %s of recorder %s is not recorded further: %s", exchange_id, self._recorder_id, reason)
+
     def _name(self, number: int, exchange: OpenExchange | None) -> str:
         name = exchange.head.exchange_id if exchange and exchange.head is not NOBODY else f"number {number}"
         return f"exchange {name} of recorder {self._recorder_id}"
@@ -121,29 +149,31 @@ class Assembler:
             exchange.capture = DamagedExchange(capture, record.t_ns, UNREAD_REQUEST)
         elif not isinstance(exchange.capture, DamagedExchange):
             exchange.capture = DamagedExchange(self._as_before(number, exchange), record.t_ns, reason)
-        if record.mark == Mark.CHUNK:
+        if record.mark in (Mark.CHUNK, Mark.CLIENT_CHUNK):
             exchange.capture.chunk(record.t_ns, record.payload)
         if record.mark == Mark.END:
             events += self._end(number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason))
         return events
 
-    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | ImportedExchange | LateRecordCounter | None:
+    def _as_before(
+        self, number: int, exchange: OpenExchange
+    ) -> Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | None:
         """Return the capture as it was before the record that raised, made again from the journal."""
-        if not isinstance(exchange.capture, Capture):
+        if not isinstance(exchange.capture, Capture | WebSocketCapture):
             return None if isinstance(exchange.capture, DamagedExchange) else exchange.capture
-        exchange.capture = again = exchange.capture.after_request()
+        exchange.capture = begun = exchange.capture.after_request()
         seen = 0
         for gap in exchange.gaps:
-            again.gap(gap)
+            begun.gap(gap)
         for record in islice(self._journal.records(number, exchange.start), exchange.records):
             if exchange.begun is not None and seen >= exchange.begun:
                 _MEANING[record.mark](self, record, exchange.start)
             seen += 1
             for lost in exchange.lost_after(seen):
-                if lost.mark == Mark.CHUNK:
-                    again.gap(gap_record(lost))
+                if lost.mark != Mark.REQUEST_BODY:
+                    exchange.capture.gap(gap_record(lost))
         if seen == exchange.records:
-            return again
+            return exchange.capture
         events = [each for each in self.batch.events if each.exchange_id == exchange.head.exchange_id]
         return Capture.after(events[-1]) if events else None  # without a journal: where its events end
 
@@ -189,13 +219,13 @@ class Assembler:
     def lose(self, reason: str) -> None:
         """Add a gap to each open exchange: records are lost, and it is unknown of which exchanges."""
         for exchange in self.open.values():
-            mark = Mark.REQUEST_BODY if exchange.capture is None else Mark.CHUNK
-            lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
-            exchange.lost.append((exchange.records, lost))
-            if exchange.capture is None:
-                exchange.gaps.append(gap_record(lost))
-            else:
-                self.batch.add(exchange.capture.gap(gap_record(lost)))
+            for mark in exchange.losing:
+                lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
+                exchange.lost.append((exchange.records, lost))
+                if exchange.capture is None:
+                    exchange.gaps.append(gap_record(lost))
+                else:
+                    self.batch.add(exchange.capture.gap(gap_record(lost)))
 
     def end_all(self) -> None:
         """End what is open with `recorder_crash`: the recorder is dead, and nothing more comes."""
@@ -222,7 +252,11 @@ class Assembler:
         return []
 
     def _on_blank(self, record: Record, start: Position) -> list[Event]:
-        self.open[record.exchange].blank_bytes += len(record.payload)
+        exchange = self.open[record.exchange]
+        exchange.blank_bytes += len(record.payload)
+        if isinstance(exchange.capture, WebSocketCapture):  # then the log has all of the connection, its end included
+            self._rejected.add(record.exchange)
+            del self.open[record.exchange]
         return []
 
     def _on_request_end(self, record: Record, start: Position) -> list[Event]:
@@ -230,8 +264,12 @@ class Assembler:
         return self._begin(self.open[record.exchange])[1]
 
     def _on_response(self, record: Record, start: Position) -> list[Event]:
-        capture, events = self._begin(self.open[record.exchange])
-        return events + capture.response(record.t_ns, msgspec.json.decode(record.payload, type=ResponseHead))
+        exchange = self.open[record.exchange]
+        capture, events = self._begin(exchange)
+        head = msgspec.json.decode(record.payload, type=ResponseHead)
+        if head.status == SWITCHED and isinstance(capture, Capture):
+            exchange.capture = capture = self._switched(exchange, capture)
+        return events + capture.response(record.t_ns, head)
 
     def _on_chunk(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
@@ -239,6 +277,12 @@ class Assembler:
             return exchange.capture.chunk(record.t_ns, record.payload)
         capture, events = self._begin(exchange)
         return events + capture.chunk(record.t_ns, record.payload)
+
+    def _on_client_chunk(self, record: Record, start: Position) -> list[Event]:
+        capture = self.open[record.exchange].capture
+        if isinstance(capture, WebSocketCapture | DamagedExchange):
+            return capture.client_chunk(record.t_ns, record.payload)
+        raise ValueError("bytes of a client on a connection that was not switched to WebSocket")
 
     def _on_gap(self, record: Record, start: Position) -> list[Event]:
         exchange = self.open[record.exchange]
@@ -268,7 +312,7 @@ class Assembler:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
         body = recorded_body(head, wire, self._redactor, complete=complete) if earlier is None else earlier.body()
-        dialect = by_path(head.method, head.target.partition("?")[0])
+        dialect = dialect_of(head)
         grouping = grouped(head, body, self._redactor)
         if head.imported is None and complete and not body.undecoded:
             grouping = by_history(grouping, dialect.name, head, body.raw)
@@ -293,7 +337,54 @@ class Assembler:
     def _add(self, session: Session | None, row: Exchange) -> None:
         if session is not None and session not in self.batch.sessions:
             self.batch.sessions.append(session)
-        self.batch.exchanges.append(row)
+        if row not in self.batch.exchanges:
+            self.batch.exchanges.append(row)
+
+    def _switched(self, exchange: OpenExchange, capture: Capture) -> WebSocketCapture:
+        """Return what takes the place of the capture of a connection that is switched to WebSocket."""
+        head = exchange.head
+        dialect, earlier = by_path(head.method, head.target.partition("?")[0]), self._find_request(head.exchange_id)
+        connection = MessageCapture.switched(capture, dialect, earlier.sent if earlier else ())
+        return WebSocketCapture(
+            connection, dialect, head.headers, self._redactor, partial(self._begin_turn, exchange), capture
+        )
+
+    def _begin_turn(
+        self, exchange: OpenExchange, t_ns: int, number: int, payload: bytes, complete: bool, stream_id: str | None
+    ) -> BegunTurn | None:
+        """Begin the exchange of a request over WebSocket: its session, and its first events.
+
+        All its ids hang on the connection and the number, so that it is the same exchange when it is fed again.
+        """
+        head = turn_head(exchange.head, max(0, t_ns - exchange.started_ns), number)
+        if head.exchange_id in self._late:
+            return None
+        earlier = self._find_request(head.exchange_id)
+        body = recorded_body(head, payload, self._redactor, complete=complete) if earlier is None else earlier.body()
+        dialect = dialect_of(head)
+        grouping = msgspec.structs.replace(grouped(head, body, self._redactor), attempt=None)  # of the connection
+        if complete and not body.undecoded:
+            grouping = by_history(grouping, dialect.name, head, body.raw)
+        session_id, session = self._session(head, grouping, exchange.session_id)
+        row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
+        before = earlier.sent if earlier else ()
+        capture = MessageCapture(session_id, head.exchange_id, dialect, t_ns, row_root(row), sent_before=before)
+        if earlier is not None:
+            events = capture.request_again(earlier.raws, complete=earlier.record.complete)
+        else:
+            place = WebSocketTurn(exchange.head.exchange_id, number, stream_id)
+            events = capture.request(
+                head,
+                body.raw,
+                wire=body.wire,
+                complete=complete,
+                undecoded=body.undecoded,
+                redactions=body.redactions,
+                websocket=place,
+            )
+        self._add(session, row)
+        digest = grouping.history.request_digest if grouping.history else None
+        return BegunTurn(capture, events, lambda: None if digest is None else self.batch.awaited.add(digest))
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
         """Begin an exchange that another log had: with new ids, else unchanged."""
@@ -301,13 +392,20 @@ class Assembler:
         self._add(imported.session, row)
         return ImportedExchange(row)
 
-    def _session(self, head: RequestHead, grouping: Grouping) -> tuple[str, Session | None]:
-        """Return the session id of a request, and its row if it may be new: the log accepts the same row again."""
+    def _session(
+        self, head: RequestHead, grouping: Grouping, otherwise: str | None = None
+    ) -> tuple[str, Session | None]:
+        """Return the session id of a request, and its row if it may be new: the log accepts the same row again.
+
+        A request that names none, and continues none that the log has, is of the session `otherwise`, if there is one.
+        """
         if head.imported is not None:
             return head.imported.session.session_id, head.imported.session
         found = self._find_session(head, grouping)
         if found is not None:
             return found, None
+        if otherwise is not None and grouping.source in (NEW, HISTORY, PREVIOUS_RESPONSE):
+            return otherwise, None
         name = grouping.name or own_name(head, grouping)
         return head.session_id, Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live")
 
@@ -319,6 +417,7 @@ _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {
     Mark.REQUEST_END: Assembler._on_request_end,
     Mark.RESPONSE: Assembler._on_response,
     Mark.CHUNK: Assembler._on_chunk,
+    Mark.CLIENT_CHUNK: Assembler._on_client_chunk,
     Mark.GAP: Assembler._on_gap,
     Mark.END: Assembler._on_end,
 }

@@ -18,7 +18,16 @@ import msgspec
 
 from recorder.model.chain import link, root
 from recorder.model.events import BODY_KINDS, WHOLE, Event, Kind, Outcome, Status
-from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
+from recorder.model.payloads import (
+    CloseRecord,
+    EndRecord,
+    ExchangeEnd,
+    GapRecord,
+    RequestHead,
+    RequestRecord,
+    ResponseHead,
+    WebSocketTurn,
+)
 from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import Dialect, Keys, by_name, framing
@@ -60,6 +69,10 @@ class Capture:
         self._wire, self._body = sha256(), sha256()
         self._wire_bytes = self._body_bytes = self._frames = self._gap_chunks = self._gap_bytes = 0
 
+    @property
+    def exchange_id(self) -> str:
+        return self._ids[1]
+
     @classmethod
     def after(cls, last: Event) -> Capture:
         """Return a capture that continues behind the last event in the log, and knows nothing of what came before."""
@@ -76,6 +89,7 @@ class Capture:
         complete: bool = True,
         undecoded: str | None = None,
         redactions: Mapping[str, int] | None = None,
+        websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET,
     ) -> list[Event]:
         """Return the events of a request: its head, and its decoded body. `wire` is the body as it was sent, or as it
         is recorded if `redactions` counts what was removed from it.
@@ -91,6 +105,7 @@ class Capture:
             complete=complete,
             undecoded=undecoded,
             redactions=dict(redactions) if redactions else msgspec.UNSET,
+            websocket=websocket,
         )
         parts = (body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT))
         return self.request_again([_encode(record), *parts], complete=complete)
@@ -168,7 +183,7 @@ class Capture:
         gap = msgspec.structs.replace(gap, from_ns=gap.from_ns - start, to_ns=gap.to_ns - start)
         return [*events, self._event("gap", gap.to_ns, _encode(gap))]
 
-    def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
+    def end(self, t_ns: int, end: ExchangeEnd, close: CloseRecord | msgspec.UnsetType = msgspec.UNSET) -> list[Event]:
         """Return the last events of the exchange, however it ended."""
         events: list[Event] = []
         self._flush(events, end.outcome)
@@ -190,6 +205,7 @@ class Capture:
             coding=self._decoder.coding,
             undecoded=self._undecoded,
             lossless=self._is_lossless(outcome),
+            close=close,
         )
         return [*events, self._event("end", self._since(t_ns), _encode(record))]
 

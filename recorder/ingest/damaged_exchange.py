@@ -12,6 +12,7 @@ from hashlib import sha256
 from recorder.ingest.capture import Capture
 from recorder.ingest.imported import ImportedExchange
 from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.model.events import Event
 from recorder.model.payloads import ExchangeEnd, GapRecord, ResponseHead
 
@@ -22,7 +23,12 @@ UNREAD_REQUEST = "the request cannot be read by this version of recorder"
 class DamagedExchange:
     """A counter for the rest of an exchange, used instead of its capture."""
 
-    def __init__(self, capture: Capture | ImportedExchange | LateRecordCounter | None, t_ns: int, reason: str) -> None:
+    def __init__(
+        self,
+        capture: Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | None,
+        t_ns: int,
+        reason: str,
+    ) -> None:
         """`capture` is as it was before the record that cannot be read; None if the log can have nothing of the
         exchange.
         """
@@ -32,9 +38,14 @@ class DamagedExchange:
         self._has_digest = True
         self.chunks = self.size_bytes = 0
 
-    def go_on(self, late: LateRecordCounter) -> None:
-        """Continue with a counter, because the log has ended the exchange without its recorder."""
-        self._capture = late
+    def go_on(self, exchange_id: str, late: LateRecordCounter) -> None:
+        """Continue with a counter, because the log has ended the exchange without its recorder; of a connection,
+        perhaps only one of its turns.
+        """
+        if isinstance(self._capture, WebSocketCapture):
+            self._capture.divert(exchange_id, late)
+        else:
+            self._capture = late
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         return []
@@ -45,6 +56,10 @@ class DamagedExchange:
         self.size_bytes += len(data)
         self._digest.update(data)
         return []
+
+    def client_chunk(self, t_ns: int, data: bytes) -> list[Event]:
+        """Count bytes of a client on a connection that was switched to WebSocket, with those of the server."""
+        return self.chunk(t_ns, data)
 
     def gap(self, gap: GapRecord) -> list[Event]:
         """Count a gap in the rest. Its bytes are not in the journal: then there is no digest of all of it."""

@@ -25,7 +25,6 @@ import msgspec
 
 from recorder.errors import StoreConflictError, StoreError
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.damaged_exchange import DamagedExchange
 from recorder.ingest.pending import Batch, no_request
 from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
 from recorder.ingest.rereading import JournalRecordSource
@@ -114,7 +113,7 @@ class Ingester:
         if records or self._reader.position.segment > self._position.segment:
             self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
-        self._scrubber.scrub(self._records.place)
+        self._scrubber.scrub(self._records.place, self._assembler.open)
         return size
 
     def _report_damage(self) -> bool:
@@ -237,7 +236,7 @@ class Ingester:
         """Write the exchanges of a batch one by one, and end one that contradicts the log where the log has it, with a
         gap.
         """
-        numbers = {exchange.head.exchange_id: number for number, exchange in self._assembler.open.items()}
+        numbers = {id: number for number, exchange in self._assembler.open.items() for id in exchange.exchange_ids}
         for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
             part = batch.of(exchange_id)
             try:
@@ -248,7 +247,7 @@ class Ingester:
                 reason = self._in_transaction(partial(self._cut_off, session_id, exchange_id, str(error)))
                 log.error("exchange %s: %s", exchange_id, reason)
                 if exchange_id in numbers:
-                    self._assembler.reject(numbers[exchange_id], reason)
+                    self._reject(numbers[exchange_id], exchange_id, reason)
 
     def _is_late(self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]) -> bool:
         """Return whether the log has ended an exchange without this recorder; then count and note what comes."""
@@ -261,12 +260,15 @@ class Ingester:
         if number is None:
             self._write_apart(Batch(events=rest.note()))
         else:
-            exchange = self._assembler.open[number]
-            if isinstance(exchange.capture, DamagedExchange):
-                exchange.capture.go_on(rest)
-            else:
-                exchange.capture = rest.instead_of(exchange.capture)
+            self._assembler.divert(number, exchange_id, rest)
         return True
+
+    def _reject(self, number: int, exchange_id: str, reason: str) -> None:
+        exchange = self._assembler.open.get(number)
+        if exchange is not None and exchange.head.exchange_id != exchange_id:
+            self._assembler.reject_turn(number, exchange_id, reason)
+        elif exchange is not None:
+            self._assembler.reject(number, reason)
 
     def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
         """End an exchange where the log has it, if the log may have it. Return what was wrong."""

@@ -10,12 +10,13 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.damaged_exchange import DamagedExchange
 from recorder.ingest.imported import ImportedExchange
 from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.payloads import GapRecord, RequestHead
 from recorder.wire.grouping.session import Grouping
 
-AnyCapture = Capture | ImportedExchange | LateRecordCounter | DamagedExchange
+AnyCapture = Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | DamagedExchange
 
 
 class OpenExchange(msgspec.Struct):
@@ -36,6 +37,19 @@ class OpenExchange(msgspec.Struct):
     records: int = 0  # ingested so far
     begun: int | None = None  # how many of them came before the one with which `capture` began
     lost: list[tuple[int, Gap]] = msgspec.field(default_factory=list)  # damage, and after how many records
+
+    @property
+    def exchange_ids(self) -> list[str]:
+        """Return its id, and those of the turns that have not ended, if it is a connection."""
+        turns = self.capture.open_ids if isinstance(self.capture, WebSocketCapture) else ()
+        return [self.head.exchange_id, *turns]
+
+    @property
+    def losing(self) -> list[Mark]:
+        """Return the marks of which records may be lost in a damaged stretch of the journal."""
+        if self.capture is None:
+            return [Mark.REQUEST_BODY]
+        return [Mark.CHUNK, Mark.CLIENT_CHUNK] if isinstance(self.capture, WebSocketCapture) else [Mark.CHUNK]
 
     def lost_after(self, records: int) -> list[Gap]:
         """Return the damage that came after so many records."""
@@ -122,7 +136,7 @@ def exchange_row(session_id: str, recorder_id: str, api: str, head: RequestHead,
 def gap_record(gap: Gap) -> GapRecord:
     """Return a gap of a journal as the log has it."""
     return GapRecord(
-        of="request" if gap.mark == Mark.REQUEST_BODY else "response",
+        of="response" if gap.mark == Mark.CHUNK else "request",
         chunks=gap.chunks,
         size_bytes=gap.size_bytes,
         sha256=gap.sha256,

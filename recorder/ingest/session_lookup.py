@@ -31,7 +31,7 @@ GIVEN = ("path", "header")  # the rules that find a name that the user gave
 _REQUEST = Statement(
     select(events)
     .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
-    .where(events.c.kind == constant("request"))
+    .where(events.c.kind.in_([constant("request"), constant("sent")]))
     .order_by(events.c.pos)
 )
 
@@ -64,8 +64,10 @@ def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: s
 def _request(store: Store, exchange_id: str) -> Request:
     session_id = store.session_of_exchange(exchange_id)
     key = {"session_id": session_id, "exchange_id": exchange_id}
-    raws = [event.raw for event in whole_events(store.ask(_REQUEST, key), store.ask)] if session_id else []
-    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws) if raws else None
+    found = [*whole_events(store.ask(_REQUEST, key), store.ask)] if session_id else []
+    raws = [event.raw for event in found if event.kind == "request"]
+    sent = [event.raw for event in found if event.kind == "sent"]
+    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws, sent) if raws else None
 
 
 # -- by the history that a request repeats

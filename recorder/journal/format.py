@@ -14,7 +14,8 @@ from zlib import crc32
 
 import msgspec
 
-MAGIC = b"rec-jnl\x01"  # the last byte is the version of the format
+MAGIC = b"rec-jnl\x02"  # the last byte is the version of the format
+READABLE = frozenset({b"rec-jnl\x01", MAGIC})  # version 1 has no `Mark.CLIENT_CHUNK`
 HEADER = Struct("<IIIBq")  # payload length, CRC-32 of all that follows it, exchange, mark, t_ns
 _CHECKED = Struct("<IBq")
 _pack_header, _pack_checked = HEADER.pack, _CHECKED.pack  # for each chunk that passes
@@ -29,14 +30,15 @@ class Mark(IntEnum):
     REQUEST_BODY = 2  # bytes, as on the wire
     REQUEST_END = 3  # JSON: {"complete": bool}
     RESPONSE = 4  # JSON: response head
-    CHUNK = 5  # bytes, as one read from the upstream gave them
+    CHUNK = 5  # bytes, as one read from the upstream gave them; after 101 an empty one is the end of that direction
     GAP = 6  # JSON: see `Gap`
     END = 7  # JSON: {"outcome", "error"}
     SEGMENT = 8  # of no exchange, the first of a segment but the first one: see `segment_record`
-    BLANK = 0xF0  # was REQUEST_BODY: the log has it, and its payload is overwritten or about to be, see `parse`
+    CLIENT_CHUNK = 9  # bytes, as one read from the client gave them after the connection was switched (101)
+    BLANK = 0xF0  # was REQUEST_BODY or CLIENT_CHUNK: its payload is overwritten or about to be, see `parse`
 
 
-DATA_MARKS = frozenset({Mark.REQUEST_BODY, Mark.CHUNK})
+DATA_MARKS = frozenset({Mark.REQUEST_BODY, Mark.CHUNK, Mark.CLIENT_CHUNK})
 MARK_OFFSET = 12  # in `HEADER`: one byte, so that no crash leaves half of another mark
 
 
@@ -63,7 +65,7 @@ START = Position(0, 0)
 class Gap(msgspec.Struct):
     """The counts of bytes that were received but not stored, as the payload of a `GAP` record."""
 
-    mark: int  # REQUEST_BODY or CHUNK
+    mark: int  # one of `DATA_MARKS`
     chunks: int
     size_bytes: int
     sha256: str
@@ -123,7 +125,7 @@ def segment_record(before_bytes: int) -> bytes:
 
 def previous_segment_bytes(data: bytes) -> int | None:
     """Return the size of the segment before, from the beginning of a segment; None if it has none."""
-    if data[: len(MAGIC)] == MAGIC:
+    if data[: len(MAGIC)] in READABLE:
         for record in parse(data[len(MAGIC) :], START):
             return int.from_bytes(record.payload, "little") if record.mark == Mark.SEGMENT else None
     return None

@@ -20,6 +20,7 @@ from recorder.errors import RecorderError
 from recorder.journal.format import (
     HEADER,
     MAGIC,
+    READABLE,
     RECORD_LIMIT,
     START,
     Mark,
@@ -94,7 +95,8 @@ class JournalReader:
             with open(path, "rb") as segment:
                 if self.position.offset == 0:
                     magic = segment.read(len(MAGIC))
-                    if magic != MAGIC and not (writer_is_dead and not any(magic)):  # zeros: what a power cut leaves
+                    is_blank = writer_is_dead and not any(magic)  # zeros: what a power cut leaves
+                    if magic not in READABLE and not is_blank:
                         raise RecorderError(f"{path} is not a journal segment of this version of recorder.")
                     self.position = self.position._replace(offset=len(MAGIC))
                 segment.seek(self.position.offset)

@@ -1,7 +1,7 @@
 """Overwriting of bytes that must not stay in a journal with zeros, while its recorder continues to write.
 
-Request bodies may hold secrets: each is overwritten when the log has it (`RequestBodyScrubber`). Of sessions that were
-purged all payloads are overwritten (`scrub_exchanges`).
+Request bodies may hold secrets: each is overwritten when the log has it (`RequestBodyScrubber`), and so is what a
+client sent after a 101. Of sessions that were purged all payloads are overwritten (`scrub_exchanges`).
 
 Rules of this file:
 
@@ -10,6 +10,8 @@ Rules of this file:
 * A body is overwritten after the commit that has its request, not before. If the request is ingested again after a
   crash, it is taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that
   is on the disk before the payload is touched.
+* The bytes that a client sent after a 101 are needed to decode the ones behind them, also after a crash: they are
+  overwritten in the same way, but not before the exchange has ended and the journal is ingested beyond it.
 * Of a purged session only what is before the place up to which the journal is ingested is overwritten: that part is
   never read again, so its records get a checksum that fits. What is behind it may be read this very moment.
 """
@@ -50,6 +52,8 @@ BLOCK_BYTES = 4 * 2**20  # of records that are searched, at a time
 _ZEROS = bytes(2**20)
 _BLANK = bytes([Mark.BLANK])
 _TO_ITS_END = sys.maxsize
+_BODIES, _SENT = frozenset({Mark.REQUEST_BODY}), frozenset({Mark.CLIENT_CHUNK})
+_FROM_CLIENTS = _BODIES | _SENT
 
 Stretch = tuple[int, int, int]
 """A segment's number, and the bytes from where to where."""
@@ -62,6 +66,7 @@ class RequestBodyScrubber:
         """`place` is where ingesting starts: the bodies before it are in the log."""
         self._directory = directory
         self._noted: dict[int, tuple[Position, Position]] = {}  # by exchange: from where to where
+        self._sent: dict[int, tuple[Position, Position]] = {}  # the same of what clients sent after a 101
         self._carried: set[int] = set()  # exchanges with a part in what is carried over
         self._due: dict[int, tuple[Position, Position]] = {}
         self._before: Position | None = place
@@ -72,6 +77,9 @@ class RequestBodyScrubber:
         if record.mark == Mark.REQUEST_BODY:
             begun, _ = self._noted.get(record.exchange, (start, start))
             self._noted[record.exchange] = begun, record.position
+        elif record.mark == Mark.CLIENT_CHUNK:
+            begun, _ = self._sent.get(record.exchange, (start, start))
+            self._sent[record.exchange] = begun, record.position
 
     def note_carried(self, record: Record, place: Position) -> None:
         """Note a record from before `place` that was carried over and is being ingested."""
@@ -92,21 +100,25 @@ class RequestBodyScrubber:
             if known:
                 self._due[number] = stretch
 
-    def scrub(self, place: Position) -> None:
-        """Overwrite the bodies that the log has, if it is time. `place` is the one that is committed."""
+    def scrub(self, place: Position, open_: Collection[int] = ()) -> None:
+        """Overwrite what the log has, if it is time. `place` is the committed one; exchanges in `open_` go on."""
         now_s = time.monotonic()
-        if not (self._due or self._before) or now_s < self._next_s:
+        if not (self._due or self._before or self._sent) or now_s < self._next_s:
             return
         self._next_s = now_s + SCRUB_S
         due, self._due = self._due, {}
         before, self._before = self._before, None
+        sent = {number: span for number, span in self._sent.items() if number not in open_ and span[1] <= place}
+        self._sent = {number: span for number, span in self._sent.items() if number not in sent}
         try:
             if before is not None:
-                _scrub_bodies(self._directory / segment_name(before.segment), 0, before.offset, None)
-            for number, start, end in _joined(due.values()):
-                _scrub_bodies(self._directory / segment_name(number), start, end, due)
+                path = self._directory / segment_name(before.segment)
+                _scrub_payloads(path, 0, before.offset, _FROM_CLIENTS, None)
+            for marks, spans in ((_BODIES, due), (_SENT, sent)):
+                for number, start, end in _joined(spans.values()):
+                    _scrub_payloads(self._directory / segment_name(number), start, end, marks, spans)
             if not self._carried.isdisjoint(due):
-                _scrub_bodies(carried_path(self._directory, place), 0, _TO_ITS_END, due)
+                _scrub_payloads(carried_path(self._directory, place), 0, _TO_ITS_END, _BODIES, due)
                 self._carried.difference_update(due)
         except OSError as error:
             log.warning("request bodies in the journal are not overwritten, and go with it: %s", error.strerror)
@@ -136,14 +148,16 @@ def without_body(record: Record) -> Record:
     return record._replace(mark=Mark.BLANK, payload=bytes(len(record.payload)))
 
 
-def _scrub_bodies(path: Path, start: int, end: int, exchanges: Collection[int] | None) -> None:
-    """Overwrite the request bodies of these exchanges, or of all, in a stretch of a file, if it exists."""
+def _scrub_payloads(
+    path: Path, start: int, end: int, marks: Collection[int], exchanges: Collection[int] | None
+) -> None:
+    """Overwrite the records of these marks and exchanges, or of all, in a stretch of a file, if it exists."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        payloads = list(_payloads(fd, max(start, len(MAGIC)), end, exchanges))
+        payloads = list(_payloads(fd, max(start, len(MAGIC)), end, marks, exchanges))
         if not payloads:
             return
         for offset, _ in payloads:
@@ -156,13 +170,15 @@ def _scrub_bodies(path: Path, start: int, end: int, exchanges: Collection[int] |
         os.close(fd)
 
 
-def _payloads(fd: int, start: int, end: int, exchanges: Collection[int] | None) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the length of each body."""
+def _payloads(
+    fd: int, start: int, end: int, marks: Collection[int], exchanges: Collection[int] | None
+) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the length of each payload of these marks and exchanges."""
     while start < end and (
         records := list(parse(os.pread(fd, min(BODY_BLOCK_BYTES, end - start), start), Position(0, start)))
     ):
         for record in records:
-            if record.mark == Mark.REQUEST_BODY and (exchanges is None or record.exchange in exchanges):
+            if record.mark in marks and (exchanges is None or record.exchange in exchanges):
                 yield record.position.offset - len(record.payload), len(record.payload)
         start = records[-1].position.offset
 

@@ -366,7 +366,7 @@ class ExchangeWriter:
         """Write the records still owed, in order. Returns whether none is left."""
         while self.owed:
             first = self.owed[0]
-            if isinstance(first, _Loss) and len(self.owed) == 1 and self._journal.full:
+            if isinstance(first, _Loss) and self._owes_gaps_only() and self._journal.full:
                 return False  # the next chunk will be lost too: one gap, not one a chunk
             if self._append(*(first.record() if isinstance(first, _Loss) else first)) is not None:
                 return False
@@ -402,11 +402,23 @@ class ExchangeWriter:
         if mark not in DATA_MARKS:
             self.owed.append((mark, t_ns, payload))
             return
-        last = self.owed[-1] if self.owed else None
-        if not isinstance(last, _Loss) or last.mark != mark:
-            last = _Loss(mark, t_ns, reason)
-            self.owed.append(last)
-        last.add(t_ns, payload)
+        loss = self._open_loss(mark)
+        if loss is None:
+            loss = _Loss(mark, t_ns, reason)
+            self.owed.append(loss)
+        loss.add(t_ns, payload)
+
+    def _open_loss(self, mark: Mark) -> _Loss | None:
+        """Return the count that a lost chunk belongs to, if there is one: chunks of two directions take turns."""
+        for each in reversed(self.owed):
+            if not isinstance(each, _Loss):
+                break
+            if each.mark == mark:
+                return each
+        return None
+
+    def _owes_gaps_only(self) -> bool:
+        return all(isinstance(each, _Loss) for each in self.owed)
 
 
 class _Loss:

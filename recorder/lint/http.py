@@ -35,7 +35,7 @@ def _no_stream(stream: StreamView) -> Iterable[Hit]:
 
 
 def _status_of_stream(stream: StreamView) -> Iterable[Hit]:
-    if _status(stream) not in (0, 200) and stream.frames:
+    if _status(stream) not in (0, 200) and stream.frames and not stream.is_switched:
         yield Hit(None, f"status {_status(stream)}")
 
 
@@ -47,6 +47,8 @@ def _length_of_stream(stream: StreamView) -> Iterable[Hit]:
 
 def _storing(stream: StreamView) -> Iterable[Hit]:
     """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
+    if stream.is_switched:
+        return
     held = (stream.header("x-accel-buffering") or "").strip().lower() == "yes"
     if stream.is_stream and stream.header("date") and (held or not _keeps_moving(stream)):
         yield Hit(None, f"cache-control: {stream.header('cache-control') or 'none'}")

@@ -61,7 +61,7 @@ def _no_data(stream: StreamView) -> Iterable[Hit]:
 
 def _no_field(stream: StreamView) -> Iterable[Hit]:
     """Yield lines that are no field. Those of Gemini, and `error:` in Chat, have rules of their own."""
-    if not stream.is_stream or (stream.response and stream.response.status >= 400):
+    if not stream.is_stream or stream.is_switched or (stream.response and stream.response.status >= 400):
         return
     for each in stream.blocks:
         for line in _foreign_lines(each) if each.kind == "frame" or each.raw.startswith(b"{") else ():
@@ -75,11 +75,12 @@ def _foreign_lines(frame: StreamBlock) -> Iterable[bytes]:
 
 
 def _byte_order_mark(stream: StreamView) -> Iterable[Hit]:
-    return (Hit(each.pos) for each in stream.blocks[:1] if each.raw.startswith(BOM))
+    return (Hit(each.pos) for each in stream.blocks[:1] if each.raw.startswith(BOM) and each.kind != "message")
 
 
 def _carriage_returns(stream: StreamView) -> Iterable[Hit]:
-    alone = [each.pos for each in stream.blocks if b"\r" in each.raw and b"\n" not in each.raw]
+    blocks = () if stream.is_switched else stream.blocks
+    alone = [each.pos for each in blocks if b"\r" in each.raw and b"\n" not in each.raw]
     return [Hit(alone[0])] if alone else []
 
 
@@ -91,6 +92,9 @@ def _unterminated(stream: StreamView) -> Iterable[Hit]:
 
 
 def _silence(stream: StreamView) -> Iterable[Hit]:
+    """Yield silences; not over WebSocket, where pings keep a connection alive, and are no part of a turn."""
+    if stream.is_switched:
+        return ()
     return _silences(stream, stream.blocks, PROXY_SILENCE_NS)
 
 

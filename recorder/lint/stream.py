@@ -21,7 +21,7 @@ class StreamBlock(NamedTuple):
 
     pos: int  # of its row in the log; of its last one if it is in parts
     t_ns: int
-    kind: str  # frame, comment, tail
+    kind: str  # frame, comment, tail; over WebSocket message
     raw: bytes  # with its terminator
     name: str | None  # its `event:` line
     data: bytes | None  # its `data:` lines, joined; None if there is none
@@ -53,6 +53,11 @@ class StreamView:
     def is_stream(self) -> bool:
         """Return True if the body was split into events: what is no stream is judged by its head alone."""
         return any(each.kind in ("frame", "comment", "part", "tail") for each in self.events)
+
+    @cached_property
+    def is_switched(self) -> bool:
+        """Return True if it came over WebSocket, where each event is a message and none of it is server-sent events."""
+        return self.recording.is_switched
 
     @cached_property
     def gaps(self) -> Sequence[Gap]:
@@ -108,8 +113,8 @@ class StreamView:
 
     @cached_property
     def frames(self) -> Sequence[StreamBlock]:
-        """Return the blocks that carry data, ended by a blank line as events are."""
-        return [each for each in self.blocks if each.kind == "frame" and each.data is not None]
+        """Return the blocks that carry data, ended by a blank line as events are, or messages."""
+        return [each for each in self.blocks if each.kind in ("frame", "message") and each.data is not None]
 
     def header(self, name: str) -> str | None:
         """Return the value of the first header of that name in the response."""
@@ -123,6 +128,8 @@ def _half(block: StreamBlock) -> StreamBlock:
 
 def _stream_block(block: BodyBlock) -> StreamBlock:
     raw, event = block.raw or b"", block.event
+    if block.kind == "message":
+        return StreamBlock(event.pos, event.t_ns, block.kind, raw, None, block.raw, _payload(raw))
     fields = parse(raw.removeprefix(BOM))
     name = fields.event.decode("utf-8", "replace") if fields.event else None
     payload = None if fields.data is None else _payload(fields.data)

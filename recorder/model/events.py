@@ -15,11 +15,14 @@ import msgspec
 Kind = Literal[
     "request",  # pos 0: the request head as JSON; then, with type "body", its body in parts
     "response",  # the response head as JSON
-    "frame",  # one SSE block with its terminator
+    "frame",  # one SSE block with its terminator; over WebSocket the payload of one message of the server
     "comment",  # an SSE block that carries no field: comment lines, stray blank lines
     "part",  # a piece of an SSE block over `recorder.wire.sse.FRAME_LIMIT`
     "tail",  # an unterminated block at the end of the stream
     "body",  # a piece of a body that is not SSE, or could not be decoded
+    "sent",  # over WebSocket: the payload of one message of the client
+    "control",  # over WebSocket: a ping, pong or close of either side, as JSON, see `ControlRecord`
+    "frames",  # over WebSocket: the shapes of frames, as compact JSON, see `FrameShape`
     "reads",  # [[t_ns, wire bytes], …]: the reads from the upstream, as compact JSON
     "gap",  # what was received but not kept, counted, as JSON
     "end",  # how it ended, with counts and digests, as JSON
@@ -100,6 +103,16 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     data_length: int | None
     hash: bytes  # SHA-256, see `link`
 
+
+WEBSOCKET = "WEBSOCKET"
+"""The method of a turn over WebSocket: a message of the client that asks for a response, and the messages that answer
+it. The connection is an exchange of its own, whose method is GET.
+"""
+
+UNDECODED: Literal["undecoded"] = "undecoded"
+"""The type of a `sent` that is no message, of which no part is JSON: bytes of the client that make no sense."""
+
+SWITCHED = 101  # the status of the response with which a connection is switched to WebSocket; turns repeat its head
 
 PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are no conversation, by day
 LATEST = "latest"  # the session that was used last: no session is called that

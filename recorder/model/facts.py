@@ -215,6 +215,10 @@ class RequestFacts(Fact, frozen=True, gc=False):
     is_turn: bool = False  # whether that is what it ends with: an answer to tool calls only goes on with a turn
     results: tuple[Returned, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
     instructions: tuple[str, ...] = ()  # how each text of the system prompt begins
+    previous_response_id: str | None = None  # of the response that it continues: the items before are not in it
+    conversation_id: str | None = None  # of the conversation that the provider keeps, and that it continues
+    items: int = 0  # messages and other items in it
+    generates: bool = True  # False: it only readies the connection for what follows, and no model answers
 
 
 class Placed(Fact, frozen=True, gc=False):

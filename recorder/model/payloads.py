@@ -63,6 +63,14 @@ class ExchangeEnd(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
+class WebSocketTurn(msgspec.Struct, frozen=True):
+    """The place of a request that was a message over WebSocket."""
+
+    connection: str  # the id of the exchange that is the connection
+    number: int  # of this request on that connection; 1 is the first
+    stream_id: str | None = None  # of the several streams of responses that one connection may carry
+
+
 class RequestRecord(msgspec.Struct, frozen=True):
     """`raw` of the first `request` event, as JSON. The body follows in events of type "body".
 
@@ -80,6 +88,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
     complete: bool  # whether all of the body was seen
     undecoded: str | None = None  # why the body is not decoded: it is JSON in truth, or not kept
     redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
+    websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET  # if it was a message: the body is its payload
 
 
 class GapRecord(msgspec.Struct, frozen=True):
@@ -92,6 +101,33 @@ class GapRecord(msgspec.Struct, frozen=True):
     from_ns: int  # since the exchange began
     to_ns: int
     reason: str
+
+
+Side = Literal["client", "server"]
+"""The sender, of the two ends of a connection that was switched to WebSocket."""
+
+FrameShape = tuple[int, Side, int, int]
+"""One WebSocket frame: `t_ns` of its last byte, its sender, its first byte (FIN, RSV1 to RSV3 and the opcode, RFC 6455
+section 5.2), and its length on the wire, header and masking key included. `raw` of a `frames` event is a list of them.
+"""
+
+
+class ControlRecord(msgspec.Struct, frozen=True):
+    """`raw` of a `control` event, as JSON: a control frame, unmasked."""
+
+    by: Side
+    opcode: Literal["ping", "pong", "close"]
+    payload: str  # hexadecimal
+    code: int | None = None  # of a close that has one
+    reason: str | None = None
+
+
+class CloseRecord(msgspec.Struct, frozen=True):
+    """The end of a WebSocket connection."""
+
+    by: Side | None  # who ended its direction first, by a Close frame or without one; None if nobody did
+    code: int | None = None  # of the first Close frame, 1005 if it has none; None if none was sent: RFC 6455's 1006
+    reason: str | None = None
 
 
 class EndRecord(msgspec.Struct, frozen=True):
@@ -112,6 +148,7 @@ class EndRecord(msgspec.Struct, frozen=True):
     coding: str | None
     undecoded: str | None  # why the body is kept as it was sent from some point on
     lossless: bool
+    close: CloseRecord | msgspec.UnsetType = msgspec.UNSET  # of a connection that was switched to WebSocket
 
 
 class LateRecord(msgspec.Struct, frozen=True):

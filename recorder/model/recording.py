@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.model.events import Event, Exchange
-from recorder.model.payloads import EndRecord, Header, RequestRecord, ResponseHead
+from recorder.model.events import SWITCHED, Event, Exchange
+from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, Header, RequestRecord, ResponseHead
 
 MEMORY_LIMIT = 512 * 2**20
 """Bytes of all recordings that are held at once: a hundred long sessions of an agent, and what any machine can
@@ -29,11 +29,22 @@ _OF_THE_TRANSFER = frozenset({"content-length", "transfer-encoding"})
 
 
 class Piece(NamedTuple):
-    """A frame, or another piece of a body, and when its last byte came, in nanoseconds since the exchange began."""
+    """A frame, or another piece of a body, and when its last byte came, in nanoseconds since the exchange began.
+
+    Over WebSocket it is a whole message, or bytes that are none.
+    """
 
     t_ns: int
     raw: bytes
     sequence_number: int | None = None
+
+
+class SentMessage(NamedTuple):
+    """A message of the client over WebSocket, beside the request."""
+
+    t_ns: int
+    raw: bytes  # without its secrets
+    is_message: bool = True  # False: bytes that could not be decoded
 
 
 class Gap(NamedTuple):
@@ -61,6 +72,9 @@ class Recording(msgspec.Struct, frozen=True):
     number: int = 1  # in its session; 1 is the first
     gaps: tuple[Gap, ...] = ()
     damage: str | None = None  # why it cannot be an answer: no request, or a head that cannot be read
+    sent: tuple[SentMessage, ...] = ()  # over WebSocket, as are the next two
+    control: tuple[tuple[int, ControlRecord], ...] = ()  # when each came, and what it is
+    frames: tuple[FrameShape, ...] = ()
     events: Sequence[Event] = ()  # the rows of the log, if they are held: to judge, to compare, to write them
 
     @property
@@ -83,6 +97,11 @@ class Recording(msgspec.Struct, frozen=True):
         """
         end = self.end
         return end is not None and end.undecoded is not None and end.body_sha256 == end.wire_sha256
+
+    @property
+    def is_switched(self) -> bool:
+        """Return True for a connection that was switched to WebSocket, and for a turn on one: pieces are messages."""
+        return self.response is not None and self.response.status == SWITCHED
 
     @property
     def has_gap(self) -> bool:

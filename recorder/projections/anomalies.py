@@ -10,8 +10,19 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.model.events import ENDED_HERE, Event, Exchange
-from recorder.model.facts import Ended, Fact, Finished, Lost, Malformed, Started, TooLarge, Unknown, Unterminated
+from recorder.model.events import ENDED_HERE, SWITCHED, WEBSOCKET, Event, Exchange
+from recorder.model.facts import (
+    Ended,
+    Fact,
+    Finished,
+    Lost,
+    Malformed,
+    Responded,
+    Started,
+    TooLarge,
+    Unknown,
+    Unterminated,
+)
 from recorder.model.text import storable
 from recorder.projections.projection import Anomaly, Handler, Projection
 from recorder.wire.dialects import by_name
@@ -43,12 +54,14 @@ class Anomalies:
         self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
         self._says_its_end = dialect is not by_name("other")
         self._seen: dict[tuple[Anomaly, str], list[int]] = {}  # position and count
+        self._is_turn = exchange.method == WEBSOCKET
         resumes_after = exchange.resumes_after
         self._next_number = 0 if resumes_after is None else resumes_after + 1
         self._before_gap = -1  # the highest number before a gap of the recorder
         self._response_id: str | None = None
         self._endings: list[str] = []
         self._is_finished = False
+        self._is_connection = False  # over WebSocket: what it has belongs to no one response
 
     def note(self, kind: Anomaly, detail: str, event: Event) -> None:
         """Count an anomaly."""
@@ -66,6 +79,7 @@ class Anomalies:
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
+            Responded: self._on_responded,
             Started: self._on_started,
             Finished: self._on_finished,
             Unknown: lambda fact, event: self.note("unknown_type", fact.type, event),
@@ -86,7 +100,12 @@ class Anomalies:
         if event.type in self._terminal or self._endings:
             self._at_the_end(event)
 
+    def _on_responded(self, fact: Responded, event: Event) -> None:
+        self._is_connection = fact.http_status == SWITCHED and not self._is_turn
+
     def _out_of_sequence(self, number: int, event: Event) -> None:
+        if self._is_connection:
+            return
         expected = number if self._next_number == ANY else self._next_number
         if number > expected:
             missing = str(expected) if number == expected + 1 else f"{expected} to {number - 1}"
@@ -100,7 +119,7 @@ class Anomalies:
         anything.
         """
         type = event.type
-        if type is None:
+        if type is None or self._is_connection:
             return
         if type not in self._terminal:
             if type != DONE:  # several gateways send it after any stream

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
+from recorder.model.events import SWITCHED, WEBSOCKET, Event, Exchange
 from recorder.model.facts import (
     Ended,
     Fact,
@@ -29,7 +29,7 @@ from recorder.wire.dialects import by_name
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
-from recorder.wire.sse import BOM, ends_block, parse
+from recorder.wire.sse import BOM, ends_block, ends_message, parse
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads its keys
 DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
@@ -98,6 +98,7 @@ class FactReader:
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
         self._is_asking = True  # the request is not over yet
+        self._is_switched = False  # to WebSocket: a frame is a message, and no block
 
     def facts(self, event: Event) -> Sequence[Fact]:
         """Return the facts of an event."""
@@ -121,6 +122,7 @@ class FactReader:
 
     def _on_response(self, event: Event) -> Sequence[Fact]:
         head = _decoded(_head_of, event.raw)
+        self._is_switched = head is not None and head.status == SWITCHED
         return [*self._request_facts(), *([] if head is None else [Responded(head.status)])]
 
     def _request_facts(self) -> Sequence[Fact]:
@@ -130,7 +132,8 @@ class FactReader:
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
         request = self._dialect.request_facts(self._path, body or b"")
-        claims = Claims((_decoded(_request_of, self._head) or _RequestClaims()).headers)
+        headers = (_decoded(_request_of, self._head) or _RequestClaims()).headers
+        claims = Claims(headers, body, is_message=self._method == WEBSOCKET)
         place = placed(self._dialect.name, self._method, self._path, claims, request)
         if body is None:
             return (TooLarge(size_bytes), place)
@@ -141,7 +144,8 @@ class FactReader:
 
     def _on_part(self, event: Event) -> Sequence[Fact]:
         self._parts.add(event.raw)
-        return self._parts_block(event) if ends_block(event.raw) else _NOTHING
+        is_last = ends_message(event.raw) if self._is_switched else ends_block(event.raw)
+        return self._parts_block(event) if is_last else _NOTHING
 
     def _on_tail(self, event: Event) -> Sequence[Fact]:
         """Read an event without its blank line: several providers end so. Half an event has no facts."""
@@ -155,7 +159,9 @@ class FactReader:
         return (TooLarge(size_bytes),) if block is None else self._block(event, block)
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """Read a block that has more than one line of data, or none by the standard."""
+        """Read a block that has more than one line of data, or none by the standard; or a message that is no JSON."""
+        if self._is_switched:
+            return _NOTHING if self._dialect.websocket is None else self._tell(event.type, block)
         block = block.removeprefix(BOM)
         data = parse(block).data
         if data is None:
@@ -175,7 +181,8 @@ class FactReader:
         return failures or (Malformed("JSON without `data:`, which clients pass over"),)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:
-        self._body.add(event.raw)
+        if not self._is_switched:  # there, bytes that could not be framed
+            self._body.add(event.raw)
         return _NOTHING
 
     def _read_document(self) -> Sequence[Fact]:
@@ -185,7 +192,7 @@ class FactReader:
         return self._document(body) if body else _NOTHING
 
     def _on_reads(self, event: Event) -> Sequence[Fact]:
-        reads = _decoded(_reads_of, event.raw)
+        reads = _decoded(_reads_of, event.raw) if event.type is None else None  # else those from the client
         return (FirstByte(reads[0][0]),) if reads else _NOTHING
 
     def _on_gap(self, event: Event) -> Sequence[Fact]:

@@ -39,11 +39,18 @@ class Refusal(NamedTuple):
 
 
 def refusal(
-    method: str, headers: Mapping[bytes, bytes], host_count: int, names: Collection[str], body_limit_bytes: int
+    method: str,
+    headers: Mapping[bytes, bytes],
+    host_count: int,
+    names: Collection[str],
+    body_limit_bytes: int,
+    *,
+    websocket: bool = True,
 ) -> Refusal | None:
     """Return why a request is not forwarded, or None.
 
     `names` are the host names that the user allowed, in lower case; `host_count` is how many Host headers there are.
+    Without `websocket` an offer to switch to it is refused.
     """
     if host_count != 1:
         return Refusal(400, "bad_request", "A request needs exactly one Host header.")
@@ -55,7 +62,7 @@ def refusal(
         return Refusal(403, "browser_refused", "Requests from web pages are not forwarded.")
     if method not in METHODS:
         return Refusal(405, "method_not_allowed", f"{method} is not forwarded.")
-    if headers.get(b"upgrade", b"").strip().lower() == b"websocket":
+    if not websocket and headers.get(b"upgrade", b"").strip().lower() == b"websocket":
         return Refusal(
             426,
             "websocket_not_supported",

@@ -6,6 +6,7 @@ Rules of this file:
 * Of the heads, only what concerns one connection is changed: hop-by-hop headers, Host, and our own session header.
 * It does not know what is recorded, or whether anything is.
 * A response that broke off is never ended properly: the client must see that it is not whole.
+* After a 101 of the upstream, and never before, both directions are raw bytes (`recorder.proxy.tunnel`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import Refusal, refusal, too_large
 from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
 from recorder.proxy.http.messages import Request, Response, Transport
-from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from recorder.proxy.http.server_exchange import SWITCHING, Headers, ServerExchange
 from recorder.proxy.routing import Route, Routes
+from recorder.proxy.tunnel import Tunnel
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +34,10 @@ OWN_PREFIX = "/_recorder/"
 
 
 class Proxy:
-    """The app (`recorder.proxy.http.server_exchange.App`). `shutdown` ends what is still open."""
+    """The app (`recorder.proxy.http.server_exchange.App`).
+
+    `stop` asks what would never end by itself to end, `shutdown` ends what is still open.
+    """
 
     def __init__(
         self,
@@ -41,11 +46,16 @@ class Proxy:
         *,
         hosts: Collection[str] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
+        websocket: bool = True,
     ) -> None:
-        """`hosts` are names of this machine, besides the loopback ones, that a request may have in `Host`."""
+        """`hosts` are names of this machine, besides the loopback ones, that a request may have in `Host`.
+
+        Without `websocket` an offer to switch to it is refused with 426.
+        """
         self._transport, self._routes = transport, routes
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._body_limit_bytes = body_limit_bytes
+        self._body_limit_bytes, self._websocket = body_limit_bytes, websocket
+        self._tunnels: set[Tunnel] = set()
         self._open: dict[asyncio.Task[None], Request] = {}
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
@@ -76,9 +86,12 @@ class Proxy:
             task.cancel()
 
         body = _BoundedUpload(incoming, self._body_limit_bytes, refuse)
-        request = self._open[task] = onward(incoming, route, body)
+        tunnel = None if incoming.upgrade is None else Tunnel(incoming)
+        request = self._open[task] = onward(incoming, route, tunnel or body)
+        if tunnel is not None:
+            self._tunnels.add(tunnel)
         try:
-            await self._forward(request, route, incoming)
+            await self._forward(request, route, incoming, tunnel)
         except asyncio.CancelledError:
             if body.is_too_large:
                 if not incoming.started:
@@ -89,8 +102,10 @@ class Proxy:
                 raise
         finally:
             del self._open[task]
+            if tunnel is not None:
+                self._tunnels.discard(tunnel)
 
-    async def _forward(self, request: Request, route: Route, incoming: ServerExchange) -> None:
+    async def _forward(self, request: Request, route: Route, incoming: ServerExchange, tunnel: Tunnel | None) -> None:
         """Send the request up, and the response down as it comes."""
         try:
             upstream = await self._transport.handle_async_request(request)
@@ -104,14 +119,23 @@ class Proxy:
         try:
             # store is slow, store fails: no branch. The transport has a chunk in the journal before it comes here, and
             # what the journal cannot take is counted (`recorder.proxy.exchange_recorder`).
-            await _pass_on(upstream, incoming)
+            await _pass_on(upstream, incoming, tunnel)
         except UpstreamError as error:  # upstream breaks: no end is sent, and the server cuts the client off
             log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
             request.extensions.setdefault("outcome", error.outcome)  # for the record, if it has no end yet
             if not incoming.started:
                 _respond(incoming, *_unreachable(route, error))
+        else:
+            return
         finally:
             await upstream.stream.aclose()
+        if incoming.is_switched:
+            incoming.reset()
+
+    def stop(self, _open: int = 0) -> None:
+        """Ask the clients of tunnels to close: without that they would go on for hours."""
+        for tunnel in self._tunnels:
+            tunnel.stop()
 
     def shutdown(self) -> None:
         """End every open exchange, incomplete, with the outcome `recorder_shutdown`."""
@@ -123,7 +147,9 @@ class Proxy:
         """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""
         headers = dict(incoming.headers)
         hosts = [name for name, _ in incoming.headers].count(b"host")
-        refused = refusal(incoming.method, headers, hosts, self._hosts, self._body_limit_bytes)
+        refused = refusal(
+            incoming.method, headers, hosts, self._hosts, self._body_limit_bytes, websocket=self._websocket
+        )
         if refused is not None:
             return self._refuse(refused)
         path = path_of(incoming)
@@ -142,11 +168,19 @@ class Proxy:
         return _error(refused)
 
 
-async def _pass_on(upstream: Response, incoming: ServerExchange) -> None:
+async def _pass_on(upstream: Response, incoming: ServerExchange, tunnel: Tunnel | None) -> None:
     """Send the response to the client: the head with what came of the body, then each chunk as it comes."""
     body = upstream.stream
-    headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
     reason = upstream.extensions.get("reason_phrase", b"")
+    if upstream.status_code == SWITCHING:
+        tunnel = tunnel or Tunnel(incoming)  # without an offer only the upstream has switched: nothing goes up
+        try:
+            tunnel.open(upstream.headers.raw, reason, body.begun())
+        except ValueError as error:
+            raise UpstreamError(str(error), "upstream_reset") from None
+        await body.pump(tunnel.write, incoming.flow)
+        return
+    headers = end_to_end(upstream.headers.raw, HOP_BY_HOP)
     try:
         incoming.start(upstream.status_code, headers, reason=reason, first=body.begun())
     except ValueError as error:

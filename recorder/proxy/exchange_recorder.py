@@ -62,6 +62,7 @@ class ExchangeRecorder:
         self._journal, self._clock_ns = journal, clock_ns
         self._writer: RecordWriter | None = None
         self._lost_chunks = self._lost_bytes = 0
+        self._lost_client_chunks = self._lost_client_bytes = 0
         self._failure: str | None = None
         self._request_ended = self._ended = False
         try:
@@ -91,6 +92,14 @@ class ExchangeRecorder:
         if not self._request_ended:
             self._request_ended = True
             self._write(Mark.REQUEST_END, lambda: redact_record(RequestEnd(complete and self._failure is None)))
+
+    def client_chunk(self, data: bytes) -> None:
+        """Record what the client sent after a 101; empty: its FIN. After the first that was lost, they are counted."""
+        if self._ended:
+            return
+        if self._lost_client_chunks or not self._write(Mark.CLIENT_CHUNK, lambda: data):
+            self._lost_client_chunks += 1
+            self._lost_client_bytes += len(data)
 
     # -- the response
 
@@ -146,9 +155,13 @@ class ExchangeRecorder:
         try:
             assert self._writer is not None
             now_ns = self._clock_ns()
-            if self._lost_chunks:
-                gap = Gap(Mark.CHUNK, self._lost_chunks, self._lost_bytes, "", now_ns, now_ns, self._failure or "")
-                self._writer.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
+            for mark, chunks, size_bytes in (
+                (Mark.CHUNK, self._lost_chunks, self._lost_bytes),
+                (Mark.CLIENT_CHUNK, self._lost_client_chunks, self._lost_client_bytes),
+            ):
+                if chunks:
+                    gap = Gap(mark, chunks, size_bytes, "", now_ns, now_ns, self._failure or "")
+                    self._writer.write(Mark.GAP, now_ns, msgspec.json.encode(gap))
             self._writer.end(now_ns, redact_record(ExchangeEnd(outcome, error or self._failure)), last)
         except Exception as error_here:
             self._fail(error_here)

@@ -34,6 +34,8 @@ def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
         headers.append((b"transfer-encoding", b"chunked"))
     origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
     extensions: RequestExtensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
+    if incoming.upgrade is not None:
+        extensions["upgrade"] = incoming.upgrade
     return Request(incoming.method, url, headers, body, extensions)
 
 

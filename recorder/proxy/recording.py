@@ -47,7 +47,10 @@ class RecordingTransport:
     async def handle_async_request(self, request: Request) -> Response:
         recorder = ExchangeRecorder(self._journal, self._clock_ns)
         body = request.stream.take()
-        if body is not None:
+        if "upgrade" in request.extensions:
+            recorder.whole_request(lambda: self._request_head(request), b"")
+            request.stream = _RecordedClient(request.stream, recorder)
+        elif body is not None:
             request.stream = WholeUpload(body)
             recorder.whole_request(lambda: self._request_head(request), body)
         else:
@@ -115,6 +118,22 @@ class _RecordedUpload:
             if self._left <= 0:  # a quick upstream answers before anybody asks for the end of the body
                 self._recorder.request_end(complete=True)
         return chunk
+
+
+class _RecordedClient:
+    """What a client sends after a 101 on its way up, recorded chunk by chunk, and its end, an empty one."""
+
+    def __init__(self, inner: Upload, recorder: ExchangeRecorder) -> None:
+        self._inner, self._recorder = inner, recorder
+
+    def take(self) -> None:
+        return None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            self._recorder.client_chunk(chunk)
+            yield chunk
+        self._recorder.client_chunk(b"")
 
 
 class _RecordedBody:

@@ -33,11 +33,13 @@ class UpstreamTransport:
         url = request.url
         endpoint = Endpoint(url.scheme, url.host, url.port or PORTS[url.scheme])
         chunked = "transfer-encoding" in request.headers
-        body = request.stream if chunked or "content-length" in request.headers else None
+        upgrade = request.extensions.get("upgrade")
+        body = request.stream if upgrade is None and (chunked or "content-length" in request.headers) else None
         target = request.extensions.get("target", url.raw_path)
         head = _head(request, target, chunked=chunked)
         connection = await self._pool.connection(endpoint, request.headers.raw, target)
-        response = connection.begin(head, body, chunked=chunked, is_head=request.method == "HEAD")
+        behind = None if upgrade is None else request.stream
+        response = connection.begin(head, body, chunked=chunked, is_head=request.method == "HEAD", behind=behind)
         try:
             await response.head()
         except BaseException:
@@ -54,13 +56,18 @@ class _Body:
 
     def __init__(self, response: ClientResponse) -> None:
         self._response = response
+        self._has_ended = False
 
     def __aiter__(self) -> _Body:
         return self
 
     async def __anext__(self) -> bytes:
-        data = await self._response.read()
+        data = b"" if self._has_ended else await self._response.read()
         if not data:
+            if self._response.is_switched and not self._has_ended:
+                self._has_ended = True
+                return b""
+            await self._response.uploaded()
             raise StopAsyncIteration
         return data
 
@@ -80,6 +87,8 @@ def _head(request: Request, target: bytes, *, chunked: bool) -> bytes:
     headers: Headers = [header for header in request.headers.raw if header[0].lower() not in _NOT_SENT]
     if chunked:
         headers.append((b"transfer-encoding", b"chunked"))
+    if "upgrade" in request.extensions:
+        headers += [(b"connection", b"Upgrade"), (b"upgrade", request.extensions["upgrade"])]
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), target), *map(b": ".join, headers), b"", b""]
     head = b"\r\n".join(lines)
     if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head or b" " in target:

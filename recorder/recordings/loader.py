@@ -18,6 +18,7 @@ from recorder.recordings.files import is_file, load_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
 from recorder.store.reader import LogReader
+from recorder.wire.logical_request import LogicalRequests, links_of
 from recorder.wire.recording import recording_of
 
 OpenLog = Callable[[], Awaitable[LogReader]]
@@ -123,6 +124,29 @@ async def load_exchanges(
         name = f"exchange {number} of session {safe_text(session.name)}"
         recordings.append(recording_of(exchange, events, name=name, number=number, keeps_events=keeps_events))
     return recordings
+
+
+async def load_requests(
+    log: LogReader, session: Session, everything: Sequence[Numbered], chosen: Iterable[Numbered]
+) -> tuple[list[Recording], LogicalRequests]:
+    """Return the recordings of some exchanges, and logical requests with all that they continue, without events.
+
+    Raises `RecorderError` if these are too large together.
+    """
+    budget = budget_of(safe_text(session.name))
+    by_id = {exchange.exchange_id: (number, exchange) for number, exchange in everything}
+    wanted = [exchange.exchange_id for _, exchange in chosen]
+    loaded: dict[str, Recording] = {}
+    waiting = [*wanted]
+    while waiting:
+        exchange_id = waiting.pop()
+        if exchange_id not in loaded and exchange_id in by_id:
+            [recording] = await load_exchanges(log, session, [by_id[exchange_id]], budget, keeps_events=False)
+            loaded[exchange_id] = recording
+            if any(links := links_of(recording)):
+                waiting += await log.continued(session.session_id, links)
+    in_order = sorted(loaded.values(), key=lambda each: each.number)
+    return [loaded[exchange_id] for exchange_id in wanted], LogicalRequests(in_order)
 
 
 def _readings(ref: str) -> list[tuple[str, str | None]]:

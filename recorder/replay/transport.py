@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
@@ -30,12 +30,13 @@ from recorder.model.recording import Piece, Recording
 from recorder.proxy.http import messages
 from recorder.proxy.http.messages import IterableBody, IteratedBody, Response, Transport
 from recorder.proxy.routing import Origin, Routes
-from recorder.replay.matching import Elsewhere, Match, Matcher, MatchRequest, Miss
+from recorder.replay.matching import Elsewhere, HangUp, Match, Matcher, MatchRequest, Miss
 from recorder.replay.matching.handles import handed_back
 from recorder.replay.pace import LOOP, Clock, LoopClock, Pace, Waiting
 from recorder.wire.dialects import error_body
 from recorder.wire.redaction.headers import COUNTED, redact_headers, redact_target
 from recorder.wire.request_body import decoded_body
+from recorder.wire.turns import as_block, is_prewarm, prewarm_answer
 from recorder.wire.upstreams import HOSTS
 
 log = logging.getLogger(__name__)
@@ -72,11 +73,12 @@ class ReplayAnswer(msgspec.Struct, frozen=True):
     chunks: Sequence[Chunk]
     end_ns: int
     failure: tuple[str, str] | None = None  # message and outcome, if it ends before its end
+    close: tuple[int, str] | None = None  # of WebSocket, if the failure was one: code and reason
 
     def fail(self) -> None:
         """Raise the recorded failure, if the exchange broke off."""
         if self.failure is not None:
-            raise UpstreamError(*self.failure)
+            raise UpstreamError(*self.failure, close=self.close)
 
 
 def answer(recorded: Recording, after: int | None = None, *, reads: bool = True) -> ReplayAnswer:
@@ -95,6 +97,24 @@ def answer(recorded: Recording, after: int | None = None, *, reads: bool = True)
     first_ns = rest[0].t_ns if rest else recorded.end_ns
     chunks = [Chunk(max(0, chunk.t_ns - first_ns), chunk.data) for chunk in rest]
     return ReplayAnswer(head, 0, chunks, max(0, recorded.end_ns - first_ns), _failure(recorded))
+
+
+def _answer_of(found: Match, recorded: Recording, *, reads: bool) -> ReplayAnswer:
+    """Return the answer of a match; of a turn that ended with its connection, with the Close frame of that."""
+    made, hang_up = answer(recorded, found.after, reads=reads), found.hang_up
+    if made.failure is None or hang_up is None or hang_up.code is None:
+        return made
+    return msgspec.structs.replace(made, close=(hang_up.code, hang_up.reason))
+
+
+def _event_stream(payloads: Iterable[bytes]) -> Response:
+    """Return a response of events that are all there."""
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        for payload in payloads:
+            yield as_block(payload)
+
+    return _response(ResponseHead(200, "OK", [("content-type", "text/event-stream")]), stream())
 
 
 def _true_headers(recorded: Recording) -> list[Header]:
@@ -174,27 +194,38 @@ class ReplayTransport:
     ) -> None:
         if speed is not None and not 0 < speed < float("inf"):
             raise ValueError(f"{speed} is not a speed: give a number over 0, or None for no pauses.")
-        self._matcher, self._speed, self._reads = matcher, speed, reads
-        self._otherwise, self._clock = otherwise, clock
+        self.matcher, self.speed, self.clock = matcher, speed, clock
+        self._otherwise, self._reads = otherwise, reads
+
+    @property
+    def forwards(self) -> bool:
+        """Return whether another transport answers what was not recorded."""
+        return not isinstance(self._otherwise, int | None)
 
     async def handle_async_request(self, request: messages.Request) -> Response:
-        waiting = Waiting(self._clock, request)
-        found = await self._judged(request, self._matcher.match)
+        waiting = Waiting(self.clock, request)
+        found = await self._judged(request, self.matcher.match)
         if isinstance(found, Match):
             _tell_gap(found.recorded)
             recorded = await self._handed_back(found)
-            return await self._replay(answer(recorded, found.after, reads=self._reads), waiting)
-        return await self._missed(request, found)
+            return await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
+        if is_prewarm(found.request.body):
+            return _event_stream(prewarm_answer(found.request.body))
+        return await self.missed(request, found)
+
+    async def replay(self, request: messages.Request, recorded: Recording) -> Response:
+        """Return the response of a recorded exchange, whatever the request asks for."""
+        return await self._replay(answer(recorded, reads=self._reads), Waiting(self.clock, request))
 
     async def note(self, request: messages.Request, how: Elsewhere, message: str) -> None:
         """Note in the matcher that a request was answered elsewhere: it counts as a request nevertheless."""
-        await self._judged(request, lambda query: self._matcher.note(query, how, message))
+        await self._judged(request, lambda query: self.matcher.note(query, how, message))
 
     async def _judged(self, request: messages.Request, judge: Callable[[MatchRequest], T]) -> T:
         """Match a request; a large body in a thread, if there is an event loop. A coded body may be large."""
         body = await request.aread()
         is_large = len(body) > INLINE_BYTES or "content-encoding" in request.headers
-        if is_large and isinstance(self._clock, LoopClock):
+        if is_large and isinstance(self.clock, LoopClock):
             return await asyncio.to_thread(lambda: judge(match_request(request, body)))
         return judge(match_request(request, body))
 
@@ -202,7 +233,7 @@ class ReplayTransport:
         """Return the exchange with the handles of the current client; a large one is edited in a thread."""
         recorded, handles = found.recorded, found.handles
         is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
-        if is_large and isinstance(self._clock, LoopClock):
+        if is_large and isinstance(self.clock, LoopClock):
             return await asyncio.to_thread(handed_back, recorded, handles)
         return handed_back(recorded, handles) if handles else recorded
 
@@ -210,16 +241,21 @@ class ReplayTransport:
         if not isinstance(self._otherwise, int | None):
             await self._otherwise.aclose()
 
-    async def _replay(self, answer: ReplayAnswer, waiting: Waiting) -> Response:
-        pace = Pace(waiting, self._speed)
+    async def _replay(self, answer: ReplayAnswer, waiting: Waiting, hang_up: HangUp | None = None) -> Response:
+        pace = Pace(waiting, self.speed)
         if answer.head is None:
             await pace.until(answer.end_ns)
             answer.fail()
             raise UpstreamError("there was no response", "truncated")
         await pace.until(answer.head_ns)
-        return _response(answer.head, _body(answer, pace))
+        response = _response(answer.head, _body(answer, pace))
+        if hang_up is not None and answer.failure is None:
+            after_s = hang_up.after_ns / 1e9 / self.speed if self.speed is not None else 0.0
+            response.extensions["hang_up"] = (after_s, hang_up.code, hang_up.reason)
+        return response
 
-    async def _missed(self, request: messages.Request, miss: Miss) -> Response:
+    async def missed(self, request: messages.Request, miss: Miss) -> Response:
+        """Return the answer to a request that nothing recorded answers. Raises `NotFoundError` if that is wanted."""
         if self._otherwise is None:
             raise NotFoundError(miss.message)
         if not isinstance(self._otherwise, int):

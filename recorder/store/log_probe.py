@@ -23,7 +23,7 @@ IDS = 50  # asked for at once: exchanges of a thousand events take some millisec
 
 ENDED = """SELECT x.exchange_id, e.raw, (
     SELECT coalesce(sum(json_array_length({reads})), 0) FROM events AS r
-    WHERE r.session_id = e.session_id AND r.exchange_id = e.exchange_id AND r.kind = 'reads'
+    WHERE r.session_id = e.session_id AND r.exchange_id = e.exchange_id AND r.kind = 'reads' AND r.type IS NULL
 ) FROM exchanges AS x JOIN events AS e ON e.session_id = x.session_id AND e.exchange_id = x.exchange_id
 AND e.kind = 'end' WHERE x.exchange_id {is_asked_for}"""
 

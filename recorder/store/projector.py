@@ -26,6 +26,7 @@ from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import engine_named
+from recorder.store.request_links import link
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, IS_END, Statement, of_exchange
@@ -149,6 +150,7 @@ class Projector:
                 with self._database.attempt():
                     rows = self._folded(Exchange(*row), ids, with_history=source == HISTORY)
                     self._replace(ids, rows)
+                    link(self._database, rows["requests"])
                     return rows["exchanges"]
             except (StoreBusyError, StoreLostError):
                 raise

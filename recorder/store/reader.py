@@ -25,12 +25,14 @@ from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import require_head
 from recorder.store.purge.tombstone import Tombstone
+from recorder.store.request_links import CONTINUED
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
 from recorder.store.session_list import NEWEST_FIRST, SPANS, Listing, SessionFilter, SessionRow
 from recorder.store.sql import HAS_ENDED, of_same_exchange
 from recorder.store.usage import By, Tally, sums_by, tallies
+from recorder.wire.dialects.dialect import Links
 
 AnyRow = Row[*tuple[Any, ...]]
 AnySelect = Select[*tuple[Any, ...]]
@@ -229,6 +231,11 @@ class LogReader:
         values = earlier(exchange)
         found = [Event(*row) for row in await self._all(EARLIER_EVENTS, **values)] if values else []
         return list(each_number_once(found))
+
+    async def continued(self, session_id: str, links: Links) -> list[str]:
+        """Return the exchanges of a session that have the response or the conversation that a request continues."""
+        rows = await self._all(CONTINUED, session_id=session_id, **links._asdict())
+        return [row.exchange_id for row in rows]
 
     async def progress(self, since: str, others: Collection[str] = ()) -> list[ExchangeProgress]:
         """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids."""

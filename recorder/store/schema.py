@@ -159,7 +159,7 @@ def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
     return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
 
 
-_IDS = ("session_id", "exchange_id")
+_IDS = ("session_id", "exchange_id", "previous_exchange_id")
 _TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE}
 
 # The tables of the projections, by the projection's name.
@@ -207,6 +207,15 @@ Index(
     sqlite_where=text("resumes_response_id IS NOT NULL"),
 )
 Index(f"{TABLES['exchanges']}_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
+# What a request continues, and what continues it. Few requests have such a link.
+_requests = tables_of["requests"]
+Index(f"{_requests.name}_response", _requests.c.session_id, _requests.c.response_id)
+for _link in ("previous_response_id", "conversation_id"):
+    Index(
+        f"{_requests.name}_{_link.removesuffix('_id')}",
+        *(_requests.c.session_id, _requests.c[_link]),
+        sqlite_where=text(f"{_link} IS NOT NULL"),
+    )
 # The one index that does not begin with a session: it finds the session that a request belongs to.
 Index(f"{TABLES['history']}_digest", tables_of["history"].c.digest)
 Index(f"{TABLES['results']}_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))

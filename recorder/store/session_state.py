@@ -15,6 +15,7 @@ from recorder.errors import RecorderError, StoreError, UsageError
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.connection import ConnectionCounter, ConnectionSummary
 from recorder.projections.exchanges import ExchangeRow, completeness, is_same_response
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow
@@ -48,6 +49,7 @@ class ExchangeState(msgspec.Struct, frozen=True):
     anomalies: list[AnomalyRow]
     answers: dict[int, CallResult]
     superseded_by: tuple[int, Exchange] | None = None  # the one that has most of the same response
+    connection: ConnectionSummary | None = None  # if it is a WebSocket connection
 
 
 class UnfoldableExchange(msgspec.Struct, frozen=True):
@@ -152,9 +154,16 @@ async def take_snapshot(
 
 
 async def folded_exchange(
-    log: LogReader, exchange: Exchange, *, at_pos: int | None = None, at_ns: int | None = None
+    log: LogReader,
+    exchange: Exchange,
+    *,
+    at_pos: int | None = None,
+    at_ns: int | None = None,
+    counter: ConnectionCounter | None = None,
 ) -> Rows:
     """Return the projections of an exchange, up to a position or a time since it began if one is given.
+
+    `counter` gets the same events.
 
     Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events` still shows the log.
     """
@@ -167,6 +176,8 @@ async def folded_exchange(
             if (at_pos is not None and event.pos > at_pos) or (at_ns is not None and event.t_ns > at_ns):
                 break
             folding.tell(event)
+            if counter is not None:
+                counter.add(event)
         return folding.rows()
     except RecorderError:
         raise
@@ -218,6 +229,7 @@ class _Folds:
         self.rows: dict[str, Rows] = {}
         self.failed: dict[str, str] = {}
         self._requests: dict[str, Rows] = {}
+        self.connections: dict[str, ConnectionSummary | None] = {}
         self._by_response: dict[str | None, list[FoldedExchange]] = {}
 
     async def fold(self, number: int, exchange: Exchange, pos: int | None = None) -> None:
@@ -227,12 +239,15 @@ class _Folds:
             return
         at_ns = None if pos is not None else self._until.at_ns(exchange)
         try:
-            rows = self.rows[exchange_id] = await folded_exchange(self._log, exchange, at_pos=pos, at_ns=at_ns)
+            counter = ConnectionCounter() if exchange.method == "GET" and exchange.api == "other" else None
+            rows = await folded_exchange(self._log, exchange, at_pos=pos, at_ns=at_ns, counter=counter)
+            self.rows[exchange_id] = rows
         except StoreError:
             raise
         except RecorderError as error:
             self.failed[exchange_id] = str(error)
             return
+        self.connections[exchange_id] = None if counter is None else counter.summary()
         folded = FoldedExchange(number, exchange, rows["exchanges"][0])
         self._by_response.setdefault(folded.row.response_id, []).append(folded)
 
@@ -315,6 +330,7 @@ def _shown(number: int, exchange: Exchange, folds: _Folds, results: _Results) ->
         anomalies=rows["anomalies"],
         answers={item: answer for item, answer in answers.items() if answer is not None},
         superseded_by=_superseded_by(row, folds.with_response(row)),
+        connection=folds.connections.get(exchange.exchange_id),
     )
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from recorder.cassettes.sse_jsonl.header import header_line
 from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten
-from recorder.cassettes.sse_jsonl.writer import exchange_lines, usual_keys
+from recorder.cassettes.sse_jsonl.writer import exchange_lines, form_of, usual_keys
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.payloads import EndRecord, RequestRecord, ResponseHead
@@ -27,7 +27,6 @@ from recorder.replay.matching import MatchRequest
 from recorder.testing.bodies import UnreadableError
 from recorder.testing.private import PrivateValues, Span, replaced
 from recorder.testing.redactions import Redactions
-from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT
 
 Reads = list[tuple[int, int]]
@@ -124,7 +123,7 @@ def _redact_response(exchange: Exchange, events: Sequence[Event], private: Priva
 
 def _without_echoes(exchange: Exchange, events: Sequence[Event], pieces: list[bytes], spans: list[Span]) -> list[Event]:
     """Return the events without those spans of the body; sums and sizes of reads are those of the bytes left."""
-    dialect = by_name(exchange.api)
+    form = form_of(events)
     left = iter(replaced(pieces, spans))
     sizes = iter(_sizes(events, b"".join(pieces), spans))
     before, after = Sums(), Sums()
@@ -134,7 +133,7 @@ def _without_echoes(exchange: Exchange, events: Sequence[Event], pieces: list[by
         if event.kind in BODY_KINDS:
             raw = next(left)
             if raw != event.raw:
-                keys = msgspec.structs.asdict(usual_keys(dialect, event.kind, raw))
+                keys = msgspec.structs.asdict(usual_keys(exchange, form, event.kind, raw))
                 changed = msgspec.structs.replace(event, raw=raw, **keys)
         elif event.kind == "reads":
             reads = [(t_ns, next(sizes)) for t_ns, _ in msgspec.json.decode(event.raw, type=Reads)]

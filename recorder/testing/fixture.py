@@ -21,6 +21,7 @@ from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import Session
 from recorder.model.recording import Recording
 from recorder.model.text import counted
+from recorder.proxy.http.messages import Transport
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Routes, recorded_upstreams
 from recorder.proxy.upstream import UpstreamTransport
@@ -32,6 +33,7 @@ from recorder.replay.matching import Elsewhere, Match, Matcher, MatchRequest, Mi
 from recorder.replay.matching.noise import Rules
 from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
+from recorder.replay.websocket.transport import WebSocketTransport
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
 from recorder.testing.loopback import Loopback, guard
 from recorder.testing.recording import MemoryRecording
@@ -125,7 +127,7 @@ class Replay(RecordedTest):
             if upstream not in names:
                 raise UsageError(f"There is no upstream {upstream!r}: there are {', '.join(names)}.")
             with self._starting:
-                self._loopback = self._loopback or Loopback(self._core(LOOP, UpstreamTransport), routes)
+                self._loopback = self._loopback or Loopback(self._answers(), routes)
         return f"{self._loopback.url}/{upstream}{_VERSIONS.get(upstream, '')}"
 
     def transport(self, library: Library | None = None) -> SyncReplay:
@@ -188,13 +190,22 @@ class Replay(RecordedTest):
         advice = self._advice() if missed else []
         return "\n".join([*missed, *advice, *self._past(), *(["Nothing was saved: the test failed."] if lost else [])])
 
-    def _core(self, clock: Clock, upstream: Callable[[], Any]) -> Any:
-        chosen = self._settings
+    def _answers(self) -> Transport:
+        """Return the transport of the server, which WebSocket clients can connect to, too."""
+        replay = self._replay(LOOP, UpstreamTransport)
+        return WebSocketTransport(self._with_faults(replay, LOOP), replay)
+
+    def _core(self, clock: Clock, upstream: Callable[[], Any]) -> Transport:
+        return self._with_faults(self._replay(clock, upstream), clock)
+
+    def _replay(self, clock: Clock, upstream: Callable[[], Any]) -> ReplayTransport:
         otherwise = MISS_STATUS if self._journal is None else MemoryRecording(upstream(), self._journal)
-        core = ReplayTransport(self._matcher, speed=chosen.speed, otherwise=otherwise, clock=clock)
-        if not chosen.faults:
-            return core
-        self._faulty.append(FaultTransport(core, chosen.faults, clock=clock))
+        return ReplayTransport(self._matcher, speed=self._settings.speed, otherwise=otherwise, clock=clock)
+
+    def _with_faults(self, replay: ReplayTransport, clock: Clock) -> Transport:
+        if not self._settings.faults:
+            return replay
+        self._faulty.append(FaultTransport(replay, self._settings.faults, clock=clock))
         return self._faulty[-1]
 
     def _save(self) -> str | None:

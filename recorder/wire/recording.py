@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
-from recorder.model.recording import Gap, Piece, Recording
+from recorder.model.events import BODY_KINDS, SWITCHED, UNDECODED, Event, Exchange
+from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead
+from recorder.model.recording import Gap, Piece, Recording, SentMessage
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name
-from recorder.wire.sse import ends_block
+from recorder.wire.sse import ends_block, ends_message
 
 Reads = list[tuple[int, int]]
 
@@ -60,12 +60,18 @@ class _Builder:
         self._gaps: list[Gap] = []
         self._head_ns = self._end_ns = 0
         self._rest = 0  # pieces of no stream behind the last block
+        self._is_switched = False  # to WebSocket
+        self._parts: list[bytes] = []  # of a message of the server
+        self._parts_sent: list[bytes] = []  # of one of the client
+        self._sent: list[SentMessage] = []
+        self._control: list[tuple[int, ControlRecord]] = []
+        self._frames: list[FrameShape] = []
 
     def add(self, event: Event) -> None:
         self._end_ns = event.t_ns
         if event.kind in BODY_KINDS:
             self._conclusion.follow(event)
-            self._pieces.append(Piece(event.t_ns, event.raw, event.sequence_number))
+            self._add_piece(event)
             self._rest = self._rest + 1 if event.kind == "body" else 0
         elif event.kind == "request":
             if event.pos:
@@ -76,14 +82,41 @@ class _Builder:
             self._response, self._head_ns = self._decoded(event, ResponseHead), event.t_ns
             if self._response is not None:
                 self._conclusion.head(self._response.headers)
+                self._is_switched = self._response.status == SWITCHED
         elif event.kind == "reads":
-            self._reads += self._decoded(event, Reads) or []
+            self._reads += (self._decoded(event, Reads) or []) if event.type is None else ()
+        elif event.kind in ("sent", "control", "frames"):
+            self._add_of_websocket(event)
         elif event.kind == "gap":
             gap = _decoded(event.raw, GapRecord)  # one that cannot be read is a gap all the same, and no damage
             times = (gap.of, gap.from_ns, gap.to_ns) if gap else ("response", event.t_ns, event.t_ns)
             self._gaps.append(Gap(event.pos, *times))
         elif event.kind == "end":
             self._end = self._decoded(event, EndRecord)
+
+    def _add_piece(self, event: Event) -> None:
+        """Add a piece of the body: over WebSocket a message as a whole."""
+        raw = event.raw
+        if self._is_switched and event.kind == "part":
+            self._parts.append(raw)
+            if not ends_message(raw):
+                return
+            raw = b"".join(self._parts)
+            self._parts.clear()
+        self._pieces.append(Piece(event.t_ns, raw, event.sequence_number))
+
+    def _add_of_websocket(self, event: Event) -> None:
+        if event.kind == "frames":
+            self._frames += self._decoded(event, list[FrameShape]) or []
+        elif event.kind == "control":
+            record = self._decoded(event, ControlRecord)
+            self._control += [(event.t_ns, record)] if record is not None else []
+        else:
+            self._parts_sent.append(event.raw)
+            if ends_message(event.raw):
+                is_message = event.type != UNDECODED or event.data_start is not None
+                self._sent.append(SentMessage(event.t_ns, b"".join(self._parts_sent), is_message))
+                self._parts_sent.clear()
 
     def recording(self) -> Recording:
         exchange, end = self._exchange, self._end and settled(self._end, self._conclusion)
@@ -98,6 +131,9 @@ class _Builder:
             *(tuple(self._pieces[:count]), tuple(self._reads), end, self._end_ns),
             gaps=tuple(self._gaps),
             damage=damage,
+            sent=tuple(self._sent),
+            control=tuple(self._control),
+            frames=tuple(self._frames),
         )
 
     def _decoded(self, event: Event, type: Any) -> Any:
@@ -117,31 +153,51 @@ def _decoded(raw: bytes, type: Any) -> Any:
 
 
 class BodyBlock(NamedTuple):
-    """A block of an event stream: an event as a client reads it, a comment, an unterminated end; or a gap in it."""
+    """A block of an event stream: an event as a client reads it, a comment, an unterminated end; or a gap in it.
+
+    Over WebSocket, a message.
+    """
 
     event: Event  # its row in the log; of several parts the last
-    kind: Literal["frame", "comment", "tail", "gap"]
+    kind: Literal["frame", "comment", "tail", "gap", "message"]
     raw: bytes | None  # with its terminator; None if it is over the limit
 
 
 def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
-    """Yield the blocks of a stream in order, those that the log has in parts put together."""
+    """Yield the blocks of a stream in order, those that the log has in parts put together.
+
+    `events` are those of an exchange from its beginning: its response head says whether it is over WebSocket.
+    """
     parts: list[bytes] = []
+    framed: Literal["frame", "message"] = "frame"
+    ends = ends_block
     for event in events:
         kind = event.kind
         if kind == "part":
             parts.append(event.raw)
-            if ends_block(event.raw):
-                yield BodyBlock(event, "frame", _joined(parts, limit_bytes))
+            if ends(event.raw):
+                yield BodyBlock(event, framed, _joined(parts, limit_bytes))
                 parts.clear()
+        elif kind == "response" and is_switched(event.raw):
+            framed, ends = "message", ends_message
         elif kind == "tail":
             yield BodyBlock(event, "tail", _joined([*parts, event.raw], limit_bytes))
             parts.clear()
-        elif kind == "frame" or kind == "comment":
+        elif kind == "frame":
+            yield BodyBlock(event, framed, event.raw)
+        elif kind == "comment":
             yield BodyBlock(event, kind, event.raw)
         elif kind == "gap":
             parts.clear()
             yield BodyBlock(event, "gap", None)
+
+
+def is_switched(response: bytes) -> bool:
+    """Return whether the `raw` of a response head is that of a connection that was switched to WebSocket, or of a turn
+    on one: then frames are messages.
+    """
+    head = _decoded(response, ResponseHead)
+    return head is not None and head.status == SWITCHED
 
 
 def _joined(parts: Sequence[bytes], limit_bytes: int) -> bytes | None:

@@ -31,10 +31,14 @@ class Body(NamedTuple):
 
 
 class LoggedRequest(NamedTuple):
-    """A request that is in the log already: its head, and the `raw` of its events."""
+    """A request that is in the log already: its head, and the `raw` of its events.
+
+    `sent` is that of further messages of the client, in order, which are redacted as bodies are.
+    """
 
     record: RequestRecord
     raws: Sequence[bytes]
+    sent: Sequence[bytes] = ()
 
     def body(self) -> Body:
         raw = b"".join(self.raws[1:])

@@ -147,6 +147,11 @@ def ends_block(part: bytes) -> bool:
     return len(part) < FRAME_LIMIT or part.endswith(_BLANK_LINES)
 
 
+def ends_message(part: bytes) -> bool:
+    """Return whether a part is the last of a WebSocket message, of which only the last is shorter than parts are."""
+    return len(part) < FRAME_LIMIT
+
+
 _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")  # one that ends with a CR may go on with an LF
 
 

@@ -81,8 +81,8 @@ def in_microseconds(batch: Batch) -> list[tuple[Any, ...]]:
     rows = []
     for event in sorted(batch.events, key=lambda event: (order.index(event.exchange_id), event.pos)):
         t_ns, raw = event.t_ns // 1000 * 1000, event.raw
-        if event.kind == "reads":
-            raw = msgspec.json.encode([(at // 1000 * 1000, size) for at, size in json.loads(raw)])
+        if event.kind in ("reads", "frames"):
+            raw = msgspec.json.encode([(at // 1000 * 1000, *rest) for at, *rest in json.loads(raw)])
         rows.append(msgspec.structs.astuple(msgspec.structs.replace(event, t_ns=t_ns, raw=raw))[2:-1])
     return rows
 
@@ -180,7 +180,7 @@ def test_nearly_all_frames_of_the_corpus_are_written_parsed() -> None:
 
 def test_a_cassette_is_read_line_by_line() -> None:
     assert lines_of(b'event: a\ndata: {"type":"a"}\n\n', b": ping\n\ndata: [DONE]\n\n") == [
-        '{"recorder_cassette":1,"session":{"name":"run-1","created":"2026-09-21T14:13:20.000000Z",'
+        '{"recorder_cassette":2,"session":{"name":"run-1","created":"2026-09-21T14:13:20.000000Z",'
         '"source":"prefix","origin":"live"}}',
         '{"exchange":1,"started":"2026-09-21T14:13:20.000000Z","api":"openai-responses",'
         '"about":{"client":"codex_exec","client_version":"0.1"},'
@@ -348,7 +348,7 @@ def changed(at: int, old: str, new: str) -> bytes:
 
 
 FAULTS: Sequence[tuple[int, str, str, str]] = [
-    (1, '"recorder_cassette":1', '"recorder_cassette":2', "version 2 of the format is not known here"),
+    (1, '"recorder_cassette":1', '"recorder_cassette":3', "version 3 of the format is not known here"),
     (1, '"recorder_cassette":1', '"x":1', "does not begin with"),
     (1, "2026-09-21T14:13:20.000001Z", "yesterday", "yesterday is no instant"),
     (1, "2026-09-21T14:13:20.000001Z", "9999-09-21T14:13:20Z", "too far from now"),

@@ -119,7 +119,7 @@ def mortal(noise: random.Random, store: Store, directory: Path) -> Ingester:
 
     ingester = Mortal(store, directory, never)
     theirs = ingester._scrubber
-    theirs.scrub = lambda place: dies(lambda: overwrite(theirs, place))  # type: ignore[method-assign]
+    theirs.scrub = lambda place, open_=(): dies(lambda: overwrite(theirs, place, open_))  # type: ignore[method-assign]
     return ingester
 
 

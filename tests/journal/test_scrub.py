@@ -168,7 +168,7 @@ def test_only_the_stretch_is_read(journal: Journal) -> None:
         Exchange(journal, SECRET)
     file = journal.directory / segment_name(1)
     records = list(parse(file.read_bytes()[len(MAGIC) :], Position(1, len(MAGIC))))
-    scrub._scrub_bodies(file, 0, records[1].position.offset, None)
+    scrub._scrub_payloads(file, 0, records[1].position.offset, {Mark.REQUEST_BODY}, None)
     assert standing(journal) == 2
 
 
@@ -218,7 +218,7 @@ def test_a_journal_is_readable_however_far_the_overwriting_came(
     written = os.pwrite
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", noted)
-        scrub._scrub_bodies(file, 0, 2**40, {1, 3})
+        scrub._scrub_payloads(file, 0, 2**40, {Mark.REQUEST_BODY}, {1, 3})
     assert len(steps) > len(SECRET)
     for each in (*steps, file.read_bytes()):
         file.write_bytes(each)

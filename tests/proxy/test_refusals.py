@@ -16,9 +16,9 @@ from tests.sockets import ScriptedUpstream, Stall, answer, chunked
 
 
 @on_uvloop
-async def test_websocket_is_answered_426_without_the_upstream(tmp_path: Path) -> None:
+async def test_websocket_that_is_turned_off_is_answered_426_without_the_upstream(tmp_path: Path) -> None:
     upgrade = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Key: x", b"Sec-WebSocket-Version: 13")
-    async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base, websocket=False) as proxy:
         response = await proxy.ask(get("/v1/responses", *upgrade))
         assert response.status == b"426 Upgrade Required"
         assert b"SSE" in response.body

@@ -1,7 +1,8 @@
 """Recorded exchanges → HAR 1.2, for the tools that read archives of browsers. Pure.
 
 The events of a stream are in `_eventSourceMessages` with their times, as Chrome writes them, beside the body with all
-its bytes. Data that HAR cannot express is lost: reads, gaps, and how exactly an exchange broke off.
+its bytes. A turn over WebSocket is written as a POST and its stream; messages of no turn are in `_webSocketMessages`.
+Data that HAR cannot express is lost: reads, gaps, and how exactly an exchange broke off.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from recorder.model.events import WHOLE
 from recorder.model.payloads import Header
 from recorder.model.recording import Recording
 from recorder.wire.sse import Fields, parse
+from recorder.wire.turns import as_http, is_connection
 
 _ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
 _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n' % __version__.encode()
@@ -35,6 +37,8 @@ def har_lines(recordings: Iterable[Recording], *, was_imported: bool = False) ->
 
 
 def _entry(each: Recording, was_imported: bool) -> dict[str, Any]:
+    each = as_http(each)
+    sent_and_received = _messages(each)
     messages = [
         {
             "time": (each.exchange.started_ns + piece.t_ns) / 1e9,
@@ -52,7 +56,28 @@ def _entry(each: Recording, was_imported: bool) -> dict[str, Any]:
         "cache": {},
         "timings": {"send": 0, "wait": each.head_ns / 1e6, "receive": (each.end_ns - each.head_ns) / 1e6},
         **({"_eventSourceMessages": messages} if messages else {}),
+        **({"_webSocketMessages": sent_and_received} if sent_and_received else {}),
     }
+
+
+def _messages(each: Recording) -> list[dict[str, Any]]:
+    """Return the messages of a WebSocket connection, those of both sides, as Chrome writes them."""
+    if not is_connection(each):
+        return []
+    sent = [("send", message.t_ns, message.raw) for message in each.sent if message.is_message]
+    both = [*sent, *(("receive", piece.t_ns, piece.raw) for piece in each.pieces)]
+    return [
+        {"type": type, "time": (each.exchange.started_ns + t_ns) / 1e9, **_data(raw)}
+        for type, t_ns, raw in sorted(both, key=lambda each: each[1])
+    ]
+
+
+def _data(raw: bytes) -> dict[str, Any]:
+    """Return the payload of a message, and its opcode: bytes that are no text are of a binary one."""
+    try:
+        return {"opcode": 1, "data": raw.decode()}
+    except UnicodeDecodeError:
+        return {"opcode": 2, "data": b64encode(raw).decode()}
 
 
 def _events(each: Recording) -> Iterator[tuple[Any, Fields]]:
@@ -92,7 +117,7 @@ def _response(each: Recording) -> dict[str, Any]:
         "redirectURL": "",
         "headersSize": -1,
         "bodySize": each.end.wire_bytes if each.end else -1,
-        "content": _content(b"".join(piece.raw for piece in each.pieces), _mime_type(each.headers)),
+        "content": _content(b"" if is_connection(each) else each.body, _mime_type(each.headers)),
         **error,
     }
 

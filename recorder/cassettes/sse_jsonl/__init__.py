@@ -2,7 +2,7 @@
 
 Must not know: where sessions are stored.
 
-    {"recorder_cassette":1,"session":{"name":"demo",…}}
+    {"recorder_cassette":2,"session":{"name":"demo",…}}
     {"exchange":1,"started":"2026-09-21T14:13:20.000001Z","api":"openai-responses","request":{…},"body":{…}}
     {"exchange":1,"after":0.350123,"response":{"status":200,…}}
     [0.000412,1,"response.created",{"type":"response.created",…}]
@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from recorder.cassettes import Entry, Names, refused
-from recorder.cassettes.jsonl import CUT_OFF, restored_head
+from recorder.cassettes.jsonl import CUT_OFF, FreshIds
 from recorder.cassettes.sse_jsonl.reader import CassetteReader
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError
@@ -100,14 +100,15 @@ class SseJsonl:
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield the exchanges of the cassette, with new ids; a chunk is an event."""
         t_ns, begun, cut_off = 0, False, msgspec.json.encode(CUT_OFF)
+        fresh = FreshIds(session, names)
         for row in CassetteReader(self._file).rows():
             if isinstance(row, Event):
                 t_ns = row.t_ns
                 self.events += row.kind in BODY_KINDS
-                yield Entry(Mark.CHUNK, t_ns, event_line(row))
+                yield Entry(Mark.CHUNK, t_ns, event_line(fresh.event(row)))
                 continue
             if begun:
                 yield Entry(Mark.END, t_ns, cut_off)
             t_ns, begun = 0, True
-            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(restored_head(row, session, names)))
+            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(fresh.head(row)))
         yield Entry(Mark.END, t_ns, cut_off)

@@ -2,6 +2,7 @@
 
     "response.created", {"type": …}     the payload of an event, parsed: its bytes follow from that by the framing
     null, {"raw": "data: [DONE]\\n\\n"}   any other frame; likewise comment, part, tail and body, by their kind
+    null, {"type": …}                   over WebSocket: a message, whose bytes are the payload alone
 
 This is never guessed: the written form is read again, and the payload is written parsed only if that gives the same
 bytes. So a payload that looks like the second form is written in the second form. Pure.
@@ -45,17 +46,25 @@ class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         return written
 
 
+Form = Literal["event", "message"]
+
+
 class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The manner in which an upstream frames an event name and a payload."""
+    """The manner in which an upstream frames an event name and a payload; a message of WebSocket is a payload alone."""
 
     line_end: Literal["\n", "\r\n"] = "\n"
     space: Literal[" ", ""] = " "
+    form: Form = "event"
 
     def raw(self, name: str | None, payload: Any, pad: int = 0) -> bytes:
         """Return the bytes of a frame. Raises `ValueError` if there are none."""
         written = self.text(payload)
         if pad:
             written = f"{written[:-1]}{' ' * pad}{written[-1]}"
+        if self.form == "message":
+            if name is not None:
+                raise ValueError("a message has no event name")
+            return written.encode()
         event = "" if name is None else f"event:{self.space}{name}{self.line_end}"
         return f"{event}data:{self.space}{written}{2 * self.line_end}".encode()
 
@@ -68,6 +77,7 @@ FRAMINGS = tuple(
     Framing(style.json, style.escaped, line_end, space)
     for style, line_end, space in itertools.product(STYLES, _LINE_ENDS, _SPACES)
 )
+_OF_MESSAGES = tuple(Framing(style.json, style.escaped, form="message") for style in STYLES)
 
 
 class Frame(NamedTuple):
@@ -78,8 +88,10 @@ class Frame(NamedTuple):
     pad: int = 0
 
 
-def parsed(raw: bytes) -> Frame | None:
+def parsed(raw: bytes, form: Form = "event") -> Frame | None:
     """Decode a frame; return `None` if no framing can make it."""
+    if form == "message":
+        return _parsed_message(raw)
     fields = parse(raw)
     if fields.data is None or fields.data_start is None:
         return None
@@ -90,17 +102,24 @@ def parsed(raw: bytes) -> Frame | None:
         return None
 
 
+def _parsed_message(raw: bytes) -> Frame | None:
+    try:
+        return Frame(None, value(raw, PAYLOAD_DEPTH), _pad(raw))
+    except ValueError:
+        return None
+
+
 def _pad(payload: bytes) -> int:
     """Count the spaces before the last brace."""
     inner = payload[:-1]
     return min(len(inner) - len(inner.rstrip(b" ")), PAD_LIMIT) if payload.endswith(b"}") else 0
 
 
-def framing_of(frames: Iterable[bytes]) -> Framing:
+def framing_of(frames: Iterable[bytes], form: Form = "event") -> Framing:
     """Return the framing that reproduces most of the first frames; the plainest of several."""
-    samples = [(raw, frame) for raw in itertools.islice(frames, SAMPLES) if (frame := parsed(raw)) is not None]
-    best, most = Framing(), 0
-    for framing in FRAMINGS:
+    samples = [(raw, frame) for raw in itertools.islice(frames, SAMPLES) if (frame := parsed(raw, form)) is not None]
+    best, most = Framing(form=form), 0
+    for framing in FRAMINGS if form == "event" else _OF_MESSAGES:
         made = sum(_makes(framing, frame, raw) for raw, frame in samples)
         if made > most:
             best, most = framing, made
@@ -121,7 +140,7 @@ def _makes(framing: Framing, frame: Frame, raw: bytes) -> bool:
 
 def cells(kind: Kind, raw: bytes, framing: Framing) -> tuple[str | None, Any, int]:
     """Return the event name, payload and padding of a piece."""
-    frame = parsed(raw) if kind == "frame" else None
+    frame = parsed(raw, framing.form) if kind == "frame" else None
     if frame is not None and not _is_bytes(frame.payload) and _makes(framing, frame, raw):
         return frame
     return None, {_WORDS.get(kind, kind): content(raw)}, 0

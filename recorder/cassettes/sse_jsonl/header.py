@@ -1,8 +1,9 @@
 """The first line of a cassette: the version of the format, and the session. Pure.
 
-    {"recorder_cassette":1,"session":{"name":"demo","created":"2026-09-21T14:13:20.000001Z","source":"path",…}}
+    {"recorder_cassette":2,"session":{"name":"demo","created":"2026-09-21T14:13:20.000001Z","source":"path",…}}
 
-A later version gets another number and a reader beside this one; what was committed once stays readable.
+A later version gets another number and a reader beside this one; what was committed once stays readable. Version 2
+added WebSocket to version 1, so one reader reads both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from recorder.cassettes.sse_jsonl.lines import line, object_, storable, value
 from recorder.model.events import Session
 from recorder.model.ids import uuid7
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,10 +42,9 @@ def read_header(written: bytes) -> Session:
     if not isinstance(given, dict) or "recorder_cassette" not in given:
         raise ValueError('it does not begin with {"recorder_cassette": …}; `recorder import` reads other streams')
     version = given["recorder_cassette"]
-    if version != VERSION:
-        raise ValueError(
-            f"version {str(version)[:20]} of the format is not known here, only {VERSION}: upgrade recorder"
-        )
+    if isinstance(version, bool) or version not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise ValueError(f"version {str(version)[:20]} of the format is not known here, only {known}: upgrade recorder")
     if given.keys() != {"recorder_cassette", "session"}:
         raise ValueError("it has the version and the session, and nothing else")
     about = msgspec.convert(given["session"], _Session)

@@ -6,7 +6,7 @@ Columns that follow from a line are computed from it (`steps`, `frames`). A line
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import msgspec
@@ -22,7 +22,7 @@ from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestRecord
 from recorder.model.recording import EVENT_BYTES, MemoryBudget
-from recorder.wire.dialects import DIALECTS, Keys, by_name
+from recorder.wire.dialects import DIALECTS, Keys
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import BOM, FRAME_LIMIT
 
@@ -33,7 +33,7 @@ REQUEST_LIMIT = 64 * 2**20  # of a request body: what the proxy lets through
 Row = Exchange | Event
 
 _MERGE = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
-_STEPS: tuple[Kind, ...] = ("response", "reads", "gap", "end", "note")
+_STEPS: tuple[Kind, ...] = ("response", "reads", "sent", "control", "frames", "gap", "end", "note")
 
 
 class CassetteReader:
@@ -50,10 +50,12 @@ class CassetteReader:
         try:
             self.session = read_header(self._next().removeprefix(BOM))
             current: _ExchangeReader | None = None
+            ids: dict[int, str] = {}
             while written := self._next():
                 if not written.strip():
                     continue
-                rows, current = _read_line(written, current, self.session.session_id)
+                rows, current = _read_line(written, current, self.session.session_id, ids)
+                ids[current.number] = current.exchange_id
                 yield from rows
         except (ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())[:REASON_LIMIT]
@@ -89,8 +91,8 @@ class CassetteReader:
 
 
 def _read_line(
-    written: bytes, current: _ExchangeReader | None, session_id: str
-) -> tuple[list[Row], _ExchangeReader | None]:
+    written: bytes, current: _ExchangeReader | None, session_id: str, ids: Mapping[int, str]
+) -> tuple[list[Row], _ExchangeReader]:
     given = value(written)
     number = given.get("exchange") if isinstance(given, dict) else given[1] if _is_piece(given) else None
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
@@ -100,7 +102,7 @@ def _read_line(
     if isinstance(given, dict) and "request" in given:
         if current is not None and number <= current.number:
             raise ValueError(f"exchange {number} begins after exchange {current.number}")
-        return _read_request(number, given, session_id)
+        return _read_request(number, given, session_id, ids)
     if current is None or number != current.number:
         raise ValueError(f"it is of exchange {number}, whose request does not stand before it")
     return [current.piece(given) if isinstance(given, list) else current.step(given)], current
@@ -140,17 +142,22 @@ class _CassetteStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Any
     keys: _Keys | None = None
     framing: Framing | None = None
+    style: Style = Style()  # of a message of the client
 
 
-def _read_request(number: int, given: Any, session_id: str) -> tuple[list[Row], _ExchangeReader]:
+def _read_request(
+    number: int, given: Any, session_id: str, exchange_ids: Mapping[int, str]
+) -> tuple[list[Row], _ExchangeReader]:
     """Return the rows of a request: the exchange, its head, its body in parts."""
     first = msgspec.convert(given, _Request)
     if first.api not in {dialect.name for dialect in DIALECTS}:
         raise ValueError(f"the api {first.api!r} is not known")
     if unknown := first.about.keys() - set(Exchange.__struct_fields__) | first.about.keys() & LEFT_OUT:
         raise ValueError(f"about has {min(unknown)!r}, which does not belong there")
-    body = _request_body(first)
-    raw = restore("request", first.request, usual_request(body))
+    body = b"" if first.body is msgspec.UNSET else _json_bytes(first.body, first.style)
+    if len(body) > REQUEST_LIMIT:
+        raise ValueError(f"its body has over {REQUEST_LIMIT >> 20} MiB")
+    raw = restore("request", _with_connection(first.request, exchange_ids), usual_request(body))
     usual = usual_row(msgspec.json.decode(raw, type=RequestRecord))
     started_ns = nanoseconds(first.started)
     ids = {"session_id": session_id, "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big"))}
@@ -166,14 +173,19 @@ def _read_request(number: int, given: Any, session_id: str) -> tuple[list[Row], 
     ], reader
 
 
-def _request_body(first: _Request) -> bytes:
-    """Return the body of a request. Raises `ValueError`."""
-    if first.body is msgspec.UNSET:
-        return b""
-    body = content_bytes(first.body["raw"]) if is_raw(first.body) else first.style.text(first.body).encode()
-    if len(body) > REQUEST_LIMIT:
-        raise ValueError(f"its body has over {REQUEST_LIMIT >> 20} MiB")
-    return body
+def _json_bytes(given: Any, style: Style) -> bytes:
+    """Return the bytes of a request body, or another message of the client. Raises `ValueError`."""
+    return content_bytes(given["raw"]) if is_raw(given) else style.text(given).encode()
+
+
+def _with_connection(request: Any, exchange_ids: Mapping[int, str]) -> Any:
+    """Return a request that names its connection by id. Raises `ValueError` if that does not stand before it."""
+    place = request.get("websocket") if isinstance(request, dict) else None
+    if not isinstance(place, dict) or not isinstance(number := place.get("connection"), int):
+        return request
+    if number not in exchange_ids:
+        raise ValueError(f"exchange {number}, its connection, does not stand before it")
+    return {**request, "websocket": {**place, "connection": exchange_ids[number]}}
 
 
 class _ExchangeReader:
@@ -183,7 +195,6 @@ class _ExchangeReader:
         self.number = number
         self.sums = Sums()
         self._exchange = exchange
-        self._dialect = by_name(exchange.api)
         self._framing = Framing()
         self._pos, self._at_us, self._ended = 0, 0, False
         self._hash = root(exchange.session_id, exchange.exchange_id)
@@ -193,7 +204,14 @@ class _ExchangeReader:
         more = msgspec.convert(given[4] if len(given) > 4 else {}, _More)
         kind, raw = piece(given[2], given[3], more.pad, self._framing)
         self._pass(given[0])
-        return self.event(kind, raw, usual_keys(self._dialect, kind, raw) if more.keys is None else more.keys)
+        return self.event(kind, raw, self._usual_keys(kind, raw) if more.keys is None else more.keys)
+
+    def _usual_keys(self, kind: Kind, raw: bytes) -> Keys:
+        return usual_keys(self._exchange, self._framing.form, kind, raw)
+
+    @property
+    def exchange_id(self) -> str:
+        return self._exchange.exchange_id
 
     def step(self, given: dict[str, Any]) -> Event:
         """Return the event of an object. Raises `ValueError`."""
@@ -203,8 +221,11 @@ class _ExchangeReader:
         step = msgspec.convert({name: value for name, value in given.items() if name != kind}, _CassetteStep)
         self._framing = step.framing or self._framing
         self._pass(step.after)
-        raw = restore(kind, given[kind], usual_step(kind, self.sums))
-        return self.event(kind, raw, step.keys or NO_KEYS)
+        if kind == "sent":
+            raw = _json_bytes(given[kind], step.style)
+        else:
+            raw = restore(kind, given[kind], usual_step(kind, self.sums))
+        return self.event(kind, raw, step.keys or self._usual_keys(kind, raw))
 
     def event(self, kind: Kind, raw: bytes, keys: Keys = NO_KEYS) -> Event:
         """Return the next event, chained to the one before it. Raises `ValueError` if none may follow."""

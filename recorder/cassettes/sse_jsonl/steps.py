@@ -1,4 +1,4 @@
-"""Steps in the life of an exchange as JSON, and back: request, response, reads, gap, end, note.
+"""Steps in the life of an exchange as JSON, and back: request, response, reads, control, frames, gap, end, note.
 
     {"exchange":1,"after":0.350123,"response":{"status":200,"reason":"OK","headers":[…]}}
 
@@ -27,7 +27,7 @@ from recorder.cassettes.sse_jsonl.lines import (
     value,
 )
 from recorder.model.events import BODY_KINDS, Event, Kind
-from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
+from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead, Side
 from recorder.wire.content_coding import Decoder
 from recorder.wire.redaction.headers import redact_headers, redact_target
 
@@ -35,6 +35,7 @@ _RAW = "raw"
 
 _encode = msgspec.json.Encoder().encode
 _decode_reads = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_decode_frames = msgspec.json.Decoder(list[FrameShape]).decode
 
 
 class Sums:
@@ -79,6 +80,11 @@ def usual_request(body: bytes) -> dict[str, Any]:
     return {"wire_bytes": size, "wire_sha256": digest, "body_bytes": size, "complete": True, "undecoded": None}
 
 
+def usual_control() -> dict[str, Any]:
+    """Return the fields of a control frame that has no code."""
+    return {"code": None, "reason": None}
+
+
 def usual_response() -> dict[str, Any]:
     """Return the fields of a usual response."""
     return {"http_version": "1.1"}
@@ -92,7 +98,7 @@ def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
         again = restore(kind, value(text(short)), usual)
     except ValueError:
         return {_RAW: content(raw)}
-    return short if again == (_to_microseconds(raw) if kind == "reads" else raw) else {_RAW: content(raw)}
+    return short if again == _IN_MICROSECONDS.get(kind, bytes)(raw) else {_RAW: content(raw)}
 
 
 def restore(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
@@ -162,6 +168,34 @@ def _reads(given: Any, usual: Mapping[str, Any]) -> bytes:
     return _encode(reads)
 
 
+# -- frames: [[seconds since the one before, "client" or "server", first byte, bytes], …]
+
+
+def _frames_to_microseconds(raw: bytes) -> bytes:
+    return _encode([(t_ns // 1000 * 1000, *shape) for t_ns, *shape in _decode_frames(raw)])
+
+
+def _short_frames(raw: bytes, usual: Mapping[str, Any]) -> Literal:
+    before_us, written = 0, []
+    for t_ns, *shape in _decode_frames(raw):
+        written.append(array(seconds(t_ns // 1000 - before_us), *shape))
+        before_us = t_ns // 1000
+    return array(*written)
+
+
+def _frames(given: Any, usual: Mapping[str, Any]) -> bytes:
+    at_us, frames = 0, []
+    for after, *shape in msgspec.convert(given, list[tuple[float, Side, int, int]]):
+        at_us += microseconds(after)
+        frames.append((at_us * 1000, *shape))
+    return _encode(frames)
+
+
+_IN_MICROSECONDS: Mapping[Kind, Callable[[bytes], bytes]] = {
+    "reads": _to_microseconds,
+    "frames": _frames_to_microseconds,
+}
+
 # -- notes: any bytes, which are JSON as a rule
 
 
@@ -176,16 +210,19 @@ def _unparsed(given: Any, usual: Mapping[str, Any]) -> bytes:
 _RECORDS: Mapping[Kind, type[msgspec.Struct]] = {
     "request": RequestRecord,
     "response": ResponseHead,
+    "control": ControlRecord,
     "gap": GapRecord,
     "end": EndRecord,
 }
 _SHORTENED: Mapping[Kind, Callable[[bytes, Mapping[str, Any]], Any]] = {
     **{kind: _shortened(kind) for kind in _RECORDS},
     "reads": _short_reads,
+    "frames": _short_frames,
     "note": _parsed,
 }
 _READ: Mapping[Kind, Callable[[Any, Mapping[str, Any]], bytes]] = {
     **{kind: _record(kind) for kind in _RECORDS},
     "reads": _reads,
+    "frames": _frames,
     "note": _unparsed,
 }

@@ -10,19 +10,21 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from recorder.cassettes.sse_jsonl.frames import STYLES, Framing, Style, cells, framing_of, piece
+from recorder.cassettes.sse_jsonl.frames import STYLES, Form, Framing, Style, cells, framing_of, piece
 from recorder.cassettes.sse_jsonl.header import header_line, instant
 from recorder.cassettes.sse_jsonl.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
-from recorder.cassettes.sse_jsonl.steps import Sums, shorten, usual_request, usual_response
+from recorder.cassettes.sse_jsonl.steps import Sums, shorten, usual_control, usual_request, usual_response
 from recorder.errors import RecorderError
-from recorder.model.events import BODY_KINDS, Event, Exchange, Session
-from recorder.model.payloads import RequestRecord
-from recorder.wire.dialects import Dialect, Keys, by_name
+from recorder.model.events import BODY_KINDS, WEBSOCKET, Event, Exchange, Session
+from recorder.model.payloads import ControlRecord, RequestRecord
+from recorder.wire.dialects import Dialect, Keys, by_name, by_path
+from recorder.wire.recording import is_switched
 
 NO_KEYS = Keys()
 LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", "api"})
@@ -32,28 +34,41 @@ LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", 
 def cassette_lines(session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]) -> Iterator[bytes]:
     """Yield the lines of a session with its exchanges, each with all its events in order. Raises `RecorderError`."""
     yield header_line(session)
+    numbers: dict[str, int] = {}
     for number, (exchange, events) in enumerate(exchanges, 1):
-        yield from exchange_lines(number, exchange, events)
+        yield from exchange_lines(number, exchange, events, numbers)
 
 
-def exchange_lines(number: int, exchange: Exchange, events: Sequence[Event]) -> Iterator[bytes]:
-    """Yield the lines of one exchange. Raises `RecorderError` if it has no request."""
+def exchange_lines(
+    number: int, exchange: Exchange, events: Sequence[Event], numbers: dict[str, int] | None = None
+) -> Iterator[bytes]:
+    """Yield the lines of one exchange. Raises `RecorderError` if it has no request.
+
+    `numbers` has those of the exchanges before, by id, and gets this one: a turn over WebSocket names its connection.
+    """
+    numbers = {} if numbers is None else numbers
+    numbers[exchange.exchange_id] = number
     if not events or events[0].kind != "request":
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
     sent = 1 + sum(event.kind == "request" for event in events[1:])
-    yield _request_line(number, exchange, events[:sent])
-    writer = _ExchangeWriter(
-        number, by_name(exchange.api), framing_of(event.raw for event in events if event.kind == "frame")
-    )
+    yield _request_line(number, exchange, events[:sent], numbers)
+    frames = (event.raw for event in events if event.kind == "frame")
+    writer = _ExchangeWriter(number, exchange, framing_of(frames, form_of(events)))
     for event in events[:sent]:
         writer.sums.add(event)
     for event in events[sent:]:
         yield writer.line(event)
 
 
-def _request_line(number: int, exchange: Exchange, events: Sequence[Event]) -> bytes:
+def form_of(events: Iterable[Event]) -> Form:
+    """Return the form of the frames of an exchange, by all its events: over WebSocket they are messages."""
+    is_over_websocket = any(event.kind == "response" and is_switched(event.raw) for event in events)
+    return "message" if is_over_websocket else "event"
+
+
+def _request_line(number: int, exchange: Exchange, events: Sequence[Event], numbers: Mapping[str, int]) -> bytes:
     head, body = events[0].raw, b"".join(event.raw for event in events[1:])
-    request = shorten("request", head, usual_request(body))
+    request = _with_number(shorten("request", head, usual_request(body)), numbers)
     usual = usual_row(msgspec.json.decode(head, type=RequestRecord))
     row = msgspec.structs.asdict(exchange)
     about = {name: row[name] for name in row.keys() - LEFT_OUT if usual.get(name) != row[name]}
@@ -64,9 +79,18 @@ def _request_line(number: int, exchange: Exchange, events: Sequence[Event]) -> b
             api=exchange.api,
             **({"about": dict(sorted(about.items()))} if about else {}),
             request=request,
-            **(_request_body(body) if body else {}),
+            **(_json_fields("body", body) if body else {}),
         )
     )
+
+
+def _with_number(request: dict[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
+    """Return a request whose connection is named by its number, if that stands before it."""
+    place = request.get("websocket")
+    if not isinstance(place, dict):
+        return request
+    kept = {name: said for name, said in place.items() if said is not None}
+    return {**request, "websocket": {**kept, "connection": numbers.get(place["connection"], place["connection"])}}
 
 
 def usual_row(record: RequestRecord) -> Mapping[str, Any]:
@@ -74,16 +98,16 @@ def usual_row(record: RequestRecord) -> Mapping[str, Any]:
     return {"provider": record.upstream, "method": record.method, "target": record.target}
 
 
-def _request_body(body: bytes) -> Mapping[str, Any]:
-    """Return a request body, parsed if some style reproduces it."""
+def _json_fields(name: str, body: bytes) -> dict[str, Any]:
+    """Return the body of a request, or another message of the client: parsed if some style reproduces it."""
     for style in STYLES:
         try:
             given = value(body, PAYLOAD_DEPTH)
             if not is_raw(given) and style.text(value(line(Literal(style.text(given))))).encode() == body:
-                return {"body": given} if style == Style() else {"body": given, "style": msgspec.to_builtins(style)}
+                return {name: given} if style == Style() else {name: given, "style": msgspec.to_builtins(style)}
         except ValueError:
             continue
-    return {"body": {"raw": content(body)}}
+    return {name: {"raw": content(body)}}
 
 
 def is_raw(body: Any) -> bool:
@@ -94,8 +118,9 @@ def is_raw(body: Any) -> bool:
 class _ExchangeWriter:
     """The lines of an exchange after its request."""
 
-    def __init__(self, number: int, dialect: Dialect, framing: Framing) -> None:
-        self._number, self._dialect, self._framing = number, dialect, framing
+    def __init__(self, number: int, exchange: Exchange, framing: Framing) -> None:
+        self._number, self._framing = number, framing
+        self._usual_keys = partial(usual_keys, exchange, framing.form)
         self._at_us = 0
         self.sums = Sums()
 
@@ -117,15 +142,18 @@ class _ExchangeWriter:
         return line(array(after, self._number, None, {word: content(event.raw)}, *([keys] if keys else [])))
 
     def _step(self, event: Event, after: Literal) -> bytes:
-        shortened = shorten(event.kind, event.raw, usual_step(event.kind, self.sums))
         more = self._keys(event)
+        if event.kind == "sent":
+            payload = _json_fields("sent", event.raw)
+            return line(object_(exchange=self._number, after=after, **payload, **more))
+        shortened = shorten(event.kind, event.raw, usual_step(event.kind, self.sums))
         if event.kind == "response" and self._framing != Framing():
             more["framing"] = msgspec.to_builtins(self._framing)
         return line(object_(exchange=self._number, after=after, **{event.kind: shortened}, **more))
 
     def _keys(self, event: Event) -> dict[str, Any]:
         """Return the columns of an event, if they differ from the usual ones."""
-        usual = usual_keys(self._dialect, event.kind, event.raw)
+        usual = self._usual_keys(event.kind, event.raw)
         columns = {name: getattr(event, name) for name in Keys.__struct_fields__}
         if columns == msgspec.structs.asdict(usual):
             return {}
@@ -134,13 +162,28 @@ class _ExchangeWriter:
 
 def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
     """Return the usual fields of a step, after events with these sums."""
-    usual: Mapping[str, Callable[[], dict[str, Any]]] = {"response": usual_response, "end": sums.usual_end}
+    usual: Mapping[str, Callable[[], dict[str, Any]]] = {
+        "response": usual_response,
+        "control": usual_control,
+        "end": sums.usual_end,
+    }
     return usual[kind]() if kind in usual else {}
 
 
-def usual_keys(dialect: Dialect, kind: str, raw: bytes) -> Keys:
-    """Return the columns that the dialect derives from a piece."""
-    return dialect.keys(raw) if kind in ("frame", "tail") else NO_KEYS
+def usual_keys(exchange: Exchange, form: Form, kind: str, raw: bytes) -> Keys:
+    """Return the columns that follow from the bytes of an event; `form` is that of the frames of its exchange."""
+    if kind == "control":
+        return Keys(type=msgspec.json.decode(raw, type=ControlRecord).opcode)
+    if kind == "sent" or (kind == "frame" and form == "message"):
+        return _dialect_of_messages(exchange).message_keys(raw)
+    return by_name(exchange.api).keys(raw) if kind in ("frame", "tail") else NO_KEYS
+
+
+def _dialect_of_messages(exchange: Exchange) -> Dialect:
+    """Return the dialect of the path: that of a connection is another one than its own."""
+    if exchange.method == WEBSOCKET:
+        return by_name(exchange.api)
+    return by_path(exchange.method, exchange.target.partition("?")[0])
 
 
 def save(path: Path, lines: Iterable[bytes]) -> None:

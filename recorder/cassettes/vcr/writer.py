@@ -15,6 +15,7 @@ from recorder.cassettes.calls import url
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header
 from recorder.model.recording import Recording
+from recorder.wire.turns import as_http, is_connection
 
 OPENING = b"interactions:\n"
 CLOSING = b"version: 1\n"
@@ -38,6 +39,8 @@ def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
     """Return the YAML of an exchange. Raises `ValueError` if it has no response, of which VCR knows nothing."""
     if each.response is None:
         raise ValueError(f"exchange {each.exchange.exchange_id} has no response")
+    each = as_http(each)
+    assert each.response is not None
     lines = [
         f"- request:\n    body: {_content(each.request_body, 6)}",
         f"    headers:{_headers(each.request.headers)}",
@@ -53,6 +56,8 @@ def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
 def inexpressible(each: Recording) -> str | None:
     """Return what a cassette of VCR cannot express of an exchange, as the rest of a sentence; `None` if nothing is
     lost."""
+    if is_connection(each):
+        return "is a WebSocket connection, and VCR knows none: only its turns are written"
     if each.response is None:
         return "has no response, and VCR knows only those that have one: it is left out"
     if each.end is None or each.end.outcome not in WHOLE:

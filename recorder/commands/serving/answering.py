@@ -17,7 +17,7 @@ from recorder.replay.faults.transport import Fault, FaultTransport
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
-from recorder.wire.grouping.probes import is_optional
+from recorder.replay.websocket.transport import WebSocketTransport
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,8 @@ class Answering:
         routes = Routes(
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
-        self.proxy = Proxy(
-            self._transport if faults else replay, routes, hosts=hosts, body_limit_bytes=body_limit_bytes
-        )
+        answers = WebSocketTransport(self._transport if faults else replay, replay)
+        self.proxy = Proxy(answers, routes, hosts=hosts, body_limit_bytes=body_limit_bytes)
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -98,7 +97,7 @@ class _LoggingMatcher(Matcher):
 
     def match(self, request: MatchRequest) -> Match | Miss:
         found = super().match(request)
-        if isinstance(found, Miss) and (self._forwards or not is_optional(request.method, request.target)):
+        if isinstance(found, Miss) and (self._forwards or not found.is_optional):
             self._warn(f"Forwarded. {found.line}" if self._forwards else found.line)
         return found
 

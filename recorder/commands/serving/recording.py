@@ -72,6 +72,7 @@ async def recording(
     hosts: Collection[str] = (),
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     durability: Durability = "journal",
+    websocket: bool = True,
     meter: Meter | None = None,
     ending: Ending | None = None,
 ) -> AsyncIterator[Proxy]:
@@ -95,7 +96,7 @@ async def recording(
     transport: Transport = RecordingTransport(UpstreamTransport(), metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
-    proxy = Proxy(transport, Routes(upstreams), hosts=hosts, body_limit_bytes=body_limit_bytes)
+    proxy = Proxy(transport, Routes(upstreams), hosts=hosts, body_limit_bytes=body_limit_bytes, websocket=websocket)
     watches = [watch_disk(journal.directory), *([meter.run()] if meter else [])]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:
@@ -140,6 +141,13 @@ durability_option = click.option(
     help="journal: what a client has seen survives kill -9; a power cut may take what is not committed yet, the last "
     "quarter of a second. strict: it survives that too, and each read from an upstream waits for the disk before it is "
     "handed on (well under a millisecond on an SSD, shared by all streams: docs/performance.md).",
+)
+
+
+websocket_option = click.option(
+    "--no-websocket",
+    is_flag=True,
+    help="Refuse WebSocket with a 426, upon which Codex goes on over HTTP; else it is passed on and recorded.",
 )
 
 

@@ -25,8 +25,10 @@ from rich.text import Text
 from recorder.commands.ui.output import is_dumb, seconds
 from recorder.commands.ui.table import LEAST_ID
 from recorder.model.events import Exchange
+from recorder.model.payloads import CloseRecord
 from recorder.model.text import counted, safe_text
 from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.connection import ConnectionSummary
 from recorder.projections.item import ItemRow
 from recorder.store.session_list import OPEN, last_status
 from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
@@ -140,8 +142,23 @@ class _Lines:
             if choice != (choice := _choice(taken, item)):
                 yield Text(f"choice {choice + 1}:", "dim")
             yield from self._of_item(item, taken.answers.get(item.item))
-        if not taken.items and taken.exchange.api == "other" and taken.row.error is None:
+        if taken.connection is not None:
+            yield from self._of_connection(taken.connection)
+        elif not taken.items and taken.exchange.api == "other" and taken.row.error is None:
             yield from self._block("", _not_understood(taken), "dim")
+
+    def _of_connection(self, connection: ConnectionSummary) -> Iterator[Text]:
+        """Yield what a WebSocket connection has besides its turns, and who closed it."""
+        frames = (connection.client_frames, "client"), (connection.server_frames, "server")
+        said = [f"{counted(count, 'frame')} of the {side}" for count, side in frames if count]
+        yield from self._line(("WebSocket", *said), "dim")
+        for mark, counts in (("› ", connection.sent), ("‹ ", connection.received), ("", connection.control)):
+            if counts:
+                yield from self._line((f"{mark}{_times(counts)}",), "dim")
+        if connection.undecoded is not None:
+            yield from self._block("wrong", connection.undecoded, "yellow")
+        if connection.close is not None:
+            yield from self._line((_closed(connection.close),), "dim")
 
     def _of_item(self, item: ItemRow, answer: CallResult | None) -> Iterator[Text]:
         yield from _ITEMS[item.kind](self, item)
@@ -302,6 +319,19 @@ def _not_understood(taken: ExchangeState) -> str | None:
     events = f"{counted(count, 'event')}, `recorder events"
     shows = f"{exchange.session_id[:LEAST_ID]} --exchange {taken.number}` shows {'them' if count > 1 else 'it'}"
     return f"not understood here: {events} {shows}" if count else None
+
+
+def _times(counts: Mapping[str, int]) -> str:
+    return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counts.items())
+
+
+def _closed(close: CloseRecord) -> str:
+    """Return who ended a connection, and with which code."""
+    if close.by is None:
+        return "closed by neither side"
+    if close.code is None:
+        return f"ended by the {close.by} without a Close frame (1006)"
+    return " ".join(filter(None, (f"closed by the {close.by}: {close.code}", close.reason)))
 
 
 def _anomaly(anomaly: AnomalyRow) -> str:

@@ -55,6 +55,7 @@ def _exchange(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:
         **_picked(taken.exchange, _EXCHANGE),
         **_picked(taken.row, _OF_ROW),
         **_present(superseded_by=superseded_by and superseded_by[1].exchange_id),
+        **_present(connection=taken.connection and msgspec.to_builtins(taken.connection)),
         "usage": _picked(taken.usage, _TOKENS),
         "timing": _present(**_all_but(taken.timing, _KEY)),
         "items": [_item(item, taken.answers.get(item.item)) for item in taken.items],

@@ -46,21 +46,29 @@ class Previews:
 class _PhaseStep(msgspec.Struct, frozen=True):
     """The shown fields of an event that is not part of a body."""
 
+    by: str = ""
     method: str = ""
     target: str = ""
     status: str | int = ""
+    code: int | None = None
     reason: str = ""
 
 
 def _step(event: Event) -> str:
     if event.kind == "request" and event.type == "body":
         return _begun(event.raw)
+    if event.kind == "sent":
+        return _TYPE.sub("{", _begun(event.raw), count=1)
     try:
         step = msgspec.json.decode(event.raw, type=_PhaseStep)
     except msgspec.MsgspecError:
         return _begun(event.raw)
-    text = " ".join(str(each) for each in (step.method, step.target, step.status, step.reason) if each != "")
+    text = " ".join(str(each) for each in _shown(step) if each not in ("", None))
     return text or _begun(event.raw)
+
+
+def _shown(step: _PhaseStep) -> tuple[str | int | None, ...]:
+    return step.by, step.method, step.target, step.status, step.code, step.reason
 
 
 def _begun(raw: bytes) -> str:

@@ -53,7 +53,7 @@ _JUDGED = re.compile(
 
 def faults(stream: StreamView) -> Iterable[Fault]:
     """Yield the faults of a stream, in order, then those of its end."""
-    message = Message()
+    message = MessageCheck()
     for frame in frames_before_gap(stream):
         if frame.data:
             yield from message.feed(frame)
@@ -110,7 +110,7 @@ class ContentBlock:
         return fitting is None or self._type not in _KNOWN or self._type in fitting
 
 
-class Message:
+class MessageCheck:
     """Follows the events of one message."""
 
     def __init__(self) -> None:
@@ -262,7 +262,7 @@ class Message:
         self._stopped = True
         return ()
 
-    _meanings: ClassVar[Mapping[str, Callable[[Message, int, Object], Iterable[Fault]]]] = {
+    _meanings: ClassVar[Mapping[str, Callable[[MessageCheck, int, Object], Iterable[Fault]]]] = {
         "message_start": _message_start,
         "content_block_start": _block_start,
         "content_block_delta": _block_delta,

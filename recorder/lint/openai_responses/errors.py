@@ -42,7 +42,7 @@ def _mute_failure(stream: StreamView) -> Iterable[Hit]:
 
 
 def _lonely_error(stream: StreamView) -> Iterable[Hit]:
-    events = stream_events(stream)
+    events = () if stream.is_switched else stream_events(stream)  # over WebSocket, Codex reads it
     if not any(each.type == "response.failed" for each in events):
         yield from (Hit(each.pos) for each in events if each.type == "error")
 

@@ -19,7 +19,10 @@ def _number(frame: StreamBlock) -> int | None:
 
 
 def _no_number(stream: StreamView) -> Iterable[Hit]:
+    """Yield events without a number. Over WebSocket an error is of the connection as well, and has none."""
     for each in stream_events(stream):
+        if each.type == "error" and stream.is_switched:
+            continue
         if each.type in FIELDS and type(each.payload.get("sequence_number")) is not int:
             yield Hit(each.pos, each.type)
 
@@ -55,7 +58,7 @@ def _no_type(stream: StreamView) -> Iterable[Hit]:
 
 
 def _other_name(stream: StreamView) -> Iterable[Hit]:
-    for each in stream.frames:
+    for each in () if stream.is_switched else stream.frames:  # a message has no `event:` line
         if each.type is not None and each.name != each.type:
             yield Hit(each.pos, f"no `event:` line, type {each.type}" if not each.name else f"{each.name}, {each.type}")
 

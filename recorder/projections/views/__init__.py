@@ -161,6 +161,24 @@ LEFT JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}""",
 FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error IS NOT NULL;""",
     ),
     View(
+        "requests",
+        "A request for a generation, and the exchange that it continues: it may have only what is new since then.",
+        {
+            **ids("x"),
+            **of("x", "started_ns api"),
+            "model": MODEL,
+            **of("r", "previous_response_id conversation_id previous_exchange_id depth is_complete"),
+            **of("r", "input_items logical_items is_prewarm"),
+            **of("p", "user_text is_turn"),
+        },
+        f"""{FOLDED}
+JOIN {TABLES["requests"]} AS r ON {same_exchange("r", "x")}
+{SESSION("x")}
+WHERE p.is_retrieval = 0""",
+        """SELECT session_name, exchange_id, depth, input_items, logical_items
+FROM requests WHERE depth > 0 AND is_complete = 1 ORDER BY logical_items DESC LIMIT 10;""",
+    ),
+    View(
         "session_summary",
         "A session, with sums over its exchanges.",
         {

@@ -5,6 +5,7 @@ httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 * Bytes are taken as they come: each read of the socket is handed on as one piece, at once.
 * Only HTTP's own end of a body is its end. Whatever else ends it is an `UpstreamError`, after all that had arrived.
 * Heads are bounded, informational ones and trailers included; a body is held back in the kernel while it is not read.
+* Behind a 101 nothing is HTTP: the rest of the connection is the body, and its end the FIN of the upstream.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _LENIENCIES = dict.fromkeys(
 """Faults of upstreams that clients read all the same. For requests they would be dangerous."""
 
 _BODILESS = frozenset({204, 304})
+_SWITCHING = 101  # Switching Protocols
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 Headers = list[tuple[bytes, bytes]]
@@ -46,6 +48,9 @@ class Connection(Protocol):
     def resume(self) -> None: ...
 
     def release(self, response: ClientResponse) -> None: ...
+
+    def switched(self, response: ClientResponse) -> None:
+        """Send what follows the request up, if anything does."""
 
 
 class ClientResponse:
@@ -66,6 +71,8 @@ class ClientResponse:
         self._ending: Exception | None = None
         self._ended = self._started = self._surplus = self._keeps_alive = False
         self._ends_with_connection = True
+        self.is_switched = False  # by a 101
+        self.is_tunnel = False  # and what the request had behind it goes up, with an end of its own
         self.upload: asyncio.Task[None] | None = None
         self.sent = False
         self.status = 0
@@ -118,7 +125,28 @@ class ClientResponse:
                 await self._wait()
         if self._ending is not None:
             raise self._ending
+        if self.is_switched:
+            return await self._end_tunnel(sink)
         return self.begun()
+
+    async def _end_tunnel(self, sink: Sink) -> bytes:
+        """Hand on the end of this direction, an empty piece, and wait for the end of the other one."""
+        if self._held:
+            sink(self._taken())
+        sink(b"")
+        await self.uploaded()
+        return b""
+
+    async def uploaded(self) -> None:
+        """Wait until the other direction of a tunnel has ended. Raises `UpstreamError` if the connection breaks."""
+        while self.is_tunnel and not self.sent:
+            if self._ending is not None:
+                raise self._ending
+            await self._wait()
+
+    def is_over(self) -> bool:
+        """Return whether both directions have ended."""
+        return self._ended and (self.sent or not self.is_tunnel)
 
     def is_reusable(self) -> bool:
         """Return whether the connection has nothing left of this exchange, in either direction, and is read.
@@ -145,9 +173,14 @@ class ClientResponse:
             return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        except httptools.HttpParserError as error:
             self._deliver()
             self._refuse(error)
+        except httptools.HttpParserUpgrade as switch:
+            self._parser = _RawBytes(self._reading)
+            self._connection.switched(self)
+            if rest := data[switch.args[0] :]:
+                self.feed(rest)
         else:
             self._bodiless_bytes = 0 if self._deliver() else self._bodiless_bytes + len(data)
             if self._bodiless_bytes > 2 * HEAD_BYTES:  # with what is between names and values
@@ -156,9 +189,20 @@ class ClientResponse:
             self._wake()
 
     def fail(self, error: Exception) -> None:
-        if self._ending is None and not self._ended:
+        is_over = self.is_over() if self.is_switched else self._ended
+        if self._ending is None and not is_over:
             self._ending = error
             self._wake()
+
+    def end(self) -> None:
+        """End what follows a 101: the upstream has."""
+        self._ended = True
+        self._wake()
+
+    def upload_ended(self) -> None:
+        """Note that all has been sent that goes up."""
+        self.sent = True
+        self._wake()
 
     def on_lost(self, exc: Exception | None) -> None:
         """End the response: the connection is lost. It is a correct end only if no header defines another."""
@@ -241,16 +285,17 @@ class ClientResponse:
         if self._ended:
             return
         status = self._parser.get_status_code()
-        if status < 200:
+        self.is_switched = status == _SWITCHING and self._parser.should_upgrade()
+        if status < 200 and not self.is_switched:
             self.headers, self.reason, self._head_bytes = [], b"", 0
             return
         if self._head_bytes > HEAD_BYTES or self._head_lines > HEAD_LINES:
             raise _HeadTooLong
         self.status, self.version = status, self._parser.get_http_version()
-        self._keeps_alive = self._parser.should_keep_alive()
-        self._ends_with_connection = _FRAMING.isdisjoint([name.lower() for name, _ in self.headers])
+        self._keeps_alive = not self.is_switched and self._parser.should_keep_alive()
+        self._ends_with_connection = self.is_switched or _FRAMING.isdisjoint([name.lower() for name, _ in self.headers])
         self._started = True
-        if self._is_head:
+        if self._is_head and not self.is_switched:
             self._ended = True
 
     def on_body(self, body: bytes) -> None:
@@ -258,8 +303,15 @@ class ClientResponse:
             self._reading.append(body)
 
     def on_message_complete(self) -> None:
-        if self._started:
+        if self._started and not self.is_switched:
             self._ended = True
+
+
+class _RawBytes:
+    """The parser behind a 101."""
+
+    def __init__(self, reading: list[bytes]) -> None:
+        self.feed_data = reading.append
 
 
 class _HeadTooLong(Exception):

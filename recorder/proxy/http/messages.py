@@ -9,8 +9,8 @@ Requests and responses have as much of httpx's as transports read, and nothing t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
-from typing import Protocol, TypedDict
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypedDict
 
 Sink = Callable[[bytes], None]
 """Takes a chunk of a body, and does not raise."""
@@ -28,7 +28,9 @@ class Flow(Protocol):
 class BodyStream(Protocol):
     """A response body on its way down: iterated or pumped, once and by one task, then closed.
 
-    Both ways raise `UpstreamError` where the body breaks off, after all that had arrived.
+    Both ways raise `UpstreamError` where the body breaks off, after all that had arrived. After a 101 the body is all
+    that the upstream sends, raw: its end (a FIN) is an empty chunk, and the body is over when the other direction, the
+    request's `Upload`, has ended too.
     """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
@@ -47,7 +49,11 @@ class BodyStream(Protocol):
 
 
 class Upload(Protocol):
-    """A request body on its way up: taken, or else iterated, once."""
+    """A request body on its way up: taken, or else iterated, once.
+
+    That of an offer to switch (`RequestExtensions.upgrade`) is what the client sends after a 101, raw, up to its FIN:
+    it cannot be taken, and is iterated only then.
+    """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
@@ -93,6 +99,7 @@ class RequestExtensions(TypedDict, total=False):
 
     recorder: object  # `recorder.proxy.routing.Origin`, if it came through the proxy
     target: bytes  # the request target to send, where the URL may not keep it as it was
+    upgrade: bytes  # the protocol that the request offers to switch to, if it does: `websocket`
     timeout: Mapping[str, float | None]  # httpx's: `read` is the client's patience in seconds
     outcome: str  # how the exchange ended, set by who breaks it off
     error: str  # why
@@ -103,6 +110,8 @@ class ResponseExtensions(TypedDict, total=False):
 
     http_version: bytes
     reason_phrase: bytes
+    frames: Callable[[int, Sequence[Any]], Sequence[Any]]  # of a replay: its faults at the frames of a message's number
+    hang_up: tuple[float, int | None, str]  # the server ends the connection so many seconds after it: code and reason
 
 
 class Headers:

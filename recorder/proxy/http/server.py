@@ -1,6 +1,7 @@
 """The HTTP server: an app (`recorder.proxy.http.server_exchange.App`) on one port of this machine, until it is stopped.
 
-Stopping has three steps: no new connections; `grace_s` for streams to end by themselves; then `on_drain` ends them.
+Stopping has three steps: no new connections, and `on_stop` asks streams to end; `grace_s` for them to do so; then
+`on_drain` ends them.
 """
 
 from __future__ import annotations
@@ -30,9 +31,18 @@ GARBAGE = 10_000  # objects between two collections, a few MiB: a request leaves
 class Server:
     """An app on a port. `start`, then `stop`."""
 
-    def __init__(self, app: App, host: str, port: int, *, on_drain: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: App,
+        host: str,
+        port: int,
+        *,
+        on_drain: Callable[[], None],
+        on_stop: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`on_stop` is called with the number of open requests when stopping begins, `on_drain` after the grace."""
         self._host, self._wanted_port = host, port
-        self._on_drain = on_drain
+        self._on_stop, self._on_drain = on_stop, on_drain
         self._connections = ServerConnections(app, self._pause, self._resume)
         self._socket: socket.socket | None = None
         self._listener: asyncio.Server | None = None
@@ -84,6 +94,7 @@ class Server:
             self._socket = None
         for connection in list(self._connections.connections):
             connection.shut_down()
+        self._on_stop(self.open)
         await self._finished(grace_s, now)
         self._on_drain()
         await self._finished(LAST_WORDS_S, None)
@@ -122,7 +133,7 @@ async def serve(
     every further signal, also for those that come when nothing is open any more.
     """
     raise_limit()
-    server = Server(app, host, port, on_drain=on_drain)
+    server = Server(app, host, port, on_drain=on_drain, on_stop=on_stop)
     await server.start()
     stop, now = asyncio.Event(), asyncio.Event()
 
@@ -137,7 +148,6 @@ async def serve(
         loop.add_signal_handler(number, signalled)
     on_ready(server.port)
     await stop.wait()
-    on_stop(server.open)
     await server.stop(grace_s, now)
 
 

@@ -8,6 +8,7 @@ httptools (llhttp, the parser of Node.js) parses HTTP/1.1. Rules of this file:
 * A request waits for the end of the one before it, and until the client has taken the responses sent so far: nothing is
   answered in advance.
 * A client that leaves is noticed: at once where its connection is read, within `LOOK_S` where it is not.
+* An offer to switch to WebSocket is the last request that is parsed, until the app has declined it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ LOOK_S = 1.0  # between looks whether a client has gone that is not read, and so
 PIPELINED = 16  # requests behind the one that is being answered: more than any client sends at once
 
 _GONE = getattr(select, "POLLRDHUP", 0)  # poll always reports a broken connection
+_WEBSOCKET = b"websocket"
 _FRAMING = frozenset({b"transfer-encoding", b"content-length"})
 _DISGUISED = frozenset({b"transfer_encoding", b"content_length"})
 _BAD_REQUEST = b"Invalid HTTP request received."
@@ -135,6 +137,9 @@ class ServerConnection(asyncio.Protocol):
         self._is_in_head = self._is_held = self._is_looking = self._is_deaf = False
         self._is_refused = False
         self._is_offered = self._is_declining = False  # another protocol
+        self._is_raw = (
+            False  # what comes is not parsed: it was switched, or will be if the app accepts the last request
+        )
         self._head_bytes = self._bodiless_bytes = 0
         self._url = b""
         self._headers: Headers = []
@@ -159,6 +164,9 @@ class ServerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
+        if self._is_raw:
+            self._feed_raw(data)
+            return
         was_in_head = self._is_in_head
         self._bodiless_bytes += len(data)
         try:
@@ -170,6 +178,14 @@ class ServerConnection(asyncio.Protocol):
             self._refuse()
         elif self._is_in_head and not (was_in_head and self._timer):
             self._wait(HEAD_S)
+
+    def eof_received(self) -> bool:
+        """Keep a connection open that was switched: the client has ended one of two directions."""
+        exchange = self._answering
+        if exchange is None or not exchange.is_switched:
+            return False
+        exchange.end()
+        return True
 
     def pause_writing(self) -> None:
         self.write_paused = True
@@ -204,14 +220,34 @@ class ServerConnection(asyncio.Protocol):
         if self._is_held:
             self._hold()
 
-    def answered(self, *, closes: bool) -> None:
+    def answered(self, *, closes: bool, behind: bytes = b"") -> None:
         self._answering = None
         if closes:
             self.transport.close()
+        elif self._is_raw and not self._waiting:  # it was the offer, and is declined
+            self._is_raw, self._coming = False, None
+            self._parser, self._is_offered = self._new_parser(), False
+            self._wait(KEEP_ALIVE_S)
+            if behind:
+                self.data_received(behind)
         elif self._waiting:
             self._go_on()
         elif not self._is_in_head:  # of a next one, which has its time
             self._wait(KEEP_ALIVE_S)
+        self._hold()
+
+    def switched(self, exchange: ServerExchange) -> None:
+        self._is_raw, self._is_in_head, self._coming = True, False, exchange
+        self._waiting.clear()
+        self._wait(None)
+
+    def over(self) -> None:
+        exchange, self._answering = self._answering, None
+        if exchange is None or not exchange.more:
+            self.transport.close()
+        else:  # closing now could reset the connection, and what the client has not read yet would be lost
+            self._coming = None
+            self._wait(HEAD_S)
         self._hold()
 
     def reset(self) -> None:
@@ -257,6 +293,9 @@ class ServerConnection(asyncio.Protocol):
         if version == "1.1":
             exchange.expects = b"100-continue" in [value.lower() for name, value in headers if name == b"expect"]
         self._is_offered = parser.should_upgrade()
+        if self._is_offered and _offers_websocket(exchange, version):
+            exchange.upgrade = _WEBSOCKET
+            exchange.end()
         self._coming = exchange
         self._waiting.append(exchange)
         self._go_on()
@@ -288,8 +327,12 @@ class ServerConnection(asyncio.Protocol):
             try:
                 self._parser.feed_data(rest)
             except httptools.HttpParserUpgrade as offer:
-                self._decline()
                 rest = rest[offer.args[0] :]
+                if self._coming is not None and self._coming.upgrade is not None:
+                    self._is_raw = True
+                    self._feed_raw(bytes(rest))
+                    return
+                self._decline()
             else:
                 return
 
@@ -303,6 +346,12 @@ class ServerConnection(asyncio.Protocol):
         self._parser, self._is_offered, self._is_declining = self._new_parser(), False, True
         self._parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *framing, b"\r\n"]))
         self._is_declining = False
+
+    def _feed_raw(self, data: bytes) -> None:
+        if self._coming is not None and data:
+            self._coming.feed(data)
+            if self._coming.held_bytes > HELD_BYTES:
+                self._hold()
 
     def _go_on(self) -> None:
         """Start to answer the next request, if its turn has come."""
@@ -335,7 +384,9 @@ class ServerConnection(asyncio.Protocol):
         if self._is_held and not self.transport.is_closing():
             poll = select.poll()
             poll.register(self.transport.get_extra_info("socket").fileno(), _GONE)
-            if poll.poll(0):
+            is_switched = self._answering is not None and self._answering.is_switched
+            broken = select.POLLERR if is_switched else ~0  # a FIN ends only one direction of one that was switched
+            if any(events & broken for _, events in poll.poll(0)):
                 self.transport.abort()
             else:
                 self._look_later()
@@ -367,3 +418,15 @@ class ServerConnection(asyncio.Protocol):
             self._wait(HEAD_S)
         else:
             self.transport.close()
+
+
+def _offers_websocket(exchange: ServerExchange, version: str) -> bool:
+    """Return whether a request that offers another protocol can be switched to WebSocket (RFC 6455 section 4.2.1).
+
+    One with a body cannot: what comes behind the head is that body, and is read as such.
+    """
+    if exchange.method != "GET" or version != "1.1":
+        return False
+    offered = [value.strip().lower() for name, value in exchange.headers if name == b"upgrade"]
+    lengths = [value for name, value in exchange.headers if name in _FRAMING]
+    return offered == [_WEBSOCKET] and all(value == b"0" for value in lengths)

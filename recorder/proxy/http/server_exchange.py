@@ -6,6 +6,7 @@ Rules of this file:
 * Data is written to the connection at once: the head together with the available part of the body, the end together
   with the last part.
 * The app is cancelled when its client has gone. Nothing is raised for that.
+* After a 101 nothing is HTTP any more: both directions are raw bytes, and each has its own end, a FIN.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110 section 5.6.2
 _NOT_IN_VALUES = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _BODILESS = frozenset({204, 304})
+SWITCHING = 101  # Switching Protocols
 _PHRASES = {int(status): status.phrase.encode() for status in http.HTTPStatus}
 
 
@@ -38,8 +40,17 @@ class Connection(Protocol):
     def taken(self) -> None:
         """Note that the app has read the available part of a body."""
 
-    def answered(self, *, closes: bool) -> None:
-        """Note that the response is whole; `closes`: it was the last of this connection."""
+    def answered(self, *, closes: bool, behind: bytes = b"") -> None:
+        """Note that the response is whole; `closes`: it was the last of this connection.
+
+        `behind` is what came behind an offer to switch that was declined: the next requests.
+        """
+
+    def switched(self, exchange: ServerExchange) -> None:
+        """Feed all that comes from now on to that exchange, as it is."""
+
+    def over(self) -> None:
+        """Close a connection that was switched, when the client has ended its direction."""
 
     def reset(self) -> None:
         """End with a RST."""
@@ -49,11 +60,18 @@ class ServerExchange:
     """One request, from its head on, and its response.
 
     `path` and `query` are those of the target, in bytes, as they came; names in `headers` are in lower case.
+
+    `upgrade` is the protocol that the client offers to switch to, in lower case, if an app can accept it: only
+    `websocket`. The request has no body; what comes behind its head is held until the app has answered. `start` with
+    101 accepts: from then on `read` returns the client's raw bytes, and is empty at its FIN; `write` sends raw bytes,
+    `finish` the last of them and a FIN. The app may read on after that; when it returns, the exchange is over. Any
+    other status declines, and the connection goes on in HTTP.
     """
 
     __slots__ = (
         *("_body", "_complete", "_connection", "_is_bodiless", "_is_chunked", "_is_old", "_left", "_task", "_waiter"),
-        *("closes", "expects", "flow", "gone", "headers", "held_bytes", "method", "more", "path", "query", "started"),
+        *("closes", "expects", "flow", "gone", "headers", "held_bytes", "is_switched", "method", "more", "path"),
+        *("query", "started", "upgrade"),
     )
 
     def __init__(
@@ -64,7 +82,8 @@ class ServerExchange:
         self.more = True  # of the request body is to come
         self.expects = False  # a word before it sends the body (100 Continue)
         self.closes = False  # the connection, once it is answered
-        self.started = self.gone = False
+        self.started = self.gone = self.is_switched = False
+        self.upgrade: bytes | None = None
         self.held_bytes = 0
         self._body: list[bytes] = []
         self._is_old = version == "1.0"
@@ -77,10 +96,14 @@ class ServerExchange:
 
     def take(self, limit_bytes: int) -> bytes | None:
         """Return the unread rest of the request body if all of it is here, and no longer than that, else None."""
+        if self._is_offer():
+            return b""
         return None if self.more or self.held_bytes > limit_bytes else self._taken()
 
     async def read(self) -> bytes:
         """Return the next piece of the request body; empty at its end. Of a client that has left it never returns."""
+        if self._is_offer():
+            return b""
         if self.expects and not self.started:
             self.expects = False
             self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -88,6 +111,10 @@ class ServerExchange:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         return self._taken()
+
+    def _is_offer(self) -> bool:
+        """Return whether it is an offer to switch that was not accepted: what is held then is no body."""
+        return self.upgrade is not None and not self.is_switched
 
     def _taken(self) -> bytes:
         pieces, self._body, self.held_bytes = self._body, [], 0
@@ -99,10 +126,15 @@ class ServerExchange:
     def start(self, status: int, headers: Headers, *, reason: bytes | None = None, first: bytes = b"") -> None:
         """Send the head, and `first` of the body with it. Without a reason phrase it is that of the standard.
 
-        Raises `ValueError`, and sends nothing, if a header has what none can have.
+        A 101 switches, also where the client did not offer it: then what it pipelined is not answered any more. Raises
+        `ValueError`, and sends nothing, if a header has what none can have.
         """
         head = self._head(status, headers, _PHRASES.get(status, b"") if reason is None else reason)
         self.started = True
+        if status == SWITCHING:
+            self.is_switched = self.more = True
+            self.expects = False
+            self._connection.switched(self)
         self._send(head + self._framed(first) if first else head)
 
     def write(self, data: bytes) -> None:
@@ -111,16 +143,26 @@ class ServerExchange:
             self._send(self._framed(data))
 
     def finish(self, last: bytes = b"") -> None:
-        """Send the last piece, and the end. A body that is shorter than its Content-Length has none."""
+        """Send the last piece, and the end. A body that is shorter than its Content-Length has none.
+
+        After a 101 the end is a FIN; the client's direction goes on, for as long as the app reads it.
+        """
         data = self._framed(last) if last else b""
+        if self.is_switched:
+            self._send(data)
+            self._complete = True
+            if not self._connection.transport.is_closing():
+                self._connection.transport.write_eof()
+            return
         if self._is_chunked:
             data += b"0\r\n\r\n"
         if data:
             self._send(data)
         if not self._left:
             self._complete = True
+            behind = b"".join(self._body) if self._is_offer() else b""
             self._body, self.held_bytes = [], 0
-            self._connection.answered(closes=self.closes)
+            self._connection.answered(closes=self.closes, behind=behind)
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole response with its length."""
@@ -139,6 +181,13 @@ class ServerExchange:
             raise ValueError("the reason phrase of the response has a character that none can have")
         known = {name.lower(): value for name, value in headers}
         lines = [b"HTTP/1.1 %d %b\r\n" % (status, reason), *[b"%b: %b\r\n" % header for header in headers]]
+        if status != SWITCHING:
+            lines += self._framing(status, known)
+        return b"".join([*lines, b"\r\n"])
+
+    def _framing(self, status: int, known: dict[bytes, bytes]) -> list[bytes]:
+        """Choose how the body ends; return the lines of the head that say so, besides those in `known`."""
+        lines = []
         if self.method == "HEAD" or status in _BODILESS:
             self._is_bodiless = True
         elif b"content-length" in known:
@@ -153,7 +202,7 @@ class ServerExchange:
         elif self.closes or self.expects:  # who waits for that word, and hears another, sends the body or does not
             self.closes = True
             lines.append(b"connection: close\r\n")
-        return b"".join([*lines, b"\r\n"])
+        return lines
 
     def _framed(self, data: bytes) -> bytes:
         if self._is_chunked:
@@ -175,14 +224,14 @@ class ServerExchange:
     # -- for the connection
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of the request body; after the response it is dropped."""
-        if not self._complete:
+        """Take a piece of the request body, or raw bytes; after the response they are dropped."""
+        if not self._complete or self.is_switched:
             self._body.append(data)
             self.held_bytes += len(data)
             self._wake()
 
     def end(self) -> None:
-        """Note that the request body is whole."""
+        """Note that the request body is whole, or that the client has ended its direction."""
         self.more = self.expects = False
         self._wake()
 
@@ -207,10 +256,12 @@ class ServerExchange:
             self._task = None
             if not self._complete and not self.gone:
                 self._break_off()
+            elif self.is_switched and not self.gone:
+                self._connection.over()
 
     def _break_off(self) -> None:
         if self.started and self._left is None and not self._is_chunked and not self._is_bodiless:
-            self._connection.reset()  # closing would be the end of that body
+            self._connection.reset()  # closing would be the end of that body, or of what follows a 101
         else:
             self._connection.transport.close()
 

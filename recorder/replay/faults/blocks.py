@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
 from recorder.wire.sse import Piece, Splitter
@@ -17,7 +17,7 @@ class EventBlock(NamedTuple):
     event: int | None
 
 
-async def blocks(chunks: Chunks) -> AsyncIterator[EventBlock]:
+async def blocks(chunks: AsyncIterable[bytes]) -> AsyncIterator[EventBlock]:
     """Yield the blocks of an event stream, whole, with all that arrived when it breaks off."""
     splitter, number = Splitter(), 0
     parts: list[bytes] = []

@@ -19,6 +19,8 @@ from recorder.replay.faults.kinds import (
     CutAt,
     Delay,
     Drip,
+    Fragmented,
+    Pinged,
     Reordered,
     Slice,
     Stall,
@@ -26,9 +28,11 @@ from recorder.replay.faults.kinds import (
     Which,
 )
 from recorder.replay.faults.transport import Fault
+from recorder.wire.websocket_endpoint import UNSENDABLE
 
 FORMS: Mapping[str, str] = {
     "cut": "cut@EVENT or cut@SECONDSs, with :reset for a reset connection",
+    "close": "close@EVENT:CODE for a WebSocket",
     "stall": "stall@EVENT or stall@EVENT:SECONDSs",
     "delay": "delay:SECONDSs",
     "slice": "slice, slice:BYTES or slice:utf8",
@@ -38,14 +42,16 @@ FORMS: Mapping[str, str] = {
     "corrupt": "corrupt@EVENT or corrupt:SHARE%",
     "status": "status:CODE, with :retry-after=SECONDS and :times=N",
     "drip": "drip:BYTES for so many a second",
+    "fragment": "fragment@EVENT or fragment@EVENT:N for a WebSocket",
+    "ping": "ping@EVENT for a WebSocket",
 }
 """What there is. Events count from 1; `cut@0` and `stall@0` are before the first."""
 
 SECONDS_LIMIT = 86_400  # a day: who waits longer wants a stall without an end
 
 RANGES = (
-    "EVENT counts from 1, for cut and stall from 0: before the first. BYTES and N are 1 or more, SHARE 0 to 100, "
-    f"CODE 400 to 599, SECONDS 0 to {SECONDS_LIMIT}; ms may stand for s"
+    "EVENT counts from 1, for cut, close and stall from 0: before the first. BYTES and N are 1 or more, SHARE 0 to "
+    f"100, CODE 400 to 599, of close 1000 to 4999, SECONDS 0 to {SECONDS_LIMIT}; ms may stand for s"
 )
 """What may stand in them, for people."""
 
@@ -81,6 +87,24 @@ def _cut(place: str | None, options: list[str]) -> Fault:
         raise _InvalidFault
     outcome = "upstream_reset" if options else "truncated"
     return CutAfter(_whole(place), outcome) if re.fullmatch("-?[0-9]+", place) else CutAt(_seconds(place), outcome)
+
+
+def _close(place: str | None, options: list[str]) -> Fault:
+    code = _whole(_only(options), 1000, 4999)
+    if code in UNSENDABLE:
+        raise _InvalidFault(f"no Close frame has the code {code}")
+    return CutAfter(_whole(place), code=code)
+
+
+def _fragment(place: str | None, options: list[str]) -> Fault:
+    event = _whole(place, least=1)
+    return Fragmented(event, _whole(_only(options), least=1)) if options else Fragmented(event)
+
+
+def _ping(place: str | None, options: list[str]) -> Fault:
+    if options:
+        raise _InvalidFault
+    return Pinged(_whole(place, least=1))
 
 
 def _stall(place: str | None, options: list[str]) -> Fault:
@@ -176,6 +200,7 @@ def _seconds(text: str) -> float:
 
 _PARSERS: Mapping[str, Callable[[str | None, list[str]], Fault]] = {
     "cut": _cut,
+    "close": _close,
     "stall": _stall,
     "delay": _delay,
     "slice": _slice,
@@ -183,4 +208,6 @@ _PARSERS: Mapping[str, Callable[[str | None, list[str]], Fault]] = {
     "reorder": _reordered,
     "status": _status,
     "drip": _drip,
+    "fragment": _fragment,
+    "ping": _ping,
 }

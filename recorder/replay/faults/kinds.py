@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -21,8 +22,12 @@ from recorder.replay.faults.transport import Fault, Run
 from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
 from recorder.wire.dialects import error_body
+from recorder.wire.websocket_endpoint import OutgoingFrame
 
 SLICE_BYTES = 64  # the longest slice, if no other is asked for
+FRAGMENTS = 3  # of a message, if no other number is asked for
+PING = b"recorder"  # the payload of a ping, which the client sends back
+CLOSE_REASON = "recorder: a fault closes the connection"
 DRIPS = 20  # a second: few enough to cost nothing, many enough to be a flow
 
 _PAYLOAD = re.compile(rb"(?:\A|[\r\n])data: ?(?!\[DONE\])([{\[][^\r\n]*[^\s])")  # without the spaces at its end
@@ -72,9 +77,10 @@ class _AtEvent(Fault, frozen=True):
 
 
 class CutAfter(_AtEvent, frozen=True):
-    """The connection breaks after an event."""
+    """The connection breaks after an event: with a code after a Close frame, if it is one of WebSocket."""
 
     outcome: str = "truncated"
+    code: int | None = None
 
     async def body(self, chunks: Chunks, run: Run) -> Chunks:
         if self.event == 0:
@@ -196,6 +202,49 @@ class Reordered(_OfEvents, frozen=True):
             yield late
 
 
+class _OfMessages(_AtEvent, frozen=True):
+    """Strikes a message over WebSocket; over HTTP it does nothing."""
+
+    @property
+    def unmet(self) -> str:
+        return f"no response over WebSocket had an event {self.event}"
+
+    def frames(self, number: int, frames: Sequence[OutgoingFrame], run: Run) -> Sequence[OutgoingFrame]:
+        if number != self.event:
+            return frames
+        run.struck(self)
+        return self._changed(frames)
+
+    @abstractmethod
+    def _changed(self, frames: Sequence[OutgoingFrame]) -> Sequence[OutgoingFrame]: ...
+
+
+class Fragmented(_OfMessages, frozen=True):
+    """A message comes in several frames of about the same length."""
+
+    pieces: int = FRAGMENTS
+
+    def _changed(self, frames: Sequence[OutgoingFrame]) -> Sequence[OutgoingFrame]:
+        whole = b"".join(frame.payload for frame in frames if frame.opcode != "ping")
+        places = [len(whole) * number // self.pieces for number in range(self.pieces + 1)]
+        parts = [whole[start:stop] for start, stop in pairwise(places)]
+        last = len(parts) - 1
+        return [
+            *(
+                OutgoingFrame("continuation" if n else frames[0].opcode, part, n == last)
+                for n, part in enumerate(parts)
+            ),
+            *(frame for frame in frames if frame.opcode == "ping"),
+        ]
+
+
+class Pinged(_OfMessages, frozen=True):
+    """A ping comes with a message: between its fragments, if it has any, else after it."""
+
+    def _changed(self, frames: Sequence[OutgoingFrame]) -> Sequence[OutgoingFrame]:
+        return [frames[0], OutgoingFrame("ping", PING), *frames[1:]]
+
+
 class Slice(Fault, frozen=True):
     """Bytes come in small pieces: at random, or cut in the middle of every character that has several bytes."""
 
@@ -251,7 +300,8 @@ def _no_event(number: int) -> str:
 
 def _cut(fault: CutAfter | CutAt, run: Run) -> UpstreamError:
     run.struck(fault)
-    return UpstreamError("the connection was cut by a fault", fault.outcome)
+    close = (fault.code, CLOSE_REASON) if isinstance(fault, CutAfter) and fault.code is not None else None
+    return UpstreamError("the connection was cut by a fault", fault.outcome, close=close)
 
 
 def _damaged(block: bytes, dice: random.Random) -> bytes:

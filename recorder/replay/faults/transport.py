@@ -10,6 +10,7 @@ Rules of this file:
 * Events are those of event streams. Another body has none: what strikes before the first event, at a time or at bytes
   strikes it too, what strikes at an event does not. The wrapped transport is asked for a body that is not
   content-coded, so that there are events to see.
+* Over WebSocket a message is an event, and each request message a request (`recorder.replay.websocket`).
 * Which faults have done nothing is known; and a replay knows of the requests that a fault has answered in its place.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 
 import msgspec
@@ -26,6 +28,7 @@ from recorder.replay.faults.blocks import Chunks
 from recorder.replay.pace import LOOP, Clock, Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.wire.dialects import framing
+from recorder.wire.websocket_endpoint import OutgoingFrame
 
 
 class Run:
@@ -61,6 +64,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         """Return the response body, changed."""
         return chunks
 
+    def frames(self, number: int, frames: Sequence[OutgoingFrame], run: Run) -> Sequence[OutgoingFrame]:
+        """Return the WebSocket frames of a message, changed; `number` counts the messages of a response from 1."""
+        return frames
+
 
 class FaultTransport:
     """Applies the faults to each request that passes through `inner`, and to its response."""
@@ -90,7 +97,13 @@ class FaultTransport:
             request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
         response.stream = IteratedBody(_FaultyChunks(response, self._faults, run))
+        response.extensions["frames"] = partial(self._frames, run)
         return response
+
+    def _frames(self, run: Run, number: int, frames: Sequence[OutgoingFrame]) -> Sequence[OutgoingFrame]:
+        for fault in self._faults:
+            frames = fault.frames(number, frames, run)
+        return frames
 
     async def aclose(self) -> None:
         await self._inner.aclose()

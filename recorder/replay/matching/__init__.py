@@ -12,6 +12,9 @@ Rules of this file:
 * Equal requests are answered in recorded order, each recorded answer once. Without `strict`, a client that runs again
   gets the same answers: when all are used, they are given again in the same order, one for each request. GET reads a
   state: it uses its answers in order too, and then repeats the last one.
+* A turn over WebSocket is the POST that requests the same (`recorder.wire.turns`). Where a request has only what is new
+  since an earlier response, the whole conversations are compared, too, as noise is
+  (`recorder.replay.matching.logical`).
 * The answer has the handles of the client that sent the request (`recorder.replay.matching.handles`).
 * `dict.pop` hands out exchanges: it gives each key to one thread only. Everything else is computed from constant data,
   so two threads that compute it at once get the same result. There is no lock.
@@ -22,31 +25,43 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from recorder.model.events import WEBSOCKET
+from recorder.model.payloads import CloseRecord, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.replay.matching.by_id import Responses, Retrieval
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference
 from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
 from recorder.replay.matching.handles import pairs
+from recorder.replay.matching.logical import History
 from recorder.replay.matching.miss import Miss, all_used, elsewhere, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.redaction.headers import redact_target
+from recorder.wire.turns import is_prewarm, is_turn, prewarm_id
 
-__all__ = ["Elsewhere", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
+__all__ = ["Elsewhere", "HangUp", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
 
 Elsewhere = Literal["fault", "forwarded"]
 """Who answered a request in place of a recording."""
 
 SEEN_LIMIT = 10_000
 """Requests that are remembered: a mock server may run for days."""
+
+
+class HangUp(msgspec.Struct, frozen=True):
+    """The end that the server put to a WebSocket connection, behind the last of its turns."""
+
+    after_ns: int  # the end of that turn
+    code: int | None  # None: without a Close frame
+    reason: str
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -56,6 +71,7 @@ class Match(msgspec.Struct, frozen=True):
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
     handles: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
+    hang_up: HangUp | None = None  # if it is the last turn of a connection that the server ended
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -80,7 +96,8 @@ class Matcher:
     def __init__(self, recordings: Sequence[Recording], rules: Rules = DEFAULT_RULES, *, strict: bool = True) -> None:
         self._rules = rules
         self._strict = strict
-        self._all = [Candidate(number, recorded, rules) for number, recorded in enumerate(recordings)]
+        self._history = History(recordings, rules)
+        self._all = [Candidate(number, recorded, rules, self._history) for number, recorded in enumerate(recordings)]
         places: dict[Place, list[Candidate]] = {}
         for candidate in self._all:
             places.setdefault(candidate.place, []).append(candidate)
@@ -93,18 +110,67 @@ class Matcher:
         """Return the answer to a request, and mark it as used."""
         request = without_secrets(request, self._rules)
         found = self._match(request)
+        if isinstance(found, Match) and is_turn(found.recorded):
+            hang_up = self._last_turns.get(found.recorded.exchange.exchange_id)
+            found = msgspec.structs.replace(found, hang_up=hang_up)
         self._seen.append(_seen(request, found))
+        if isinstance(found, Miss) and is_prewarm(request.body):
+            self._history.add(prewarm_id(request.body), request)
         return found
+
+    def connection(self, request: MatchRequest) -> Recording | None:
+        """Return the recorded handshake for one whose messages are matched one by one, and mark it as used.
+
+        There may be none: the recordings may be of HTTP. With more handshakes than were recorded the last is returned.
+        """
+        group = self._groups.get(self._place(request))
+        if group is None:
+            return None
+        waiting = [candidate for candidate in group.candidates if self._take(candidate)][:1]
+        return (waiting or group.candidates)[-1].original
+
+    def has_requests(self, request: MatchRequest) -> bool:
+        """Return whether anything was recorded at the place of a request."""
+        return self._place(request) in self._groups
 
     def note(self, request: MatchRequest, how: Elsewhere, message: str) -> None:
         """Record that a request was answered by something else."""
         self._seen.append(Seen(*_fields(request), how, message=message))
 
     def unused(self) -> list[Recording]:
-        """Return the exchanges that were not requested, in recorded order. Whether a client probes is a matter of
-        chance."""
-        waiting = (candidate.recorded for candidate in self._all if candidate.number in self._unused)
-        return [each for each in waiting if not is_optional(each.request.method, each.request.target)]
+        """Return the exchanges that were not requested, in recorded order.
+
+        Whether a client probes, prewarms, or connects again is a matter of chance.
+        """
+        waiting = (candidate for candidate in self._all if candidate.number in self._unused)
+        return [each.original for each in waiting if self._is_needed(each)]
+
+    def _is_needed(self, candidate: Candidate) -> bool:
+        request = candidate.fingerprint.request
+        if request.method == WEBSOCKET:  # its turns stand for it
+            return candidate.original.exchange.exchange_id not in self._with_turns
+        return not is_optional(request.method, request.target) and not is_prewarm(request.body)
+
+    @Once
+    def _with_turns(self) -> Collection[str]:
+        """Return the ids of the recorded connections on which there were turns."""
+        places = [each.original.request.websocket for each in self._all]
+        return {place.connection for place in places if isinstance(place, WebSocketTurn)}
+
+    @Once
+    def _last_turns(self) -> Mapping[str, HangUp]:
+        """Return the ends of connections that the server ended, by the id of the last turn of each."""
+        connections = {each.original.exchange.exchange_id: each.original for each in self._all}
+        last: dict[str, Recording] = {}
+        for turn in (each.original for each in self._all):
+            place = turn.request.websocket
+            if isinstance(place, WebSocketTurn) and place.number >= _number(last.get(place.connection)):
+                last[place.connection] = turn
+        return {
+            turn.exchange.exchange_id: hang_up
+            for id, turn in last.items()
+            if id in connections and (hang_up := _hang_up(connections[id], turn)) is not None
+        }
 
     def seen(self) -> list[Seen]:
         """Return the requests and how they were answered, in order."""
@@ -113,7 +179,7 @@ class Matcher:
     def _match(self, request: MatchRequest) -> Match | Miss:
         at = self._place(request)
         group = self._groups.get(at)
-        query = MatchQuery(request, at, self._rules, group) if group else None
+        query = MatchQuery(request, at, self._rules, group, self._history) if group else None
         found = self._alike(query) if query else None
         if found is None and (retrieved := self._retrieved(request, at)):
             found = Match(retrieved.recorded, "exact", retrieved.after)
@@ -174,7 +240,7 @@ class Matcher:
 
         Of several, each other one had been used when it was given, as what is equal to something else.
         """
-        shape, members = query.moved.shape, query.at_position(self._rules.until)
+        shape, members = query.widest.shape, query.at_position(self._rules.until)
         unused = self._unused_at_position(query)
         if len(unused) == 1 and self._take(unused[0]):
             self._at_positions[shape] = unused[0]
@@ -188,6 +254,21 @@ class Matcher:
         return [candidate for candidate in query.at_position(self._rules.until) if candidate.number in self._unused]
 
 
+def _number(turn: Recording | None) -> int:
+    place = turn.request.websocket if turn is not None else None
+    return place.number if isinstance(place, WebSocketTurn) else 0
+
+
+def _hang_up(connection: Recording, last: Recording) -> HangUp | None:
+    """Return how the server ended a connection, by its last turn; None if the client did, or nobody."""
+    close = connection.end.close if connection.end is not None else None
+    if not isinstance(close, CloseRecord) or close.by != "server":
+        return None
+    ended_ns = connection.exchange.started_ns + connection.end_ns
+    after_ns = max(0, ended_ns - last.exchange.started_ns - last.end_ns)
+    return HangUp(after_ns, close.code, close.reason or "")
+
+
 def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
     handles = {} if how == "exact" else pairs(candidate.fingerprint.handles, query.own.handles)
     return Match(candidate.recorded, how, handles=handles)
@@ -196,7 +277,7 @@ def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
 def _seen(request: MatchRequest, found: Match | Miss) -> Seen:
     if isinstance(found, Match):
         return Seen(*_fields(request), found.how, found.recorded.exchange.exchange_id)
-    how: Literal["miss", "probe"] = "probe" if is_optional(request.method, request.target) else "miss"
+    how: Literal["miss", "probe"] = "probe" if found.is_optional else "miss"
     return Seen(*_fields(request), how, message=found.message)
 
 

@@ -12,7 +12,7 @@ is a miss.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -22,9 +22,8 @@ from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.replay.matching.fingerprint import Place
-from recorder.wire.dialects import framing
 from recorder.wire.dialects.json_values import decoded, object_, text, whole
-from recorder.wire.sse import BOM, begins_stream, parse
+from recorder.wire.payloads import is_stream, joined, payloads_of
 
 FIRST_EVENTS = 8
 """A response says its id in one of the first events of its stream."""
@@ -33,7 +32,6 @@ _MAKES = re.compile(r"POST (?:/.*)?/responses|GET (?:/.*)?/responses/[^/]+")
 _ASKS = re.compile(r"GET (?:/.*)?/responses/([^/]+)")
 _WHOLE = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _UNFINISHED = frozenset({"queued", "in_progress"})
-_BLANK_LINE_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n")
 
 
 class Retrieval(NamedTuple):
@@ -49,7 +47,7 @@ class Responses:
     def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
         self._parts: dict[tuple[str, str], list[Recording]] = {}
         for place, recorded in recordings:
-            if _MAKES.fullmatch(f"{place.method} {place.path}") and (id := response_id(recorded)) is not None:
+            if makes_response(place) and (id := response_id(recorded)) is not None:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
 
     def find(self, place: Place, *, anywhere: bool = False) -> Retrieval | None:
@@ -75,9 +73,14 @@ class Responses:
         return found[0] if len(found) == 1 else []
 
 
+def makes_response(place: Place) -> bool:
+    """Return whether an answer to a request for this place is a response with an id."""
+    return _MAKES.fullmatch(f"{place.method} {place.path}") is not None
+
+
 def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
     """Return the exchange that has the next event and the most events after it: each resumed one has a part of it."""
-    spans = [(*span, part) for part in parts if _is_stream(part) and (span := _span(part)) is not None]
+    spans = [(*span, part) for part in parts if is_stream(part) and (span := _span(part)) is not None]
     if not spans:
         return None
     next_one = min(first for first, _, _ in spans) if after is None else after + 1
@@ -91,7 +94,7 @@ def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
 def _document(parts: Iterable[Recording]) -> Retrieval | None:
     """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
-        if not _is_stream(part):
+        if not is_stream(part):
             response = object_(_json(_body(part)))
             if text(response.get("status")) not in _UNFINISHED:
                 return Retrieval(part, None)
@@ -112,7 +115,7 @@ class _TerminalEvent(msgspec.Struct):
 
 def _finished(recorded: Recording) -> bytes | None:
     """Return the response as the last event of its stream states it."""
-    for block in _blocks(reversed(list(_joined(recorded.pieces)))):
+    for block in payloads_of(reversed(list(joined(recorded.pieces)))):
         try:
             event = msgspec.json.decode(block, type=_TerminalEvent)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -136,18 +139,13 @@ def _as_document(recorded: Recording, body: bytes) -> Recording:
 
 def response_id(recorded: Recording) -> str | None:
     """Return the id of the response that an exchange received, in a stream or as a document."""
-    if not _is_stream(recorded):
+    if not is_stream(recorded):
         return text(object_(_json(_body(recorded))).get("id"))
-    for block in islice(_blocks(_joined(recorded.pieces)), FIRST_EVENTS):
+    for block in islice(payloads_of(joined(recorded.pieces)), FIRST_EVENTS):
         id = text(object_(object_(_json(block)).get("response")).get("id"))
         if id is not None:
             return id
     return None
-
-
-def _is_stream(recorded: Recording) -> bool:
-    types = [value for name, value in recorded.headers if name.lower() == "content-type"]
-    return framing(types[0] if types else None) == "sse" or begins_stream(_body(recorded)) is True
 
 
 def _body(recorded: Recording) -> bytes:
@@ -159,26 +157,6 @@ def _json(data: bytes) -> Any:
         return decoded(data)
     except ValueError:
         return None
-
-
-def _joined(pieces: Iterable[Piece]) -> Iterator[bytes]:
-    """Yield the blocks of a stream; a long one was kept in several pieces."""
-    held: list[bytes] = []
-    for piece in pieces:
-        held.append(piece.raw)
-        if piece.raw.endswith(_BLANK_LINE_ENDS):
-            yield b"".join(held)
-            held = []
-    if held:
-        yield b"".join(held)
-
-
-def _blocks(raws: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the payloads of the blocks that have one."""
-    for raw in raws:
-        data = parse(raw.removeprefix(BOM)).data
-        if data is not None:
-            yield data
 
 
 def _span(recorded: Recording) -> tuple[int, int] | None:

@@ -8,22 +8,55 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
+from typing import NamedTuple
 
 from recorder.model.recording import Recording
 from recorder.replay.matching.fingerprint import Fingerprint, MatchRequest, Place, place, request_of, without_secrets
+from recorder.replay.matching.logical import History
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
+from recorder.wire.turns import as_sse, is_turn
 
 
 class Candidate:
     """A recorded exchange with its place and fingerprint."""
 
-    def __init__(self, number: int, recorded: Recording, rules: Rules) -> None:
+    def __init__(self, number: int, original: Recording, rules: Rules, history: History) -> None:
         self.number = number
-        self.recorded = recorded
-        self.fingerprint = Fingerprint(without_secrets(request_of(recorded), rules), rules)
+        self.original = original
+        self.fingerprint = Fingerprint(without_secrets(request_of(original), rules), rules)
         self.place = place(self.fingerprint.request, rules)
+        self._rules, self._history = rules, history
+
+    @Once
+    def recorded(self) -> Recording:
+        """Return the recording as it answers a request over HTTP."""
+        return as_sse(self.original) if is_turn(self.original) else self.original
+
+    @Once
+    def is_linked(self) -> bool:
+        return self._history.is_linked(self.fingerprint.request)
+
+    def logical(self) -> Fingerprint:
+        """Return the fingerprint of the logical request, made anew: all of them together may be far over the size of
+        the recordings.
+        """
+        return Fingerprint(self._history.logical(self.fingerprint.request, self.original), self._rules)
+
+    @Once
+    def digests(self) -> LogicalDigests:
+        """Return what is compared of the logical request before its values are."""
+        whole = self.logical()
+        return LogicalDigests(whole.quiet, whole.shape, whole.outline)
+
+
+class LogicalDigests(NamedTuple):
+    """The parts of a `Fingerprint` that are as small for a long conversation as for a short one, or nearly."""
+
+    quiet: bytes
+    shape: bytes | None
+    outline: Mapping[str, int]
 
 
 class CandidateQueue:
@@ -42,10 +75,10 @@ class CandidateQueue:
 QueuesByKey = Mapping[Hashable, CandidateQueue]
 
 
-def _queues(candidates: Iterable[Candidate], key: Callable[[Fingerprint], Hashable]) -> QueuesByKey:
+def _queues(candidates: Iterable[Candidate], key: Callable[[Candidate], Hashable]) -> QueuesByKey:
     found: dict[Hashable, CandidateQueue] = {}
     for candidate in candidates:
-        found.setdefault(key(candidate.fingerprint), CandidateQueue()).add(candidate)
+        found.setdefault(key(candidate), CandidateQueue()).add(candidate)
     return found
 
 
@@ -54,15 +87,28 @@ class Group:
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self.candidates = candidates
-        self.exact = _queues(candidates, lambda fingerprint: fingerprint.exact)
+        self.exact = _queues(candidates, lambda candidate: candidate.fingerprint.exact)
 
     @Once
     def quiet(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda fingerprint: fingerprint.quiet)
+        return _queues(self.candidates, lambda candidate: candidate.fingerprint.quiet)
 
     @Once
     def shapes(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda fingerprint: fingerprint.shape)
+        return _queues(self.candidates, lambda candidate: candidate.fingerprint.shape)
+
+    @Once
+    def has_links(self) -> bool:
+        """Return whether a recorded request here has only what was new since an earlier response."""
+        return any(candidate.is_linked for candidate in self.candidates)
+
+    @Once
+    def logical(self) -> QueuesByKey:
+        return _queues(self.candidates, lambda candidate: candidate.digests.quiet)
+
+    @Once
+    def logical_shapes(self) -> QueuesByKey:
+        return _queues(self.candidates, lambda candidate: candidate.digests.shape)
 
     @Once
     def directories(self) -> Mapping[str, int]:
@@ -78,11 +124,31 @@ class MatchQuery:
     An agent that runs elsewhere names its own directory; the recorded answer still names the recorded one.
     """
 
-    def __init__(self, request: MatchRequest, at: Place, rules: Rules, group: Group) -> None:
+    def __init__(self, request: MatchRequest, at: Place, rules: Rules, group: Group, history: History) -> None:
         self.place = at
         self.group = group
-        self._request, self._rules = request, rules
+        self._request, self._rules, self._history = request, rules, history
         self.own = Fingerprint(request, rules)
+
+    @Once
+    def is_logical(self) -> bool:
+        """Return whether logical requests are compared: there is a link in this request, or in a recorded one."""
+        return self._history.is_linked(self._request) or self.group.has_links
+
+    @Once
+    def widest(self) -> Fingerprint:
+        """Return the fingerprint that the last rungs compare."""
+        if not self.is_logical:
+            return self.moved
+        return Fingerprint(self._history.logical(self._request), self._rules, self.group.directories)
+
+    def recorded(self, candidate: Candidate) -> Fingerprint:
+        """Return the fingerprint of a candidate that `widest` is compared with."""
+        return candidate.logical() if self.is_logical else candidate.fingerprint
+
+    def outline(self, candidate: Candidate) -> Mapping[str, int]:
+        """Return the outline of that fingerprint."""
+        return candidate.digests.outline if self.is_logical else candidate.fingerprint.outline
 
     @Once
     def moved(self) -> Fingerprint:
@@ -104,9 +170,12 @@ class MatchQuery:
         yield "exact", self.group.exact.get(self.own.exact)
         yield "noise", self.group.quiet.get(self.own.quiet)
         yield "noise", self.group.quiet.get(self.moved.quiet)
+        if self.is_logical:
+            yield "noise", self.group.logical.get(self.widest.quiet)
 
     def at_position(self, until: How) -> Sequence[Candidate]:
         """Return the candidates at the same position of a conversation, used or not."""
-        shape = self.moved.shape if until == "position" else None
-        queue = self.group.shapes.get(shape) if shape is not None else None
+        shape = self.widest.shape if until == "position" else None
+        queues = self.group.logical_shapes if self.is_logical else self.group.shapes
+        queue = queues.get(shape) if shape is not None else None
         return queue.members if queue else ()

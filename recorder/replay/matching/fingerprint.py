@@ -19,6 +19,7 @@ from zlib import crc32
 
 import msgspec
 
+from recorder.model.events import WEBSOCKET
 from recorder.model.payloads import Header
 from recorder.model.recording import Recording
 from recorder.replay.matching.noise import QuietBody, Rules
@@ -26,6 +27,7 @@ from recorder.replay.matching.once import Once
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, too_deep
 from recorder.wire.redaction.headers import REDACTED
+from recorder.wire.turns import as_post, is_connection, is_turn
 
 OUTLINE_LIMIT = 4096
 """Elements of a list that are compared one by one: no conversation is near it, lists of numbers are above it."""
@@ -43,9 +45,16 @@ class MatchRequest(msgspec.Struct, frozen=True):
 
 
 def request_of(recorded: Recording) -> MatchRequest:
-    """Return the request of a recorded exchange."""
-    head = recorded.request
-    return MatchRequest(head.method, head.target, head.upstream, head.headers, recorded.request_body)
+    """Return the request of a recorded exchange: of a turn over WebSocket the POST that requests the same.
+
+    A handshake has a method of its own, so that it is neither the answer to a GET nor answered by one.
+    """
+    head, body, method = recorded.request, recorded.request_body, recorded.request.method
+    if is_turn(recorded):
+        method, body = "POST", as_post(body)
+    elif is_connection(recorded):
+        method = WEBSOCKET
+    return MatchRequest(method, head.target, head.upstream, head.headers, body)
 
 
 def without_secrets(request: MatchRequest, rules: Rules) -> MatchRequest:

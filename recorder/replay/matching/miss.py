@@ -15,6 +15,8 @@ from recorder.model.text import counted
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference, differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, canonical, json_value
+from recorder.wire.grouping.probes import is_optional
+from recorder.wire.turns import is_prewarm
 
 NEAREST_LIMIT = 8
 """Recorded requests that are compared in full to find the nearest: the best by the checksums of their parts."""
@@ -41,6 +43,11 @@ class Miss(msgspec.Struct, frozen=True):
     message: str  # for a person; it quotes both requests
 
     @property
+    def is_optional(self) -> bool:
+        """Return True if the client goes on without an answer, or with one that is made here."""
+        return is_optional(self.request.method, self.request.target) or is_prewarm(self.request.body)
+
+    @property
     def line(self) -> str:
         """The message on one line: what it lists, between semicolons."""
         lines = self.message.split("\n")
@@ -54,7 +61,7 @@ def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
     count = len(queue.members)
     answers = "The one recorded answer is" if count == 1 else f"All {count} recorded answers are"
     message = f"{answers} used: {query.place} was asked with this body more often than it was recorded."
-    return Miss(query.own.request, queue.members[-1].recorded, [], message)
+    return Miss(query.own.request, queue.members[-1].original, [], message)
 
 
 def unlike(query: MatchQuery, unused: Container[int], alike: int) -> Miss:
@@ -67,7 +74,7 @@ def unlike(query: MatchQuery, unused: Container[int], alike: int) -> Miss:
     lines.append(f"The nearest is {_named(nearest, unused)}. It differs in {_counted(found)}:")
     more = [f"and {len(found) - LISTED} more"] if len(found) > LISTED else []
     message = _listed(lines, [*map(str, found[:LISTED]), *more])
-    return Miss(query.own.request, nearest.recorded, found, message)
+    return Miss(query.own.request, nearest.original, found, message)
 
 
 def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -> Miss:
@@ -78,7 +85,7 @@ def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -
     counts = [f"{place}: {len(group.candidates)}" for place, group in groups.items()]
     more = [f"and {len(counts) - LISTED} other places"] if len(counts) > LISTED else []
     message = _listed([f"Nothing recorded answers {at}. Recorded were:"], [*counts[:LISTED], *more])
-    return Miss(request, groups[near].candidates[0].recorded, _parting(near, at), message)
+    return Miss(request, groups[near].candidates[0].original, _parting(near, at), message)
 
 
 def _parting(recorded: Place, requested: Place) -> list[RequestDifference]:
@@ -88,20 +95,20 @@ def _parting(recorded: Place, requested: Place) -> list[RequestDifference]:
 
 def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list[RequestDifference]]:
     """Find the exchange with the fewest differences, by checksums of the parts; counted where those are the fewest."""
-    requested, value = query.moved, query.moved.value()
+    requested, value = query.widest, query.widest.value()
 
     def distance(candidate: Candidate) -> tuple[int, bool, int]:
-        parts = len(candidate.fingerprint.outline.items() ^ requested.outline.items())
+        parts = len(query.outline(candidate).items() ^ requested.outline.items())
         return parts, candidate.number not in unused, candidate.number
 
     first, *others = sorted(query.group.candidates, key=distance)[:NEAREST_LIMIT]
-    best = first, _compared(first.fingerprint, value, requested.request, COUNT_LIMIT)
+    best = first, _compared(query.recorded(first), value, requested.request, COUNT_LIMIT)
     budget = NEAREST_BYTES
     for candidate in others:
-        budget -= len(candidate.recorded.request_body) + len(requested.request.body)
+        budget -= len(candidate.original.request_body) + len(requested.request.body)
         if budget < 0:
             break
-        found = _compared(candidate.fingerprint, value, requested.request, _count(best[1]))
+        found = _compared(query.recorded(candidate), value, requested.request, _count(best[1]))
         best = (candidate, found) if _count(found) < _count(best[1]) else best
     return best
 
@@ -123,8 +130,8 @@ def _compared(recorded: Fingerprint, value: Any, requested: MatchRequest, limit:
 
 
 def _named(candidate: Candidate, unused: Container[int]) -> str:
-    id = candidate.recorded.exchange.exchange_id
-    name = candidate.recorded.name or f"number {candidate.number + 1} of the recordings (exchange {id})"
+    id = candidate.original.exchange.exchange_id
+    name = candidate.original.name or f"number {candidate.number + 1} of the recordings (exchange {id})"
     return name if candidate.number in unused else f"{name}, already used"
 
 

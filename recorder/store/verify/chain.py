@@ -206,6 +206,8 @@ class Sums:
 
     def _on_reads(self, event: Event) -> None:
         reads = msgspec.json.decode(event.raw, type=list[tuple[int, int]])
+        if event.type is not None:  # those of the client of a WebSocket connection
+            return
         self._read_bytes = (self._read_bytes or 0) + sum(size for _, size in reads)
 
     # -- what records say, and what it is

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from recorder.wire.dialects import anthropic, gemini, openai_chat, openai_responses, other
-from recorder.wire.dialects.dialect import Dialect, Ending, Provider
+from recorder.wire.dialects.dialect import Dialect, Ending, MessageIds, Provider, WebSocketFormat
 from recorder.wire.dialects.keys import Keys
 
 __all__ = [
@@ -23,7 +23,9 @@ __all__ = [
     "Dialect",
     "Ending",
     "Keys",
+    "MessageIds",
     "Provider",
+    "WebSocketFormat",
     "by_name",
     "by_path",
     "error_body",

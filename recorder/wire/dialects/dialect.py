@@ -8,8 +8,8 @@ that cannot be read is `NULL` in the log, which has the bytes anyway, and an `Un
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -104,12 +104,49 @@ class Provider(msgspec.Struct, frozen=True):
         return next(iter(self.base_variables.values()), "")
 
 
+class Links(NamedTuple):
+    """The ids by which a request continues what the provider keeps of a conversation."""
+
+    response_id: str | None = None  # of the response before
+    conversation_id: str | None = None  # of all that was added to a conversation so far
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """The requests of a format that have only the new items of a conversation, and name the rest by an id.
+
+    Nothing here raises, whatever the JSON.
+    """
+
+    fields: tuple[str, ...]  # members of a request that hold the ids; without them it is whole as it was sent
+    items: str  # the member that has the items
+    links: Callable[[Mapping[str, Any]], Links]  # of a request
+    input: Callable[[Mapping[str, Any]], Sequence[Any]]  # the items of a request, a text as the message that it is
+    output: Callable[[Iterable[bytes]], Sequence[Any]]  # of the payloads of a response, its items as a request has them
+    compared: Callable[[Any], Any]  # an item without what only some clients send back; `None`: all of it is that
+    is_one_message: bool = False  # a response is one item of the next request, however many items came
+
+
+class MessageIds(NamedTuple):
+    """The ids by which a WebSocket message belongs to a turn, each None where it has none."""
+
+    stream_id: str | None = None
+    response_id: str | None = None
+
+
+class WebSocketFormat(msgspec.Struct, frozen=True):
+    """The way in which several responses are asked for, one after another or at once, on one WebSocket connection."""
+
+    request_type: str  # of the client's message that asks for a response
+    ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
+
+
 class Dialect(msgspec.Struct, frozen=True):
     """One wire format."""
 
     name: str  # in the log and on the command line
     routes: re.Pattern[str]  # searched in "METHOD /path", the path without its query
     keys: Callable[[bytes], Keys]  # of a frame, a complete block or not; never raises
+    message_keys: Callable[[bytes], Keys]  # of a WebSocket message; never raises
     decoder: Callable[[], FactDecoder]  # one for each response
     request_facts: Callable[[str, bytes], RequestFacts]  # of a path without its query and a decoded body; never raises
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
@@ -123,6 +160,7 @@ class Dialect(msgspec.Struct, frozen=True):
     provider: Provider | None = None
     turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[ConversationTurn]] | None] | None = None
     """Of a path and a request body, what stands beside the messages, and these: what groups requests without ids."""
+    continuation: Continuation | None = None  # None: every request is whole as it was sent
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
     profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `recorder.lint`
@@ -132,6 +170,7 @@ class Dialect(msgspec.Struct, frozen=True):
     is_event: Callable[[Mapping[str, Any]], bool] | None = None  # whether it is one of a stream, and no document
     target: Callable[[bool, Sequence[Any]], str] = lambda is_document, payloads: "/"
     """The usual target of a request, by what answers it: whether that is no stream, and its payloads."""
+    websocket: WebSocketFormat | None = None  # None: its messages are no turns
     has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     line_end: bytes = b"\n"

@@ -88,6 +88,11 @@ class KeyExtractor(Generic[Shape]):
             type = _text(event) or type or None
         return Keys(type, sequence_number, item_id, output_index, start, length)
 
+    def message_keys(self, payload: bytes) -> Keys:
+        """Return the keys of a WebSocket message; what is no JSON has none."""
+        named = self._named(payload)
+        return Keys() if named is None else Keys(named[0] or None, *named[1:], 0, len(payload))
+
     def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
         """Return the keys of what is no event to the standard: an error as bare JSON (Gemini), or as a field `error:`
         (llama.cpp).

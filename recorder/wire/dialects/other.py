@@ -40,12 +40,15 @@ class ErrorDecoder(JsonDecoder):
         return self.payload(None, payload)
 
 
+_KEYS = KeyExtractor(_TypedEvent, _name, event_line_first=True)
+
 _STEPS = ("step_details", "delta.step_details")
 
 DIALECT = Dialect(
     name="other",
     routes=re.compile(""),
-    keys=KeyExtractor(_TypedEvent, _name, event_line_first=True).keys,
+    keys=_KEYS.keys,
+    message_keys=_KEYS.message_keys,
     decoder=ErrorDecoder,
     request_facts=no_request,
     terminal={ERROR: "failed"},

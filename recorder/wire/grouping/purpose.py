@@ -115,6 +115,8 @@ def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestF
         return "probe"
     if api == other.DIALECT.name:
         return None
+    if not request.generates:
+        return "prewarm"
     content = request.text or "" if request.is_turn else ""
     return (
         _claimed(STEPS, claims)

@@ -60,10 +60,17 @@ def first(rules: Iterable[ValueRule], request: Claims) -> tuple[ValueRule | None
 class Claims:
     """A request's headers and body, as the rules look at them."""
 
-    def __init__(self, headers: Sequence[Header], body: bytes | None = None) -> None:
+    def __init__(self, headers: Sequence[Header], body: bytes | None = None, *, is_message: bool = False) -> None:
+        """`is_message`: it was sent over WebSocket. The headers are those of the connection then, and Codex repeats in
+        each request, as `client_metadata`, what its headers would say of that one: `session_id` for `session-id`.
+        """
         self.headers = {name.lower(): value for name, value in reversed(headers)}
         self._agent = self.headers.get("user-agent", "").lower()
         self._raw_body = body
+        if is_message:
+            claimed = _members(self._body.get("client_metadata", b""))
+            said = ((name.lower().replace("_", "-"), _leaf(value)) for name, value in claimed.items())
+            self.headers |= {name: value for name, value in said if value is not None}
 
     def is_from(self, rule: ValueRule) -> bool:
         """Return whether the rule is for this client."""

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from recorder.model.events import PROBE
+from recorder.model.events import PROBE, WEBSOCKET
 from recorder.model.payloads import RequestHead
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
@@ -122,7 +122,7 @@ def own_name(head: RequestHead, grouping: Grouping) -> str:
 
 def group(head: RequestHead, body: bytes | None) -> Grouping:
     """Apply the rules to a request; `body` is the decoded request body, if there is one."""
-    request = Claims(head.headers, body)
+    request = Claims(head.headers, body, is_message=head.method == WEBSOCKET)
     name, source = _session(head, request)
     _, attempt = first(ATTEMPT_RULES, request)
     client, client_version = _client(request.headers.get("user-agent", ""))

@@ -43,7 +43,8 @@ HARMLESS = re.compile(
     # of HTTP
     accept(-[a-z]+)? | age | allow | alt-svc | cache-control | connection | content-(encoding|language|length|type)
     | date | etag | expect | expires | host | if-(none-)?match | keep-alive | last-modified | pragma | range
-    | retry-after(-ms)? | sec-websocket-version | server | server-timing | te | trailer | transfer-encoding | upgrade
+    | retry-after(-ms)? | sec-websocket-(accept|extensions|key|version)
+    | server | server-timing | te | trailer | transfer-encoding | upgrade
     | vary | via | x-accel-buffering | x-content-type-options
     # which request it was
     | (x-|x-client-|x-ms-|x-ms-client-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray

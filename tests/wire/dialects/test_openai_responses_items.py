@@ -344,7 +344,7 @@ def test_a_result_may_nest_as_deep_as_json_is_read() -> None:
 
 
 def test_a_request_says_model_stream_and_what_a_person_wrote() -> None:
-    assert asked(model="m", stream=True, input="hi") == RequestFacts("m", True, "hi", True)
+    assert asked(model="m", stream=True, input="hi") == RequestFacts("m", True, "hi", True, items=1)
 
 
 def user(*texts: str) -> Json:

@@ -316,6 +316,8 @@ def fallback(usage: Object) -> str | None:
     return text(served[-1].get("model")) if served else None
 
 
+_KEYS = KeyExtractor(_MessagesEvent, _name)
+
 DIALECT = Dialect(
     name="anthropic",
     # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose the method is.
@@ -324,7 +326,8 @@ DIALECT = Dialect(
         r"|^\S+ /(?:.*/)?messages/batches(?:/|$)"
         r"|^\S+ /.*\bpublishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
     ),
-    keys=KeyExtractor(_MessagesEvent, _name).keys,
+    keys=_KEYS.keys,
+    message_keys=_KEYS.message_keys,
     decoder=MessagesDecoder,
     request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},

@@ -37,6 +37,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         is_turn=is_turn and not path.endswith(_COUNTS),
         results=tuple(result(block) for blocks in contents for block in _results(blocks)),
         instructions=instructions(_texts(_blocks({"content": request.get("system")}))),
+        items=len(messages),
     )
 
 

@@ -195,10 +195,13 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     )
 
 
+_KEYS = KeyExtractor(_Response, _name)
+
 DIALECT = Dialect(
     name="gemini",
     routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
-    keys=KeyExtractor(_Response, _name).keys,
+    keys=_KEYS.keys,
+    message_keys=_KEYS.message_keys,
     decoder=GeminiDecoder,
     request_facts=request_facts,
     terminal={ERROR: "failed"},

@@ -39,6 +39,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         is_turn=is_turn and method != "countTokens",
         results=tuple(_results([_parts(each) for each in contents])),
         instructions=instructions(part.get("text") for part in objects(object_(system).get("parts"))),
+        items=len(contents),
     )
 
 

@@ -223,10 +223,13 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     return is_usage and is_finished and max(map(len, answers)) == 1
 
 
+_KEYS = KeyExtractor(_Chunk, _name)
+
 DIALECT = Dialect(
     name="openai-chat",
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
-    keys=KeyExtractor(_Chunk, _name).keys,
+    keys=_KEYS.keys,
+    message_keys=_KEYS.message_keys,
     decoder=ChatDecoder,
     request_facts=request_facts,
     terminal={DONE: "completed", ERROR: "failed"},

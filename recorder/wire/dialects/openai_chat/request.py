@@ -33,6 +33,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         instructions=instructions(
             given for each in messages if each.get("role") in OF_SYSTEM for given in _texts(each.get("content"))
         ),
+        items=len(messages),
     )
 
 

@@ -11,9 +11,11 @@ import re
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.dialect import Dialect, MessageIds, WebSocketFormat
+from recorder.wire.dialects.json_values import UNUSUAL
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import PROVIDER
+from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.fields import FIELDS, is_event, speaks
 from recorder.wire.dialects.openai_responses.request import request_facts, turns
@@ -39,10 +41,35 @@ def _name(event: _ResponsesEvent) -> Named:
     )
 
 
+class _ResponseId(msgspec.Struct):
+    id: Text | None = None
+
+
+class _MessageIds(msgspec.Struct):
+    stream_id: Text | None = None
+    response_id: Text | None = None
+    response: _ResponseId | None = None
+
+
+_ids_of = msgspec.json.Decoder(_MessageIds).decode
+
+
+def message_ids(payload: bytes) -> MessageIds:
+    """Return the ids of a WebSocket message. One with an id that is none, or that is no JSON, has none."""
+    try:
+        found = _ids_of(payload)
+    except UNUSUAL:
+        return MessageIds()
+    return MessageIds(found.stream_id, found.response_id or (found.response.id if found.response else None))
+
+
+_KEYS = KeyExtractor(_ResponsesEvent, _name)
+
 DIALECT = Dialect(
     name="openai-responses",
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
-    keys=KeyExtractor(_ResponsesEvent, _name).keys,
+    keys=_KEYS.keys,
+    message_keys=_KEYS.message_keys,
     decoder=ResponsesDecoder,
     request_facts=request_facts,
     terminal={
@@ -54,10 +81,12 @@ DIALECT = Dialect(
     needs_terminal=True,
     provider=PROVIDER,
     turns=turns,
+    continuation=CONTINUATION,
     fields=FIELDS,
     profiles=("openai", "codex", "sdk"),
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1/responses",
+    websocket=WebSocketFormat("response.create", message_ids),
     has_event_lines=True,
 )

@@ -16,6 +16,7 @@ from recorder.wire.dialects.conversation import (
     texts_of,
 )
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
+from recorder.wire.dialects.openai_responses.continuation import links, own_items
 from recorder.wire.dialects.openai_responses.results import returned
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
@@ -28,19 +29,25 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
     request = request_object(body)
     given = request.get("input")
     stream = request.get("stream")
+    generates = request.get("generate") is not False
     items = objects(given)
     words, is_turn = last_words(
         [list(_texts(item)) for item in items if _is_users(item)],
         messages_at_end([*map(object_, array(given))], _is_users),
     )
     system = (part for item in items if item.get("role") in OF_SYSTEM for part in _texts(item))
+    linked = links(request)
     return RequestFacts(
         model=text(request.get("model")),
         stream=stream if isinstance(stream, bool) else None,
         text=text(given) or words,
-        is_turn=is_turn or isinstance(given, str),
+        is_turn=generates and (is_turn or isinstance(given, str)),
+        generates=generates,
         results=tuple(result for result in map(returned, items) if result is not None),
         instructions=instructions((request.get("instructions"), *system)),
+        previous_response_id=linked.response_id,
+        conversation_id=linked.conversation_id,
+        items=len(own_items(request)),
     )
 
 

@@ -52,10 +52,13 @@ def _error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     return {"acme_error": message}
 
 
+_KEYS = KeyExtractor(Payload, _name)
+
 DIALECT = Dialect(
     name="acme-chatter",
     routes=re.compile(r"^POST /v1/chatter$"),
-    keys=KeyExtractor(Payload, _name).keys,
+    keys=_KEYS.keys,
+    message_keys=_KEYS.message_keys,
     decoder=_Decoder,
     request_facts=no_request,
     terminal={"end": "completed"},

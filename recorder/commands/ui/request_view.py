@@ -1,0 +1,162 @@
+"""`recorder show --request`: requests as the model saw them, as text for a person or as one JSON object.
+
+Rules of this file:
+
+* Each item stands below the exchange that it is from. What is missing is named where it would stand.
+* Whatever was recorded goes through `safe_text`. On a terminal texts are wrapped, and other values are cut to a line.
+* Items are shown by what most formats share, `role`, `type` and texts; what else they have is JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+import msgspec
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from recorder.commands.ui.table import LEAST_ID
+from recorder.model.events import Session
+from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.text import counted, safe_text
+from recorder.wire.dialects.json_values import as_json, text
+from recorder.wire.logical_request import LogicalRequest, RequestPart
+
+Shown = Sequence[tuple[Recording, LogicalRequest]]
+
+LEAST_WIDTH = 20  # of a text, however narrow the terminal
+
+_INDENT = "  "
+_PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of an item that is shown by its texts alone
+_WRAPPING = Console(file=StringIO())
+
+
+def request_document(session: Session, shown: Shown) -> dict[str, Any]:
+    """Return the object of `--json`; its keys are in docs/formats.md.
+
+    Raises `RecorderError` if it would be too large: each request repeats what it continues.
+    """
+    budget = MemoryBudget("These requests take", "name one exchange, by its number or id")
+    for _, request in shown:
+        budget.add(request.size_bytes, 0)
+    return {
+        "session": {"session_id": session.session_id, "name": session.name},
+        "requests": [_described(recording, request) for recording, request in shown],
+    }
+
+
+def _described(recording: Recording, request: LogicalRequest) -> dict[str, Any]:
+    exchange = recording.exchange
+    parts = [
+        {"source": part.source, "exchange_id": part.exchange_id, "number": part.number, "items": len(part.items)}
+        for part in request.parts
+    ]
+    missing = {"missing_id": request.missing_id, "reason": request.reason}
+    return {
+        "exchange_id": exchange.exchange_id,
+        "number": recording.number,
+        "api": exchange.api,
+        "method": exchange.method,
+        "target": exchange.target,
+        "depth": request.depth,
+        "is_complete": request.is_complete,
+        **{name: each for name, each in missing.items() if each is not None},
+        "parts": parts,
+        "request": request.body() or None,
+    }
+
+
+def request_lines(session: Session, shown: Shown, width: int | None) -> Iterator[Text]:
+    """Yield the lines. `width` is that of the terminal, None in a pipe."""
+    session_id = session.session_id if width is None else session.session_id[:LEAST_ID]
+    yield Text(f"{_flat(session.name)} · {session_id}", "bold")
+    for recording, request in shown:
+        yield Text()
+        yield from _of_request(recording, request, width)
+
+
+def _of_request(recording: Recording, request: LogicalRequest, width: int | None) -> Iterator[Text]:
+    exchange = recording.exchange
+    head = f"{recording.number} · {exchange.method} {exchange.target.partition('?')[0]}"
+    yield Text(_flat(head), "bold")
+    if not request.fields and not request.parts:
+        yield Text(f"The body is no JSON object: {counted(len(recording.request_body), 'byte')}.", "dim")
+    for name, value in request.fields.items():
+        if _is_conversation(value):
+            yield Text(f"{_flat(name)}:", "dim")
+            yield from _of_items(value, width)
+        else:
+            yield from _field(name, value, width)
+    if request.reason is not None:
+        yield Text(f"! {safe_text(request.reason)}: what came before is not shown.", "yellow")
+    for part in request.parts:
+        yield Text(_source(part, recording), "dim")
+        yield from _of_items([msgspec.json.decode(item) for item in part.items], width)
+
+
+def _source(part: RequestPart, recording: Recording) -> str:
+    if part.source == "output":
+        return f"answer of exchange {part.number}:"
+    is_own = part.exchange_id == recording.exchange.exchange_id
+    return "input:" if is_own else f"input of exchange {part.number}:"
+
+
+def _is_conversation(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(each, dict) and "role" in each for each in value)
+
+
+def _field(name: str, value: Any, width: int | None) -> Iterator[Text]:
+    """Yield a member of the request: on a terminal in one line."""
+    shown = value if isinstance(value, str) else as_json(value)
+    if width is None:
+        yield from (Text(line) for line in safe_text(f"{name}: {shown}").split("\n"))
+    else:
+        yield Text(_cut(_flat(f"{name}: {shown}"), width))
+
+
+def _of_items(items: Iterable[Any], width: int | None) -> Iterator[Text]:
+    for item in items:
+        said = _shown(item)
+        for number, line in enumerate(_wrapped(said, width)):
+            yield Text(f"{_INDENT}{'' if number == 0 else _INDENT}{line}".rstrip())
+
+
+def _shown(item: Any) -> str:
+    """Return an item as text: who says it and its words, or its type and what else it has as JSON."""
+    if not isinstance(item, dict):
+        return as_json(item)
+    label = text(item.get("role")) or text(item.get("type")) or "item"
+    words = _words(item.get("content"))
+    if words is not None and item.keys() <= _PLAIN:
+        return f"{label}: {words}"
+    rest = {name: each for name, each in item.items() if name not in ("role", "type") or each != label}
+    return f"{label}: {as_json(rest)}"
+
+
+def _words(content: Any) -> str | None:
+    """Return the texts of a message; None if it has anything else."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [None]
+    texts = [text(part.get("text")) if isinstance(part, Mapping) else None for part in parts]
+    return None if None in texts else "\n".join(each for each in texts if each is not None)
+
+
+def _wrapped(said: str, width: int | None) -> Iterator[str]:
+    for line in safe_text(said).split("\n"):
+        if width is None:
+            yield line
+        else:
+            room = max(LEAST_WIDTH, width - 2 * len(_INDENT))
+            yield from (part.plain for part in Text(line.expandtabs(4)).wrap(_WRAPPING, room))
+
+
+def _flat(said: str) -> str:
+    return " ".join(safe_text(said).split())
+
+
+def _cut(said: str, width: int) -> str:
+    return said if cell_len(said) <= width else f"{set_cell_size(said, width - 1)}…"

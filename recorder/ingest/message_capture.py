@@ -1,0 +1,193 @@
+"""An exchange over WebSocket as events: a connection, or a turn on it.
+
+The sibling of `recorder.ingest.capture` for messages in the place of a body. The invariant is the same: the same input
+gives the same events with the same hashes. A message of the server is one `frame`, its payload exactly; one over
+`FRAME_LIMIT` is `part`s, of which only the last is shorter than the limit. So are the rows of a long `sent`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from recorder.ingest.capture import KEYS_LIMIT, READS_PART, Capture
+from recorder.model.events import UNDECODED, Event, Outcome
+from recorder.model.payloads import (
+    CloseRecord,
+    ControlRecord,
+    ExchangeEnd,
+    FrameShape,
+    ResponseHead,
+    Side,
+)
+from recorder.wire.content_coding import Decoder
+from recorder.wire.dialects import Dialect, Keys
+from recorder.wire.sse import FRAME_LIMIT
+
+CODING: Literal["websocket"] = "websocket"
+"""The coding of a connection in its `end`: its body is messages, and not what was on the wire."""
+
+SHAPES_PART = READS_PART // 2  # frames a `frames` event: about 150 KB of JSON, as of reads
+
+_encode = msgspec.json.Encoder().encode
+
+
+class MessageCapture(Capture):
+    """The events of one exchange over WebSocket, from its first byte to its end."""
+
+    def __init__(
+        self,
+        session_id: str,
+        exchange_id: str,
+        dialect: Dialect,
+        started_ns: int,
+        first: bytes | None = None,
+        *,
+        message_dialect: Dialect | None = None,
+        sent_before: Sequence[bytes] = (),
+    ) -> None:
+        """`message_dialect` is that of the messages, if it is another one than that of the exchange. `sent_before` is
+        the `raw` of the `sent` rows that the log has already: they stay, whatever is a secret now.
+        """
+        super().__init__(session_id, exchange_id, dialect, started_ns, first)
+        self._keys_of = (message_dialect or dialect).message_keys
+        self._sent_before = deque(sent_before)
+        self._is_turn = True
+        self._now_ns = 0  # of the latest of both directions: their reads come in several rows, the times in order
+        self._shapes: list[FrameShape] = []
+        self._client_reads = array("q")
+
+    @classmethod
+    def switched(cls, connection: Capture, dialect: Dialect, sent_before: Sequence[bytes]) -> MessageCapture:
+        """Return the capture that takes the place of one whose request is over, with messages of that dialect."""
+        ids, started_ns = connection._ids, connection._started_ns
+        capture = cls(*ids, connection._dialect, started_ns, message_dialect=dialect, sent_before=sent_before)
+        capture._pos, capture._hash = connection._pos, connection._hash
+        capture._request_complete = connection._request_complete
+        capture._decoder = Decoder(CODING)
+        capture._is_turn = False
+        return capture
+
+    def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
+        """Return the event of the response head, which says nothing of the messages."""
+        self._http_status = head.status
+        return [self._event("response", self._since(t_ns), _encode(head))]
+
+    # -- a direction, as bytes and frames
+
+    def received(self, t_ns: int, data: bytes) -> list[Event]:
+        """Count a read of the server's direction, or a message of a turn."""
+        self._t_ns = self._since(t_ns)
+        self._wire.update(data)
+        return self._read(len(data))
+
+    def sent_bytes(self, t_ns: int, size_bytes: int) -> list[Event]:
+        """Count a read of the client's direction."""
+        events: list[Event] = []
+        if len(self._client_reads) >= 2 * READS_PART:
+            self._report_client_reads(events)
+        self._client_reads.extend((self._since(t_ns), size_bytes))
+        return events
+
+    def shape(self, t_ns: int, by: Side, first: int, wire_bytes: int) -> list[Event]:
+        """Count a frame."""
+        events: list[Event] = []
+        if len(self._shapes) >= SHAPES_PART:
+            self._report_shapes(events)
+        self._shapes.append((self._since(t_ns), by, first, wire_bytes))
+        return events
+
+    # -- messages
+
+    def keys_of(self, payload: bytes) -> Keys:
+        """Return the keys of a message, unless it is too long to be read."""
+        return self._keys_of(payload) if len(payload) <= KEYS_LIMIT else Keys()
+
+    def message(self, t_ns: int, payload: bytes, keys: Keys) -> list[Event]:
+        """Return the events of a message of the server."""
+        t_ns = self._since(t_ns)
+        self._frames += 1
+        if self._is_turn:  # an error between two turns is not the end of the connection
+            self._conclusion.add("frame", keys.type, keys.output_index, payload)
+        if len(payload) <= FRAME_LIMIT:
+            return [self._event("frame", t_ns, payload, keys)]
+        return [self._event("part", t_ns, part, its) for part, its in _parts(payload, keys)]
+
+    def sent(self, t_ns: int, payload: bytes, keys: Keys | None = None) -> list[Event]:
+        """Return the events of a message of the client, as redacted; without `keys`, of bytes that are none."""
+        if self._sent_before:
+            payload = self._sent_again()
+            keys = self.keys_of(payload) if keys is not None else None
+        keys = keys or Keys(type=UNDECODED)
+        if len(payload) < FRAME_LIMIT:
+            return [self._event("sent", self._since(t_ns), payload, keys)]
+        return [self._event("sent", self._since(t_ns), part, its) for part, its in _parts(payload, keys)]
+
+    def _sent_again(self) -> bytes:
+        """Return the next message that the log has already."""
+        rows = [self._sent_before.popleft()]
+        while self._sent_before and len(rows[-1]) == FRAME_LIMIT:
+            rows.append(self._sent_before.popleft())
+        return b"".join(rows)
+
+    def control(self, t_ns: int, record: ControlRecord) -> list[Event]:
+        """Return the event of a control frame of either side."""
+        return [self._event("control", self._since(t_ns), _encode(record), Keys(type=record.opcode))]
+
+    def undecoded(self, t_ns: int, raw: bytes) -> list[Event]:
+        """Return the events of bytes of the server that are no message."""
+        events: list[Event] = []
+        self._t_ns = self._since(t_ns)
+        self._keep(raw, events)
+        return events
+
+    def flag(self, reason: str) -> None:
+        """Note why not all of it could be read, if that is not noted yet."""
+        self._undecoded = self._undecoded or reason
+
+    def end(self, t_ns: int, end: ExchangeEnd, close: CloseRecord | msgspec.UnsetType = msgspec.UNSET) -> list[Event]:
+        """Return the last events, when the exchange is over one way or another."""
+        events: list[Event] = []
+        self._report_shapes(events)
+        self._report_client_reads(events)
+        return events + super().end(t_ns, end, close)
+
+    def _flush(self, events: list[Event], outcome: Outcome) -> None:
+        """Add nothing: what is unfinished is held by the parsers of the connection."""
+
+    def _since(self, t_ns: int) -> int:
+        since_ns = super()._since(t_ns)
+        self._now_ns = max(self._now_ns, since_ns)
+        return since_ns
+
+    def _report_shapes(self, events: list[Event]) -> None:
+        if self._shapes:
+            shapes, self._shapes = self._shapes, []
+            events.append(self._event("frames", self._now_ns, _encode(shapes)))
+
+    def _report_reads(self, events: list[Event]) -> None:
+        if self._reads:
+            reads, self._reads = _pairs(self._reads), array("q")
+            events.append(self._event("reads", self._now_ns, _encode(reads)))
+
+    def _report_client_reads(self, events: list[Event]) -> None:
+        if self._client_reads:
+            reads, self._client_reads = _pairs(self._client_reads), array("q")
+            events.append(self._event("reads", self._now_ns, _encode(reads), Keys(type="client")))
+
+
+def _pairs(reads: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(reads[::2], reads[1::2], strict=True))
+
+
+def _parts(payload: bytes, keys: Keys) -> Iterator[tuple[bytes, Keys]]:
+    """Yield a long payload in parts, the keys with the last, which may be empty: it is shorter than the others."""
+    unread = Keys(type=UNDECODED) if keys.type == UNDECODED and keys.data_start is None else Keys()
+    whole = msgspec.structs.replace(keys, data_start=None, data_length=None)
+    for start in range(0, len(payload) + 1, FRAME_LIMIT):
+        part = payload[start : start + FRAME_LIMIT]
+        yield part, whole if len(part) < FRAME_LIMIT else unread

@@ -1,0 +1,413 @@
+"""A connection that was switched to WebSocket, as events: of its own exchange, and of one for each turn on it.
+
+The sibling of `recorder.ingest.capture`, in whose place it is used from the response 101 on. As pure as that: what the
+journal has of both directions goes in, with its times. The same input in any batches gives the same events with the
+same hashes. The bytes are read by `recorder.wire.websocket`; the dialect of the path says which messages are turns.
+
+Rules of this file:
+
+* A message of the client of the dialect's `request_type` begins a turn. A message of the server belongs to the turn
+  with its response id, else to the oldest open turn with its `stream_id`, else to the oldest open turn. Further
+  messages of the client are assigned in the same way. What fits none stays with the connection.
+* Nothing that either side sends raises. What cannot be read is kept as it is and flagged; of the client's direction
+  only as text, because a secret cannot be looked for in other bytes.
+* After a gap nothing of that direction can be framed any more: a frame says how long it is, and nothing says where
+  another one begins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from recorder.ingest.capture import Capture
+from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.message_capture import MessageCapture
+from recorder.model.events import WEBSOCKET, Event, Outcome
+from recorder.model.ids import uuid7
+from recorder.model.payloads import (
+    CloseRecord,
+    ControlRecord,
+    ExchangeEnd,
+    GapRecord,
+    Header,
+    RequestHead,
+    ResponseHead,
+    Side,
+)
+from recorder.wire.dialects import Dialect, MessageIds, by_name, by_path
+from recorder.wire.redaction.bodies import Redactor, placeholder
+from recorder.wire.websocket import Damage, Deflate, Frame, Message, MessageParser, accept_of, close_of, negotiated
+
+OPEN_TURNS = 256
+"""Turns of one connection that wait for their end: real ones have a handful of streams. Further requests stay with the
+connection, so that a client which only asks costs no memory without bound."""
+
+ENDED_RESPONSES = 256
+"""Ids of responses that have ended, so that what still comes for one is not taken for a part of the next turn."""
+
+NO_CODE = 1005  # of a Close frame that has none, RFC 6455 section 7.1.5
+
+LOST = "bytes of this direction before this point were not kept: what follows cannot be framed"
+
+Part = Frame | Message | Damage
+
+
+class UnreadableDirection:
+    """A parser of a direction whose bytes cannot be framed: all of them are damage, with one reason."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def feed(self, data: bytes) -> list[Part]:
+        return [Damage(data, self._reason)] if data else []
+
+    def close(self) -> list[Part]:
+        return []
+
+
+class BegunTurn(NamedTuple):
+    """A turn as its owner begins it."""
+
+    capture: MessageCapture
+    events: list[Event]  # of its request
+    on_end: Callable[[], None]
+
+
+class _Turn:
+    """A turn that has not ended."""
+
+    def __init__(self, begun: BegunTurn, stream_id: str | None) -> None:
+        self.capture, self.on_end = begun.capture, begun.on_end
+        self.stream_id = stream_id
+        self.response_id: str | None = None
+        self.has_head = False
+
+
+BeginTurn = Callable[[int, int, bytes, bool, str | None], BegunTurn | None]
+"""Begin a turn: its time, its number, the payload of its request, whether that is whole, and its stream. None if the
+log shall not have it: it was purged."""
+
+
+class WebSocketCapture:
+    """The events of a connection and of its turns."""
+
+    def __init__(
+        self,
+        connection: MessageCapture,
+        dialect: Dialect,
+        request: Iterable[Header],
+        redactor: Redactor,
+        begin: BeginTurn,
+        handshake: Capture,
+    ) -> None:
+        """`dialect` is that of the path, `request` the headers of the handshake, which may be no offer of WebSocket,
+        and `handshake` the capture that was used so far.
+        """
+        self._handshake = handshake
+        self._connection, self._redactor, self._begin = connection, redactor, begin
+        self._format = dialect.websocket
+        self._terminal = dialect.terminal
+        self._request = {name.lower(): value for name, value in request}
+        self._parsers: dict[Side, MessageParser | UnreadableDirection] = {}
+        self._head: ResponseHead | None = None
+        self._open: list[_Turn] = []
+        self._ended_responses = deque[str](maxlen=ENDED_RESPONSES)
+        self._turns = 0
+        self._ended_first: Side | None = None
+        self._over: set[Side] = set()  # the directions of which nothing more comes
+        self._close: tuple[int | None, str | None] | None = None  # code and reason of the first Close frame
+        self._unfinished: str | None = None
+        self._diverted: dict[str, LateRecordCounter | None] = {}  # exchanges that the log has ended, or purged
+
+    # -- what its owner asks and tells
+
+    @property
+    def open_ids(self) -> list[str]:
+        """Return the ids of the turns that have not ended."""
+        return [turn.capture.exchange_id for turn in self._open]
+
+    def after_request(self) -> Capture:
+        """Return a capture of the connection as it was after its request."""
+        return self._handshake.after_request()
+
+    def divert(self, exchange_id: str, late: LateRecordCounter | None) -> None:
+        """Give further events of an exchange, of a turn or the connection, to a counter, or drop them."""
+        self._diverted[exchange_id] = late
+
+    def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
+        """Return the event of the response 101. It decides how the messages are compressed."""
+        self._head = head
+        refusal = self._refusal(head)
+        found: tuple[Deflate | None, Deflate | None] | str = refusal or negotiated(head.headers)
+        if isinstance(found, str):
+            self._parsers = {"client": UnreadableDirection(found), "server": UnreadableDirection(found)}
+            self._connection.flag(found)
+        else:
+            self._parsers = {
+                "client": MessageParser(from_client=True, deflate=found[0]),
+                "server": MessageParser(from_client=False, deflate=found[1]),
+            }
+        return self._passed(self._connection.response(t_ns, head))
+
+    def _refusal(self, head: ResponseHead) -> str | None:
+        """Return why the bytes that follow are no WebSocket, and flag an answer that is not quite one."""
+        if not _is_websocket(self._request.items()):
+            return "the upstream answered 101 to what was no WebSocket upgrade"
+        key, accepts = (
+            self._request.get("sec-websocket-key"),
+            [value.strip() for name, value in head.headers if name.lower() == "sec-websocket-accept"],
+        )
+        if key is not None and accepts != [accept_of(key)]:
+            self._connection.flag("Sec-WebSocket-Accept does not answer the key of the request")
+        return None
+
+    # -- both directions
+
+    def chunk(self, t_ns: int, data: bytes) -> list[Event]:
+        """Return the events of one read from the server; an empty one is the end of its direction."""
+        if not data:
+            return self._passed(self._end_direction("server", t_ns))
+        events = self._connection.received(t_ns, data)
+        self._take("server", t_ns, self._parsers["server"].feed(data), events)
+        return self._passed(events)
+
+    def client_chunk(self, t_ns: int, data: bytes) -> list[Event]:
+        """Return the events of one read from the client; an empty one is the end of its direction."""
+        if not data:
+            return self._passed(self._end_direction("client", t_ns))
+        events = self._connection.sent_bytes(t_ns, len(data))
+        self._take("client", t_ns, self._parsers["client"].feed(data), events)
+        return self._passed(events)
+
+    def gap(self, gap: GapRecord) -> list[Event]:
+        """Return the events of bytes of one direction that were not kept. Of the server's, no open turn can go on."""
+        side: Side = "client" if gap.of == "request" else "server"
+        events: list[Event] = []
+        self._drain(side, gap.from_ns, events)
+        self._parsers[side] = UnreadableDirection(LOST)
+        self._connection.flag(LOST)
+        events += self._connection.gap(gap)
+        if side == "server":
+            for turn in self._open:  # whose bytes these were, nobody knows: the connection counts them
+                events += turn.capture.gap(msgspec.structs.replace(gap, size_bytes=0, sha256=""))
+            self._end_turns(gap.to_ns, ExchangeEnd("recorder_crash", gap.reason), events)
+        return self._passed(events)
+
+    def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
+        """Return the last events, when the connection is over one way or another."""
+        events: list[Event] = []
+        for side in ("client", "server"):
+            self._drain(side, t_ns, events)
+        self._end_turns(t_ns, self._end_of_turns(end), events)
+        if self._unfinished is not None and end.outcome == "eof":
+            self._connection.flag(self._unfinished)
+        if end.outcome == "client_disconnect" and self._turns:
+            end = ExchangeEnd("client_done")  # what it left unfinished are turns, which say so
+        return self._passed([*events, *self._connection.end(t_ns, end, self._close_record())])
+
+    def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
+        """End all with a gap, because the rest cannot be read. What the parsers hold is not looked at."""
+        events: list[Event] = []
+        for turn in self._open:
+            part = msgspec.structs.replace(gap, size_bytes=0, sha256="")
+            events += [*turn.capture.gap(part), *turn.capture.end(t_ns, end)]
+            turn.on_end()
+        self._open.clear()
+        events += self._connection.gap(gap)
+        return self._passed([*events, *self._connection.end(t_ns, end, self._close_record())])
+
+    def _passed(self, events: list[Event]) -> list[Event]:
+        """Return events without those of exchanges that are diverted."""
+        if not self._diverted:
+            return events
+        passed: list[Event] = []
+        for event in events:
+            if event.exchange_id not in self._diverted:
+                passed.append(event)
+                continue
+            late = self._diverted[event.exchange_id]
+            if late is not None:
+                late.count((event,))
+                passed += late.note() if event.kind == "end" else ()
+        return passed
+
+    # -- what a direction holds
+
+    def _take(self, side: Side, t_ns: int, parts: Iterable[Part], events: list[Event]) -> None:
+        for part in parts:
+            if isinstance(part, Frame):
+                events += self._connection.shape(t_ns, side, part.first, part.wire_bytes)
+            elif isinstance(part, Damage):
+                self._connection.flag(part.reason)
+                self._take_damage(side, t_ns, part, events)
+            elif part.opcode == "text" or part.opcode == "binary":
+                self._flag(part.fault)
+                take = self._take_request if side == "client" else self._take_answer
+                take(t_ns, part, events)
+            else:
+                self._flag(part.fault)
+                self._take_control(side, t_ns, part, events)
+
+    def _flag(self, fault: str | None) -> None:
+        if fault is not None:
+            self._connection.flag(fault)
+
+    def _take_damage(self, side: Side, t_ns: int, damage: Damage, events: list[Event]) -> None:
+        if side == "server":
+            events += self._connection.undecoded(t_ns, damage.raw)
+            for turn in self._open:  # it may have been a message of any of them
+                turn.capture.flag(damage.reason)
+        else:
+            events += self._connection.sent(t_ns, self._readable(damage.raw))
+
+    def _readable(self, raw: bytes) -> bytes:
+        """Return bytes of the client as they may be kept: text without its secrets, or a count of what is none."""
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return placeholder("coded", len(raw))
+        return self._redactor.redact(raw, cut=True).body
+
+    def _take_control(self, side: Side, t_ns: int, message: Message, events: list[Event]) -> None:
+        if message.opcode != "ping" and message.opcode != "pong" and message.opcode != "close":
+            return
+        code, reason = close_of(message.payload) if message.opcode == "close" else (None, None)
+        record = ControlRecord(side, message.opcode, message.payload.hex(), code, reason)
+        events += self._connection.control(t_ns, record)
+        if message.opcode == "close":
+            self._close = self._close or (NO_CODE if code is None else code, reason)
+            self._ended_first = self._ended_first or side
+            if side == "server":
+                self._end_turns(t_ns, self._end_of_turns(None), events)
+
+    def _end_direction(self, side: Side, t_ns: int) -> list[Event]:
+        events: list[Event] = []
+        self._ended_first = self._ended_first or side
+        self._drain(side, t_ns, events)
+        if side == "server":
+            self._end_turns(t_ns, self._end_of_turns(None), events)
+        return events
+
+    def _drain(self, side: Side, t_ns: int, events: list[Event]) -> None:
+        """Keep what a direction leaves unfinished. If somebody broke off there, that is no fault of it."""
+        if side in self._over or not self._parsers:
+            return
+        self._over.add(side)
+        for part in self._parsers[side].close():
+            if isinstance(part, Damage):
+                self._unfinished = self._unfinished or part.reason
+                self._take_damage(side, t_ns, part, events)
+
+    # -- turns
+
+    def _take_request(self, t_ns: int, message: Message, events: list[Event]) -> None:
+        """Read a message of the client: the request of a turn, or something else."""
+        keys = self._connection.keys_of(message.payload)
+        is_request = self._format is not None and keys.type == self._format.request_type
+        ids = self._format.ids(message.payload) if self._format else MessageIds()
+        if is_request and len(self._open) < OPEN_TURNS:
+            self._turns += 1
+            begun = self._begin(t_ns, self._turns, message.payload, message.fault is None, ids.stream_id)
+            if begun is not None:
+                self._open.append(_Turn(begun, ids.stream_id))
+                events += begun.events
+            return
+        turn = None if is_request else self._turn_of(ids)
+        payload = self._redactor.redact(message.payload, cut=message.fault is not None).body
+        keys = keys if payload is message.payload else self._connection.keys_of(payload)
+        capture = self._connection if turn is None else turn.capture
+        events += capture.sent(t_ns, payload, keys)
+
+    def _take_answer(self, t_ns: int, message: Message, events: list[Event]) -> None:
+        """Read a message of the server: of the turn that it answers, or of none."""
+        payload, keys = message.payload, self._connection.keys_of(message.payload)
+        ids = self._format.ids(payload) if self._format and self._open else MessageIds()
+        turn = self._turn_of(ids)
+        if turn is None:
+            events += self._connection.message(t_ns, payload, keys)
+            return
+        turn.response_id = turn.response_id or ids.response_id
+        turn.stream_id = turn.stream_id or ids.stream_id
+        if not turn.has_head and self._head is not None:
+            events += turn.capture.response(t_ns, self._head)
+            turn.has_head = True
+        events += turn.capture.received(t_ns, payload)
+        if message.fault is not None:
+            turn.capture.flag(message.fault)
+        events += turn.capture.message(t_ns, payload, keys)
+        if keys.type in self._terminal:
+            self._end_turn(turn, t_ns, ExchangeEnd("eof"), events)
+
+    def _turn_of(self, ids: MessageIds) -> _Turn | None:
+        """Return the open turn that a message belongs to."""
+        if not self._open or ids.response_id in self._ended_responses:
+            return None
+        turns = self._open
+        if ids.response_id is not None:
+            known = next((turn for turn in turns if turn.response_id == ids.response_id), None)
+            if known is not None:
+                return known
+        if ids.stream_id is not None:
+            of_stream = [turn for turn in turns if turn.stream_id == ids.stream_id]
+            turns = of_stream or [turn for turn in turns if turn.stream_id is None]
+        if ids.response_id is not None:  # of a response that begins now; else its id was changed on the way
+            turns = [turn for turn in turns if turn.response_id is None] or turns
+        return turns[0] if turns else None
+
+    def _end_turns(self, t_ns: int, end: ExchangeEnd, events: list[Event]) -> None:
+        for turn in list(self._open):
+            self._end_turn(turn, t_ns, end, events)
+
+    def _end_turn(self, turn: _Turn, t_ns: int, end: ExchangeEnd, events: list[Event]) -> None:
+        self._open.remove(turn)
+        if turn.response_id is not None:
+            self._ended_responses.append(turn.response_id)
+        events += turn.capture.end(t_ns, end)
+        turn.on_end()
+
+    def _end_of_turns(self, end: ExchangeEnd | None) -> ExchangeEnd:
+        """Return how the open turns end, when the connection does or nothing more comes from the server."""
+        if end is not None and end.outcome in _OURS:
+            return end
+        if self._ended_first == "client" or (end is not None and end.outcome == "client_disconnect"):
+            return ExchangeEnd("client_disconnect")
+        outcome: Outcome = "truncated" if end is None or end.outcome in ("eof", "client_done") else end.outcome
+        code, reason = self._close or (None, None)
+        named = " ".join(filter(None, ("" if code is None else str(code), reason)))
+        said = f"the upstream closed the connection ({named})" if named else "the connection ended without a Close"
+        return ExchangeEnd(outcome, end.error if end is not None and end.error else said)
+
+    def _close_record(self) -> CloseRecord:
+        return CloseRecord(self._ended_first, *(self._close or (None, None)))
+
+
+_OURS: frozenset[Outcome] = frozenset({"recorder_shutdown", "recorder_crash", "timeout"})
+"""Ends of a connection that neither side chose."""
+
+
+def dialect_of(head: RequestHead) -> Dialect:
+    """Return the dialect of an exchange. A connection to be switched is of none: its turns have that of its path."""
+    is_connection = head.method == "GET" and _is_websocket(head.headers)
+    return by_name("other") if is_connection else by_path(head.method, head.target.partition("?")[0])
+
+
+def _is_websocket(headers: Iterable[Header]) -> bool:
+    return any(name.lower() == "upgrade" and value.strip().lower() == "websocket" for name, value in headers)
+
+
+def turn_head(connection: RequestHead, after_ns: int, number: int) -> RequestHead:
+    """Return the head of a turn that began so long after its connection, with ids that follow from the two."""
+    started_ns = connection.started_ns + after_ns
+    turn = f"{connection.exchange_id}/{number}"
+    return msgspec.structs.replace(
+        connection,
+        exchange_id=uuid7(started_ns, sha256(turn.encode()).digest()[:10]),
+        session_id=uuid7(started_ns, sha256(f"{turn}/session".encode()).digest()[:10]),
+        started_ns=started_ns,
+        method=WEBSOCKET,
+    )

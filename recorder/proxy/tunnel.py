@@ -1,0 +1,75 @@
+"""A tunnel: what a client and an upstream send each other after a 101, as it comes.
+
+Rules of this file:
+
+* Nothing is changed, added or timed out on the way, and a half-close ends one direction only.
+* When the recorder stops, the client gets a Close frame between two frames of the upstream, and nothing after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from recorder.proxy.frame_boundary import FrameBoundary
+from recorder.proxy.http.server_exchange import SWITCHING, Headers, ServerExchange
+
+SERVICE_RESTART = b"\x88\x02\x03\xf4"  # a Close frame with 1012: clients connect again (RFC 6455 section 7.4.1, IANA)
+
+
+class Tunnel:
+    """The two directions of one connection. To the upstream it is the `Upload` of the request."""
+
+    def __init__(self, incoming: ServerExchange) -> None:
+        self._incoming = incoming
+        self._opened = asyncio.Event()
+        self._boundary = FrameBoundary()
+        self._is_stopping = self._is_shut = False  # `_is_shut`: no byte goes to the client any more
+
+    # -- up
+
+    def take(self) -> None:
+        return None
+
+    def __aiter__(self) -> Tunnel:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next bytes of the client, once it has its 101."""
+        await self._opened.wait()
+        piece = await self._incoming.read()
+        if not piece:
+            raise StopAsyncIteration
+        return piece
+
+    # -- down
+
+    def open(self, headers: Headers, reason: bytes, first: bytes) -> None:
+        """Pass the 101 on, and what came behind it. Raises `ValueError` like `ServerExchange.start`."""
+        self._incoming.start(SWITCHING, headers, reason=reason, first=first)
+        self._boundary.feed(first)
+        self._opened.set()
+        self._shut_if_due()
+
+    def write(self, data: bytes) -> None:
+        """Pass on what the upstream sends; empty: its end. Behind our own Close frame only the end is passed on."""
+        if not data:
+            self._is_shut = True
+            self._incoming.finish()
+        elif not self._is_stopping:
+            self._boundary.feed(data)
+            self._incoming.write(data)
+        elif not self._is_shut:
+            self._incoming.write(data[: self._boundary.feed(data, to_next=True)])
+            self._shut_if_due()
+
+    def stop(self) -> None:
+        """Send the client a Close frame as soon as no frame is under way, unless the upstream has sent one."""
+        self._is_stopping = True
+        if self._opened.is_set():
+            self._shut_if_due()
+
+    def _shut_if_due(self) -> None:
+        if self._is_stopping and not self._is_shut and self._boundary.is_here:
+            self._is_shut = True
+            if not self._boundary.has_closed:
+                self._incoming.write(SERVICE_RESTART)

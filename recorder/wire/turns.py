@@ -1,0 +1,214 @@
+"""A turn over WebSocket and the same turn over HTTP: conversions of requests and answers in both directions. Pure.
+
+A turn is a request that was a message of the client, and the messages of the server that answer it. Their payloads are
+those of server-sent events, so a recorded turn answers a POST as an event stream, and a recorded event stream answers
+a message. Rules of this file:
+
+* Payloads pass as they are. Only what one transport has and the other has not is added or left out: the field lines of
+  a block, `[DONE]`, comments, the type of a request message.
+* A comparison or a replay sees one form, that of HTTP. The recording itself is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from recorder.model.events import WEBSOCKET, WHOLE
+from recorder.model.payloads import Header, ResponseHead
+from recorder.model.recording import Piece, Recording
+from recorder.wire.dialects import DIALECTS, WebSocketFormat, by_path
+from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, text, whole
+from recorder.wire.dialects.keys import DONE
+from recorder.wire.sse import BOM, FRAME_LIMIT, parse
+
+REQUEST_TYPES = frozenset(each.websocket.request_type for each in DIALECTS if each.websocket is not None)
+"""The types of the client's messages that begin a turn, which a POST does not have."""
+
+PROTOCOL = "websocket"
+"""The value of `Upgrade` in a handshake."""
+
+_OF_THE_CONNECTION = ("connection", "upgrade", "sec-websocket-", "content-", "transfer-encoding", "keep-alive")
+"""The beginnings of header names in a 101 that are not those of an answer to a POST."""
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+def is_turn(recorded: Recording) -> bool:
+    """Return whether an exchange is a turn over WebSocket."""
+    return recorded.request.method == WEBSOCKET
+
+
+def is_connection(recorded: Recording) -> bool:
+    """Return whether an exchange is a handshake of WebSocket, accepted or not, with what followed it."""
+    asked = recorded.request
+    offers = [value for name, value in asked.headers if name.lower() == "upgrade"]
+    return asked.method == "GET" and any(value.strip().lower() == PROTOCOL for value in offers)
+
+
+def has_turns(target: str) -> bool:
+    """Return whether messages on a connection to that target are turns."""
+    return _format(target) is not None
+
+
+# -- requests
+
+
+def is_request(target: str, fields: Object) -> bool:
+    """Return whether a message of the client on a connection to that target begins a turn."""
+    format = _format(target)
+    return format is not None and fields.get("type") == format.request_type
+
+
+def _format(target: str) -> WebSocketFormat | None:
+    return by_path("POST", target.partition("?")[0]).websocket
+
+
+def is_prewarm(body: bytes) -> bool:
+    """Return whether a request only prepares the next one: the model generates nothing (`generate: false`)."""
+    return b'"generate"' in body and _object(body).get("generate") is False
+
+
+def as_post(message: bytes) -> bytes:
+    """Return the body of the POST that requests the same as a message; a message that is no JSON object as it is.
+
+    An answer over WebSocket is always a stream, so the POST requests one.
+    """
+    fields = _object(message)
+    if not fields:
+        return message
+    left_out = {"stream_id"}
+    left_out |= {"type"} if fields.get("type") in REQUEST_TYPES else set()
+    left_out |= {"generate"} if fields.get("generate") is True else set()
+    return _json({**{name: value for name, value in fields.items() if name not in left_out}, "stream": True})
+
+
+def prewarm_id(body: bytes) -> str:
+    """Return the id of the response that is made for a prewarm: the same request gets the same id each time."""
+    return f"resp_{sha256(body).hexdigest()[:48]}"
+
+
+def prewarm_answer(body: bytes) -> Sequence[bytes]:
+    """Return the messages that answer a prewarm of which there is no recording."""
+    response = {
+        "id": prewarm_id(body),
+        "object": "response",
+        "created_at": 0,  # a replay reads no calendar
+        "status": "in_progress",
+        "model": text(_object(body).get("model")),
+        "output": [],
+    }
+    usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    ended = {**response, "status": "completed", "usage": usage}
+    return [
+        _json({"type": "response.created", "sequence_number": 0, "response": response}),
+        _json({"type": "response.completed", "sequence_number": 1, "response": ended}),
+    ]
+
+
+# -- answers
+
+
+def as_sse(recorded: Recording) -> Recording:
+    """Return a recorded turn as its answer to a POST: an event stream, or the error that the server sent in its place.
+
+    Each message has its own time; its reads are left out, because the bytes around the payload are not theirs.
+    """
+    if recorded.response is None:
+        return recorded
+    messages = recorded.pieces
+    error = _object(messages[0].raw) if messages else {}
+    status = whole(error.get("status")) if error.get("type") == "error" else None
+    if status is not None and status in range(400, 600):
+        return _as_error(recorded, messages[0], status, _headers_of(error))
+    kept = [(name, value) for name, value in recorded.response.headers if not _is_of_the_connection(name)]
+    head = ResponseHead(200, "OK", [*kept, ("content-type", "text/event-stream")])
+    pieces = tuple(each._replace(raw=as_block(each.raw)) for each in messages)
+    return msgspec.structs.replace(recorded, response=head, pieces=pieces, reads=())
+
+
+def as_http(recorded: Recording) -> Recording:
+    """Return a recorded turn as a POST and its answer, for formats of HTTP alone; any other exchange as it is."""
+    if not is_turn(recorded):
+        return recorded
+    head, body = recorded.request, as_post(recorded.request_body)
+    kept = [(name, value) for name, value in head.headers if not _is_of_the_connection(name)]
+    request = msgspec.structs.replace(
+        head,
+        method="POST",
+        headers=[*kept, ("content-type", "application/json")],
+        wire_bytes=len(body),
+        body_bytes=len(body),
+        websocket=msgspec.UNSET,
+    )
+    return msgspec.structs.replace(as_sse(recorded), request=request, request_body=body)
+
+
+def as_block(payload: bytes) -> bytes:
+    """Return the payload of a message as a block of an event stream, with its type as the event's name."""
+    type = text(_object(payload).get("type"))
+    lines = [b"data: " + line for line in payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
+    named = [f"event: {type}".encode()] if type is not None and type.isprintable() else []
+    return b"\n".join([*named, *lines, b"", b""])
+
+
+def payload_of(block: bytes) -> bytes | None:
+    """Return the message that a block of an event stream is over WebSocket; None for `[DONE]` and comments."""
+    data = parse(block.removeprefix(BOM)).data
+    return None if data is None or data.strip() == DONE.encode() else data
+
+
+def error_message(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+    """Return the message that stands for an error response over HTTP: `{"type":"error","status":…,"error":{…}}`."""
+    given = _object(body)
+    error = given.get("error", given) or {"message": body[:FRAME_LIMIT].decode("utf-8", "replace")}
+    more = {"headers": dict(headers)} if headers else {}
+    return _json({"type": "error", "status": status, "error": error, **more})
+
+
+def with_stream_id(payload: bytes, stream_id: str | None) -> bytes:
+    """Return a message with the id of the stream that it belongs to; one without an id as it was."""
+    fields = _object(payload) if stream_id is not None else {}
+    return _json({**fields, "stream_id": stream_id}) if fields else payload
+
+
+def stream_id_of(fields: Object) -> str | None:
+    """Return the id of the stream that a message names."""
+    return text(fields.get("stream_id"))
+
+
+def _as_error(recorded: Recording, message: Piece, status: int, headers: list[Header]) -> Recording:
+    body = _json({"error": _object(message.raw).get("error")})
+    head = ResponseHead(status, _PHRASES.get(status, ""), [*headers, ("content-type", "application/json")])
+    end = recorded.end
+    if end is not None and end.outcome not in WHOLE:  # the connection broke off behind the error, which is whole
+        end = msgspec.structs.replace(end, outcome="eof", error=None)
+    pieces = (message._replace(raw=body),)
+    return msgspec.structs.replace(recorded, response=head, pieces=pieces, reads=(), end=end, end_ns=message.t_ns)
+
+
+def _headers_of(error: Object) -> list[Header]:
+    """Return the headers that an error in a message has, such as `retry-after`."""
+    given = object_(error.get("headers"))
+    return [
+        (name, value) for name, value in given.items() if isinstance(value, str) and not _is_of_the_connection(name)
+    ]
+
+
+def _is_of_the_connection(name: str) -> bool:
+    return name.lower().startswith(_OF_THE_CONNECTION)
+
+
+def _object(data: bytes) -> Object:
+    try:
+        return object_(decoded(data))
+    except ValueError:
+        return {}
+
+
+def _json(value: Any) -> bytes:
+    return as_json(value).encode()

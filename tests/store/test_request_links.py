@@ -1,0 +1,143 @@
+"""The view `requests`: what each request continues, in whatever order exchanges are projected."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import permutations
+from typing import Any
+
+from sqlalchemy import URL
+
+from recorder.model.events import Exchange
+from recorder.recordings.loader import load_session
+from recorder.store.reader import LogReader
+from recorder.store.rebuild import rebuild
+from recorder.store.writer import Store
+from recorder.wire.logical_request import LogicalRequest, LogicalRequests
+from tests.behind import asked
+from tests.conversations import Conversation, Conversations, call, message, response, thought
+from tests.serving import run
+
+COLUMNS = "previous_exchange_id, depth, is_complete, input_items, logical_items"
+
+
+def asks(*items: Any, **fields: Any) -> dict[str, Any]:
+    return {"model": "gpt-5", "stream": True, "input": list(items), **fields}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def rows(url: URL, session: str = "run") -> list[tuple[Any, ...]]:
+    sql = f"SELECT {COLUMNS} FROM requests WHERE session_name = '{session}' ORDER BY exchange_id"
+    return [(None if row[0] is None else str(row[0]), *row[1:]) for row in asked(url, sql)]
+
+
+def chain(session: Conversation) -> list[Exchange]:
+    """A prewarm, a question whose answer calls a tool, the result, and another question."""
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "7"}
+    return [
+        session.exchange(response(id="resp_w"), body=asks(user("rules"), generate=False)),
+        session.exchange(
+            response(*thought("Hm."), *call("roll", "{}", index=1), id="resp_1"),
+            body=asks(user("Roll."), previous_response_id="resp_w"),
+            at_s=1,
+        ),
+        session.exchange(
+            response(*message("7"), id="resp_2"), body=asks(result, previous_response_id="resp_1"), at_s=2
+        ),
+        session.exchange(
+            response(*message("No"), id="resp_3"),
+            body=asks(user("?"), user("!"), previous_response_id="resp_2"),
+            at_s=3,
+        ),
+    ]
+
+
+def expected(exchanges: list[Exchange]) -> list[tuple[Any, ...]]:
+    ids = [None, *(each.exchange_id for each in exchanges)]
+    counts = [(0, 1, 1, 1), (1, 1, 1, 2), (2, 1, 1, 5), (3, 1, 2, 8)]
+    return [(id, *count) for id, count in zip(ids, counts, strict=False)]
+
+
+def test_a_request_stands_behind_the_one_that_it_continues_in_any_order(database: URL) -> None:
+    exchanges = chain(Conversations(database).session("run"))
+    assert rows(database) == expected(exchanges)
+    for order in permutations(exchanges):
+        asked(database, "DELETE FROM p_requests_v1")
+        with Store(database) as store, store.transaction():
+            for each in order:
+                store.projector.project(each.session_id, each.exchange_id)
+        assert rows(database) == expected(exchanges)
+
+
+def test_a_rebuild_and_a_verification_give_the_same(database: URL) -> None:
+    exchanges = chain(Conversations(database).session("run"))
+    with Store(database) as store:
+        rebuild(store, lambda done, total: None)
+    assert rows(database) == expected(exchanges)
+    asked(database, "UPDATE p_requests_v1 SET depth = 9 WHERE depth = 1")
+    ran = run(database, "verify")
+    assert (ran.code, ran.out.count(b"p_requests_v1")) == (4, 1)
+
+
+def test_the_counts_are_those_of_the_request_put_together(database: URL) -> None:
+    chain(Conversations(database).session("run"))
+    found = asyncio.run(_logical(database))
+    assert [(each.depth, sum(len(part.items) for part in each.parts)) for each in found] == [
+        (row[1], row[4]) for row in rows(database)
+    ]
+
+
+async def _logical(url: URL) -> list[LogicalRequest]:
+    async with await LogReader.open(url) as log:
+        recordings = (await load_session(log, "run")).recordings
+    return [LogicalRequests(recordings).of(each) for each in recordings]
+
+
+def test_what_the_session_does_not_have_is_said(database: URL) -> None:
+    made = Conversations(database)
+    made.session("other").exchange(response(id="resp_x"), body=asks(user("Hi")))
+    session = made.session("run")
+    session.exchange(response(id="resp_1"), body=asks(user("So?"), previous_response_id="resp_x"))
+    second = session.exchange(response(id="resp_2"), body=asks(user("Oh?"), previous_response_id="resp_1"), at_s=1)
+    assert [row[1:] for row in rows(database)] == [(0, 0, 1, 1), (1, 0, 1, 2)]
+    [(prewarms, turns)] = asked(database, "SELECT sum(is_prewarm), sum(is_turn) FROM requests")
+    assert (int(prewarms), int(turns)) == (0, 3)
+    assert second.exchange_id not in [row[0] for row in rows(database)]
+
+
+def test_a_conversation_is_put_together_as_far_as_it_is_known(database: URL) -> None:
+    session = Conversations(database).session("run")
+    first = session.exchange(response(*message("Hi")), body=asks(user("Hi"), conversation="conv_1"))
+    session.exchange(response(id="resp_2"), body=asks(user("So?"), conversation={"id": "conv_1"}), at_s=1)
+    assert rows(database) == [(None, 0, 0, 1, 1), (first.exchange_id, 1, 0, 1, 3)]
+
+
+def test_a_response_that_is_retrieved_later_counts_with_all_its_items(database: URL) -> None:
+    session = Conversations(database).session("run")
+    queued = {"object": "response", "id": "resp_1", "status": "queued", "output": []}
+    frames, kind = [json.dumps(queued).encode()], "application/json"
+    session.exchange(frames, body=asks(user("Hi"), background=True), content_type=kind)
+    session.exchange(response(id="resp_2"), body=asks(user("So?"), previous_response_id="resp_1"), at_s=2)
+    assert [row[4] for row in rows(database)] == [1, 2]
+    whole = {"object": "response", "id": "resp_1", "status": "completed", "output": [{"type": "message"}]}
+    session.exchange(
+        *([json.dumps(whole).encode()], None),
+        content_type=kind,
+        at_s=1,
+        method="GET",
+        target="/v1/responses/resp_1",
+        resumes_response_id="resp_1",
+    )
+    assert len(rows(database)) == 2
+    assert [row[4] for row in rows(database)] == [1, 3]
+
+
+def test_a_prewarm_is_no_turn(database: URL) -> None:
+    chain(Conversations(database).session("run"))
+    found = asked(database, "SELECT purpose FROM exchange_summary ORDER BY exchange_id")
+    assert found == [("prewarm",), ("turn",), ("turn",), ("turn",)]
+    assert asked(database, "SELECT title, turns FROM session_summary") == [("Roll.", 2)]
