@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from recorder.journal.format import Mark
+from recorder.journal.format import Gap, Mark
 from recorder.proxy.tunnel import SERVICE_RESTART
 from tests.loops import both_loops, eventually, on_uvloop
 from tests.proxied import get, proxied
@@ -358,3 +359,25 @@ async def test_streams_beside_a_tunnel_are_as_they_were(tmp_path: Path) -> None:
             assert (await proxy.ask(get())).body == b"data: 1\n\n"
         await tunnel.client.send(MASKED)
         assert await tunnel.upstream.exactly(len(MASKED)) == MASKED
+
+
+@on_uvloop
+async def test_a_full_journal_costs_neither_side_anything_and_is_a_counted_gap_of_each(tmp_path: Path) -> None:
+    async with tunnelled(tmp_path, journal_bytes=100_000) as tunnel:
+        for _ in range(40):
+            for sender, receiver in ((tunnel.client, tunnel.upstream), (tunnel.upstream, tunnel.client)):
+                await sender.send(bytes(5_000))
+                assert await receiver.exactly(5_000) == bytes(5_000)
+        tunnel.client.socket.shutdown(1)
+        assert await tunnel.upstream.rest() == b""
+        tunnel.upstream.socket.shutdown(1)
+        assert await tunnel.client.rest() == b""
+        tape = await tunnel.tape()
+        reader, gaps = tunnel.proxy.reader(), list[Gap]()
+        while records := reader.read(2**24):
+            gaps += [msgspec.json.decode(record.payload, type=Gap) for record in records if record.mark == Mark.GAP]
+    lost = {mark: sum(gap.size_bytes for gap in gaps if gap.mark == mark) for mark in (Mark.CHUNK, Mark.CLIENT_CHUNK)}
+    assert min(lost.values()) > 0
+    assert len(tape.body) + lost[Mark.CHUNK] == len(tape.sent) + lost[Mark.CLIENT_CHUNK] == 200_000
+    assert len(gaps) == 2, "one of each direction, however they take turns"
+    assert tape.outcome == "eof"
