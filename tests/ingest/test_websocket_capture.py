@@ -316,10 +316,9 @@ def test_an_answer_with_a_wrong_accept_is_recorded_and_flagged() -> None:
     assert "Sec-WebSocket-Accept" in str(log.end(log.connections[0]).undecoded)
 
 
-@pytest.mark.parametrize(
-    "made", [Connection(upgrade=None), Connection(answer=(("sec-websocket-extensions", "x-zip"),))]
-)
-def test_what_is_no_websocket_that_we_know_is_kept_raw(made: Connection) -> None:
+@pytest.mark.parametrize(("upgrade", "extensions"), [(None, ""), ("websocket", "x-zip")])
+def test_what_is_no_websocket_that_we_know_is_kept_raw(upgrade: str | None, extensions: str) -> None:
+    made = Connection(upgrade=upgrade, answer=(("sec-websocket-extensions", extensions),))
     log = log_of(made.server(raw=b"anything at all").client(raw=b"and \xff this").end("eof"))
     assert log.messages(log.connections[0]) == [b"anything at all"]
     assert (log.kinds(log.connections[0])["sent"], log.end(log.connections[0]).lossless) == (1, False)
