@@ -17,6 +17,7 @@ from recorder.journal.format import Mark
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import WEBSOCKET
 from recorder.store.location import database_url
+from recorder.store.purge.delete import purge
 from recorder.store.writer import Store
 from recorder.wire.redaction.bodies import Redactor
 from tests.behind import asked, dumped, matching
@@ -131,21 +132,23 @@ def test_what_was_recorded_stays_when_other_values_become_secrets(tmp_path: Path
 
 
 def test_a_purge_takes_a_connection_with_its_turns_for_good(database: URL, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", "recorder-1")
-    steps, writer = closed(), journal.exchange()
-    with Store(database) as store:
-        for step in steps[:-1]:
-            writer.write(step.mark, step.t_ns, step.payload)
-        ingester = Ingester(store, tmp_path / "journal" / "recorder-1", never)
-        ingester.drain()
-        [(session_id,)] = asked(database, "SELECT DISTINCT session_id FROM exchanges")
-        assert b"purged" in run(database, "db", "purge", session_id, "--yes").err.encode()
-        writer.end(steps[-1].t_ns, steps[-1].payload)
-        ingester.drain()
-        Ingester(store, tmp_path / "journal" / "recorder-1", never).drain()
+    other, steps = Connection(number=2).client(create("goes on")).steps, closed()
+    root = tmp_path / "journal"
+    journal = Journal(root, "recorder-1")
+    write(journal, [*other, *steps])
     journal.close()
-    assert asked(database, "SELECT count(*) FROM exchanges") == [(0,)]
-    assert asked(database, "SELECT count(*) FROM events") == [(0,)]
+    with Store(database) as store:
+        Ingester(store, root / "recorder-1", never).drain()
+        [(session_id,)] = asked(database, "SELECT session_id FROM exchanges WHERE exchange_id = ?", exchange_id(steps))
+        with store.transaction():
+            assert purge(store, session_id, "a test", 1, {"recorder-1"}, lambda name: False) is not None
+        Ingester(store, root / "recorder-1", never).drain()  # which begins where the other connection does
+    assert asked(database, "SELECT count(*) FROM exchanges") == [(2,)]
+    assert asked(database, "SELECT count(*) FROM events WHERE session_id = ?", session_id) == [(0,)]
+
+
+def exchange_id(steps: Sequence[Step]) -> str:
+    return str(json.loads(steps[0].payload)["exchange_id"])
 
 
 # -- readers
