@@ -377,7 +377,7 @@ BAD_INPUT = [
     (
         "a close reason that is no UTF-8",
         *(SERVER, None, b"\x88\x03\x03\xe8\xff"),
-        [Message("close", b"\x03\xe8\xff", "a text is not UTF-8")],
+        [Message("close", b"\x03\xe8\xff", "the reason of a close is not UTF-8")],
     ),
     ("a fragmented ping", SERVER, None, b"\x09\x01x", [Message("ping", b"x", "a control frame is fragmented")]),
     (
@@ -500,6 +500,7 @@ def test_a_bomb_is_damage(more: int) -> None:
     parser = MessageParser(from_client=False, deflate=TAKEOVER)
     (_, part) = parser.feed(deflated(bomb[:-4]))
     if more:
+        assert isinstance(part, Damage), "a message of more than the bound"  # in a comparison it would be shown
         assert part == Damage(bomb[:-4], "cannot be inflated: it inflates to more than 64 MiB")
     else:
         assert isinstance(part, Message)
