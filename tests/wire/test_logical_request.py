@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -104,12 +105,53 @@ def test_a_request_that_is_not_recorded_goes_on_from_what_is() -> None:
     assert (found.depth, len(items_of(found.parts))) == (3, 8)
 
 
-@pytest.mark.parametrize("target", ["/v1/messages", "/v1/chat/completions", "/v1beta/models/g:generateContent", "/x"])
+@pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1beta/models/g:generateContent", "/x"])
 def test_formats_without_links_are_whole_as_they_were_sent(target: str) -> None:
     body = {"messages": [], "previous_response_id": "resp_1"}
     found = LogicalRequests([]).of_body(target, json.dumps(body).encode())
     assert found == LogicalRequest(body, None)
     assert links_in(target, json.dumps(body).encode()) == Links()
+
+
+def thread(number: int, body: dict[str, Any], *events: dict[str, Any], document: Any = None) -> Recording:
+    """An exchange with Anthropic Messages."""
+    made_so = made(number, body, events, document=document)
+    ids = {"api": "anthropic", "target": "/v1/messages"}
+    return msgspec.structs.replace(made_so, exchange=msgspec.structs.replace(made_so.exchange, **ids))
+
+
+def block(step: str, index: int, **fields: Any) -> dict[str, Any]:
+    return {"type": f"content_block_{step}", "index": index, **fields}
+
+
+USE = {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"dice": 2}}
+ASKED = {"role": "user", "content": "Roll."}
+TOLD = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "7"}]}
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_thread_is_put_together_message_by_message(is_stream: bool) -> None:
+    events = [
+        {"type": "message_start", "message": {"id": "msg_1", "content": []}},
+        block("start", 0, content_block={"type": "thinking", "thinking": ""}),
+        block("delta", 0, delta={"type": "thinking_delta", "thinking": "Hm."}),
+        block("delta", 0, delta={"type": "signature_delta", "signature": "abc"}),
+        block("start", 1, content_block={**USE, "input": {}}),
+        block("delta", 1, delta={"type": "input_json_delta", "partial_json": '{"dice"'}),
+        block("delta", 1, delta={"type": "input_json_delta", "partial_json": ":2}"}),
+    ]
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "abc"}
+    document = {"type": "message", "id": "msg_1", "content": [thought, USE]}
+    first = {"model": "m", "thread": {"type": "create"}, "messages": [ASKED]}
+    link = {"type": "continue", "previous_message_id": "msg_1"}
+    second = thread(2, {"model": "m", "thread": link, "messages": [TOLD]})
+    answered = thread(1, first, *events) if is_stream else thread(1, first, document=document)
+    found = logical([answered, second])
+    assert found.body().keys() == {"model", "messages"}
+    assert items_of(found.parts) == [ASKED, {"role": "assistant", "content": [thought, USE]}, TOLD]
+    whole = thread(1, {"model": "m", "messages": [ASKED, {"role": "assistant", "content": [USE]}, TOLD]})
+    bodies = [LogicalRequests(every, compared=True).of(every[-1]).encoded() for every in ([answered, second], [whole])]
+    assert json.loads(bodies[0]) == json.loads(bodies[1])
 
 
 @given(st.binary())
