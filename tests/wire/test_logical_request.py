@@ -14,7 +14,9 @@ from recorder.model.recording import Recording
 from recorder.wire import logical_request
 from recorder.wire.dialects.dialect import Links
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests, links_in
+from tests.corpus import TRANSCRIPTS
 from tests.linked import CALL, RESULT, THOUGHT, answer, asks, by_delta, items_of, made, said, user, whole_history
+from tests.switched import needs_transcripts
 
 
 def logical(recordings: list[Recording], number: int = -1) -> LogicalRequest:
@@ -172,3 +174,26 @@ def test_its_items_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found = logical([first, made(2, asks("So?", "resp_1"))])
     assert [part.source for part in found.parts] == ["output", "input"]
     assert (found.is_complete, found.reason) == (False, "the items before take over 1 MiB")
+
+
+def turns(name: str) -> list[Recording]:
+    """The turns of a recorded connection, each a request and the messages that answer it."""
+    lines = map(json.loads, (TRANSCRIPTS / f"{name}-frames.jsonl").read_text().splitlines())
+    found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    for message in (line["data"] for line in lines if isinstance(line.get("data"), dict)):
+        if message.get("type") == "response.create":
+            found.append((message, []))
+        elif found:
+            found[-1][1].append(message)
+    return [made(number, *each, turn=True) for number, each in enumerate(found, 1)]
+
+
+@needs_transcripts
+def test_a_turn_of_codex_is_put_together_from_its_prewarm_on() -> None:
+    found = logical(turns("codex-0.169"))
+    assert (found.depth, found.is_complete) == (2, True)
+    assert [item["type"] for item in items_of(found.parts)] == [
+        *("message", "message", "message", "message", "reasoning", "function_call", "function_call_output"),
+    ]
+    assert "generate" not in found.fields
+    assert "tools" in found.fields
