@@ -27,16 +27,19 @@ class Talk:
         self.name, self._seed = name, seed
         self.received = {"client": bytearray(), "upstream": bytearray()}
 
-    async def run(self, port: int, listener: Listener) -> None:
-        async with await RawClient.connect(port) as client:
-            await client.send(get("/v1/responses", *OFFER, b"X-Recorder-Session: " + self.name.encode()))
-            async with await listener.accept() as upstream, asyncio.TaskGroup() as tasks:
-                await upstream.read_until(b"\r\n\r\n")
-                await upstream.send(SWITCHED)
-                await client.read_until(b"\r\n\r\n")
-                for peer, side in ((client, "client"), (upstream, "upstream")):
-                    tasks.create_task(self._send(peer, random.Random(self._seed + side)))
-                    tasks.create_task(self._receive(peer, side))
+    async def connect(self, port: int, listener: Listener) -> None:
+        self._client = await RawClient.connect(port)
+        await self._client.send(get("/v1/responses", *OFFER, b"X-Recorder-Session: " + self.name.encode()))
+        self._upstream = await listener.accept()
+        await self._upstream.read_until(b"\r\n\r\n")
+        await self._upstream.send(SWITCHED)
+        await self._client.read_until(b"\r\n\r\n")
+
+    async def run(self) -> None:
+        async with self._client, self._upstream, asyncio.TaskGroup() as tasks:
+            for peer, side in ((self._client, "client"), (self._upstream, "upstream")):
+                tasks.create_task(self._send(peer, random.Random(self._seed + side)))
+                tasks.create_task(self._receive(peer, side))
 
     async def _send(self, peer: RawClient, dice: random.Random) -> None:
         with contextlib.suppress(ConnectionError):
@@ -57,8 +60,8 @@ async def killed(db: Path, dice: random.Random) -> list[Talk]:
             talks = [Talk(f"talk-{number}", f"{dice.random()}") for number in range(TUNNELS)]
             async with asyncio.TaskGroup() as tasks:
                 for talk in talks:  # one after another, so that each finds its own upstream
-                    tasks.create_task(talk.run(serve.port, listener))
-                    await asyncio.sleep(0.05)
+                    await talk.connect(serve.port, listener)
+                    tasks.create_task(talk.run())
                 await asyncio.sleep(dice.uniform(*LIVE_S))
                 serve.kill()
     return talks
