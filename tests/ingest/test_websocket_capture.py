@@ -378,6 +378,15 @@ def test_a_turn_that_was_purged_does_not_come_again() -> None:
     assert [json.loads(log.body(each)) for each in log.turns] == [create("b")]
 
 
+def test_a_connection_of_which_the_client_is_overwritten_in_the_journal_is_in_the_log() -> None:
+    made = Connection().server({"type": "hello"}).client(create("a")).answer("resp_1").close()
+    blank = [step._replace(mark=Mark.BLANK) if step.mark == Mark.CLIENT_CHUNK else step for step in made.steps]
+    log, whole = Log(blank), Log(made.steps)
+    events = log.events(log.connections[0])
+    assert (log.turns, log.assembler.open) == ([], {})
+    assert events == whole.events(whole.connections[0])[: len(events)]
+
+
 @needs_transcripts
 @pytest.mark.parametrize("name", NAMES)
 def test_transcripts_are_the_messages_that_their_client_saw(name: str) -> None:
