@@ -360,6 +360,29 @@ def test_a_fault_of_ours_costs_the_rest_of_its_connection_and_is_counted(monkeyp
     assert log.end(unharmed).status == "completed"
 
 
+def test_a_recording_has_what_is_beside_the_body() -> None:
+    made = Connection("/v1/realtime").client({"type": "session.update"}).server({"type": "session.updated"})
+    made.client(raw=b"\x83\x84\0\0\0\0what").server(raw=encode_frame("ping", b"\x01")).close(1001, "gone")
+    log = log_of(made)
+    recording = recording_of(log.connections[0], log.events(log.connections[0]))
+    assert recording.is_switched
+    assert recording.body == b'{"type":"session.updated"}'
+    assert [(json.loads(each.raw) if each.is_message else each.raw) for each in recording.sent] == [
+        {"type": "session.update"},
+        b"what",
+    ]
+    assert [(each.by, each.opcode, each.payload, each.code) for _, each in recording.control] == [
+        ("server", "ping", "01", None),
+        ("client", "close", "03e9676f6e65", 1001),
+        ("server", "close", "03e9676f6e65", 1001),
+    ]
+    assert [(by, first) for _, by, first, _ in recording.frames] == [
+        *(("client", 0x81), ("server", 0x81), ("client", 0x83)),
+        *(("server", 0x89), ("client", 0x88), ("server", 0x88)),
+    ]
+    assert len(recording.reads) == 3
+
+
 # -- what the log must not have, and must have again
 
 
