@@ -21,6 +21,7 @@ from recorder.model.payloads import (
     ControlRecord,
     ExchangeEnd,
     FrameShape,
+    GapRecord,
     ResponseHead,
     Side,
 )
@@ -145,6 +146,12 @@ class MessageCapture(Capture):
         self._t_ns = self._since(t_ns)
         self._keep(raw, events)
         return events
+
+    def gap(self, gap: GapRecord) -> list[Event]:
+        """Return the events of a gap, of which a turn has no part from before it began."""
+        start_ns = self._started_ns
+        times = {"from_ns": max(gap.from_ns, start_ns), "to_ns": max(gap.to_ns, start_ns)}
+        return super().gap(msgspec.structs.replace(gap, **times))
 
     def flag(self, reason: str) -> None:
         """Note why not all of it could be read, if that is not noted yet."""

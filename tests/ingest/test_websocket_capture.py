@@ -278,6 +278,23 @@ def test_a_gap_of_the_client_ends_no_turn() -> None:
     assert not log.end(log.connections[0]).lossless
 
 
+def test_damage_of_the_journal_costs_both_directions() -> None:
+    steps = Connection().client(create()).server(*response("resp_1")[:2]).client(create("later")).close().steps
+    log = Log(steps[:5])
+    log.assembler.lose("the disk is damaged")
+    for step in steps[5:]:
+        log.assembler.feed(Record(step.connection, step.mark, step.t_ns, step.payload, START), START)
+    log.check()
+    assert [log.end(each).lossless for each in log.exchanges.values()] == [False, False]
+    assert log.kinds(log.connections[0])["gap"] == 2
+
+
+def test_a_turn_has_no_time_before_it_began() -> None:
+    gap = msgspec.json.encode(Gap(Mark.CHUNK, 1, 100, "", 1_000_000, 1_000_001, "the disk is full"))
+    log = log_of(Connection().client(create()).add(Mark.GAP, gap).end("eof"))
+    assert all(each.t_ns >= 0 for each in log.assembler.batch.events)
+
+
 def test_frames_that_break_rules_are_read_and_flagged() -> None:
     unmasked = encode_frame("text", msgspec.json.encode(create()))
     log = log_of(Connection().client(raw=unmasked).answer("resp_1").close())
