@@ -145,6 +145,30 @@ MUTANTS: list[Mutant] = [
         "tests/security/test_odd_streams.py::test_times_are_those_of_the_clock_that_nobody_can_set",
         "before_ns, \\*times, after_ns",
     ),
+    Mutant(
+        "A10: messages over WebSocket lose their last byte",
+        "recorder/ingest/websocket_capture.py",
+        "events += turn.capture.message(t_ns, payload, keys)",
+        "events += turn.capture.message(t_ns, payload[:-1], keys)",
+        "tests/ingest/test_websocket_capture.py::test_messages_are_recorded_exactly_whatever_they_are",
+        "assert ",
+    ),
+    Mutant(
+        "A10: a turn gets another id when it is fed again",
+        "recorder/ingest/websocket_capture.py",
+        "exchange_id=uuid7(started_ns, sha256(turn.encode()).digest()[:10]),",
+        "exchange_id=uuid7(started_ns, __import__('os').urandom(10)),",
+        "tests/ingest/test_websocket_log.py::test_any_batches_give_the_same_rows[5]",
+        "assert ",
+    ),
+    Mutant(
+        "A10: a gap of one direction is read over",
+        "recorder/ingest/websocket_capture.py",
+        "self._parsers[side] = UnreadableDirection(LOST)",
+        "pass",
+        "tests/ingest/test_websocket_capture.py::test_a_gap_in_one_direction_makes_what_follows_it_unreadable",
+        "assert ",
+    ),
     # -- B. Durability
     Mutant(
         "B1: the journal is written late",

@@ -13,6 +13,8 @@ from sqlalchemy import URL
 
 from recorder.ingest import ingester as ingest
 from recorder.ingest.ingester import Ingester, recover_one
+from recorder.ingest.recovery import end_open
+from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Mark
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import WEBSOCKET
@@ -20,6 +22,7 @@ from recorder.store.location import database_url
 from recorder.store.purge.delete import purge
 from recorder.store.writer import Store
 from recorder.wire.redaction.bodies import Redactor
+from recorder.wire.websocket import Message, MessageParser
 from tests.behind import asked, dumped, matching
 from tests.ingest.test_ingester import never
 from tests.serving import address, run
@@ -61,12 +64,7 @@ def fed(url: URL, root: Path, steps: Sequence[Step], stops: Iterable[int], redac
     with Store(url) as store:
         done = 0
         for number, stop in enumerate(stops):
-            for step in steps[done:stop]:
-                writer = writers.get(step.connection) or writers.setdefault(step.connection, journal.exchange())
-                if step.mark == Mark.END:
-                    writer.end(step.t_ns, step.payload)
-                else:
-                    writer.write(step.mark, step.t_ns, step.payload)
+            add(journal, writers, steps[done:stop])
             done = stop
             redactor = redactors[number % len(redactors)] if redactors else Redactor()
             Ingester(store, root / "recorder-1", never, redactor).drain()
@@ -140,8 +138,7 @@ def test_a_purge_takes_a_connection_with_its_turns_for_good(database: URL, tmp_p
     with Store(database) as store:
         Ingester(store, root / "recorder-1", never).drain()
         [(session_id,)] = asked(database, "SELECT session_id FROM exchanges WHERE exchange_id = ?", exchange_id(steps))
-        with store.transaction():
-            assert purge(store, session_id, "a test", 1, {"recorder-1"}, lambda name: False) is not None
+        assert purge(store, session_id, "a test", 1, {"recorder-1"}, lambda name: False) is not None
         Ingester(store, root / "recorder-1", never).drain()  # which begins where the other connection does
     assert asked(database, "SELECT count(*) FROM exchanges") == [(2,)]
     assert asked(database, "SELECT count(*) FROM events WHERE session_id = ?", session_id) == [(0,)]
@@ -276,3 +273,78 @@ def test_real_clients_leave_one_session_that_can_be_verified(name: str, database
         assert tokens is None or row["total_tokens"] == tokens
     found = run(database, "lint", "latest", "--profile", "codex").out.decode()
     assert set(re.findall(r"[A-Z]{2}\d{3}", found)) <= {"RS002"}
+
+
+# -- trouble
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_comes_after_the_log_has_ended_a_connection_is_counted(
+    database: URL, tmp_path: Path, is_new: bool
+) -> None:
+    root, steps = tmp_path / "journal", closed()
+    half = next(number for number, step in enumerate(steps) if b"second question" in unmasked(step)) + 2
+    journal, writers = Journal(root, "recorder-1"), dict[int, ExchangeWriter]()
+    with Store(database) as store:
+        ingester = Ingester(store, root / "recorder-1", never)
+        add(journal, writers, steps[:half])
+        ingester.drain()
+        with store.transaction():
+            end_open(store, "recorder-1")
+        add(journal, writers, steps[half:])
+        (Ingester(store, root / "recorder-1", never) if is_new else ingester).drain()
+        journal.close()
+    assert asked(database, "SELECT count(*) FROM events WHERE kind = 'note'") == [(2,)]
+    assert asked(database, "SELECT status, count(*) FROM p_exchanges_v1 GROUP BY 1 ORDER BY 1") == [
+        ("completed", 2),
+        ("recorder_crash", 2),
+    ]
+    assert run(database, "verify").code == 0
+
+
+def add(journal: Journal, writers: dict[int, ExchangeWriter], steps: Iterable[Step]) -> None:
+    for step in steps:
+        writer = writers.get(step.connection) or writers.setdefault(step.connection, journal.exchange())
+        if step.mark == Mark.END:
+            writer.end(step.t_ns, step.payload)
+        else:
+            writer.write(step.mark, step.t_ns, step.payload)
+
+
+def unmasked(step: Step) -> bytes:
+    """Return the payload of the one message of the client that a record has, if it has one."""
+    if step.mark != Mark.CLIENT_CHUNK or not step.payload:
+        return b""
+    parts = MessageParser(from_client=True).feed(step.payload)
+    return b"".join(part.payload for part in parts if isinstance(part, Message))
+
+
+@pytest.mark.parametrize("poison", ["second question", "rate_limits", "Never"])
+def test_a_fault_of_ours_is_counted_whenever_it_is_fed_again(
+    measure: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poison: str
+) -> None:
+    take = WebSocketCapture._take
+
+    def faulty(self: WebSocketCapture, side: Any, t_ns: int, parts: Any, events: Any) -> None:
+        parts = list(parts)
+        if any(poison.encode() in getattr(part, "payload", b"") for part in parts):
+            raise TypeError("a fault of ours")
+        take(self, side, t_ns, parts, events)
+
+    monkeypatch.setattr(WebSocketCapture, "_take", faulty)
+    steps = closed()
+    once = ingested(database_url(tmp_path / "once.db"), tmp_path / "once.journal", steps)
+    again = fed(database_url(tmp_path / "again.db"), tmp_path / "again.journal", steps, range(1, len(steps) + 1))
+    assert content(again) == content(once)
+    assert run(again, "verify").code == 0
+    [end] = [
+        json.loads(raw)
+        for (raw,) in asked(
+            once, "SELECT raw FROM events JOIN exchanges USING (exchange_id) WHERE kind = 'end' AND method = 'GET'"
+        )
+    ]
+    received = sum(len(step.payload) for step in steps if step.mark == Mark.CHUNK)
+    assert end["gap_chunks"] > 0
+    assert end["wire_bytes"] >= received
+    assert "a fault of ours" in end["error"]
+    assert asked(once, "SELECT count(*) FROM p_exchanges_v1 WHERE status IS NULL") == [(0,)]
