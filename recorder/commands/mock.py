@@ -1,4 +1,4 @@
-"""`recorder mock`: an HTTP server that answers requests from recordings."""
+"""`recorder mock`: a server that answers requests from recordings, over HTTP and WebSocket."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def command(
     max_body: int,
     ready_file: Path | None,
 ) -> None:
-    """Serve recordings to clients: each request gets the recorded response of an equal one.
+    """Serve recordings to clients, over HTTP and WebSocket: each request gets the recorded response of an equal one.
 
     SESSION is an id, the beginning of one, a name, or `latest`, the default if there is no cassette either. Bytes,
     times and failures are the recorded ones; only ids that an agent's tools make are those of the client. The page

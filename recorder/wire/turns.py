@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -34,8 +33,6 @@ PROTOCOL = "websocket"
 
 _OF_THE_CONNECTION = ("connection", "upgrade", "sec-websocket-", "content-", "transfer-encoding", "keep-alive")
 """The beginnings of header names in a 101 that are not those of an answer to a POST."""
-
-_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 def is_turn(recorded: Recording) -> bool:
@@ -183,7 +180,7 @@ def stream_id_of(fields: Object) -> str | None:
 
 def _as_error(recorded: Recording, message: Piece, status: int, headers: list[Header]) -> Recording:
     body = _json({"error": _object(message.raw).get("error")})
-    head = ResponseHead(status, _PHRASES.get(status, ""), [*headers, ("content-type", "application/json")])
+    head = ResponseHead(status, "", [*headers, ("content-type", "application/json")])
     end = recorded.end
     if end is not None and end.outcome not in WHOLE:  # the connection broke off behind the error, which is whole
         end = msgspec.structs.replace(end, outcome="eof", error=None)

@@ -39,7 +39,7 @@ OF_THE_HANDSHAKE = (b"sec-websocket-", b"upgrade", b"connection", b"content-", b
 """The beginnings of header names, in lower case, that are not those of a POST or its answer."""
 
 
-class _Waiting(msgspec.Struct):
+class _QueuedRequest(msgspec.Struct):
     """A request message whose turn has not come."""
 
     body: bytes  # of the POST
@@ -52,7 +52,7 @@ class Turns(ReplayedConnection):
     def __init__(self, request: Request, inner: Transport) -> None:
         super().__init__(request, takes_binary=False)
         self._inner = inner
-        self._waiting: dict[str | None, deque[_Waiting]] = {}  # of each stream, the first is being answered
+        self._waiting: dict[str | None, deque[_QueuedRequest]] = {}  # of each stream, the first is being answered
         self._requests = 0  # that came so far
 
     async def _begin(self, tasks: asyncio.TaskGroup) -> None:
@@ -72,7 +72,7 @@ class Turns(ReplayedConnection):
             self._requests += 1
             stream_id = stream_id_of(fields)
             is_first = stream_id not in self._waiting
-            self._waiting.setdefault(stream_id, deque()).append(_Waiting(as_post(message.payload), stream_id))
+            self._waiting.setdefault(stream_id, deque()).append(_QueuedRequest(as_post(message.payload), stream_id))
             if is_first:
                 tasks.create_task(self._work(stream_id, tasks))
 
@@ -84,7 +84,7 @@ class Turns(ReplayedConnection):
             waiting.popleft()
         del self._waiting[stream_id]
 
-    async def _answer(self, asked: _Waiting, tasks: asyncio.TaskGroup) -> None:
+    async def _answer(self, asked: _QueuedRequest, tasks: asyncio.TaskGroup) -> None:
         try:
             response = await self._inner.handle_async_request(self._post(asked.body))
         except UpstreamError as error:
@@ -117,7 +117,7 @@ class Turns(ReplayedConnection):
         extensions["recorder"] = msgspec.structs.replace(origin, headers=of_post(origin.headers))
         return Request("POST", request.url, of_post(request.headers.raw), WholeUpload(body), extensions)
 
-    async def _pass_on(self, response: Response, asked: _Waiting) -> None:
+    async def _pass_on(self, response: Response, asked: _QueuedRequest) -> None:
         """Send each event as a message."""
         changed = response.extensions.get("frames", _unchanged)
         number = 0
@@ -130,7 +130,7 @@ class Turns(ReplayedConnection):
             for frame in changed(number, [OutgoingFrame("text", payload)]):
                 await self._send(frame)
 
-    async def _refuse(self, response: Response, asked: _Waiting) -> None:
+    async def _refuse(self, response: Response, asked: _QueuedRequest) -> None:
         """Send an answer that is no stream as an error in band."""
         body = b"".join([chunk async for chunk in response.stream])
         status = response.status_code
