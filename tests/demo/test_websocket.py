@@ -28,6 +28,7 @@ async def demo() -> AsyncIterator[DemoServer]:
 async def test_the_sdk_reads_a_turn_with_a_tool_and_its_continuation(demo: DemoServer) -> None:
     client = openai.AsyncOpenAI(base_url=f"{demo.base_url}/v1", api_key="none")
     async with client.responses.connect() as connection:
+        event: Any
         call: Any = None
         await connection.response.create(model="gpt-demo", input=WEATHER, tools=TOOLS)
         async for event in connection:
@@ -71,7 +72,7 @@ async def test_requests_at_once_are_answered_one_after_another(demo: DemoServer)
             await client.send(
                 json.dumps({"type": "response.create", "model": "m", "input": "hi", "stream_id": stream_id})
             )
-        ids = []
+        ids: list[str] = []
         while ids.count("response.completed") < 2:
             event = json.loads(await client.recv())
             ids.append(event["type"] if event["type"] == "response.completed" else event["stream_id"])
