@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import Protocol, cast
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
 
 from benchmarks.traffic import BODY, COMPLETED, FRAME
 
@@ -39,9 +40,37 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+class Wire(NamedTuple):
+    """How events are carried: a request, and what answers it."""
+
+    request: Callable[[int, int], bytes]  # of a port and the number of a stream
+    is_last: bytes  # what a request ends with
+    response: bytes
+    event: bytes  # of a sequence number and a time
+    end: bytes
+    tail: bytes  # what `end` ends with
+
+
 _SIZE = len(FRAME % (_FIRST, _NO_STAMP))
 _EVENT = b"%x\r\n%b\r\n" % (_SIZE, FRAME.replace(b"%b", b"%019d"))
 _END = _chunk(COMPLETED % _FIRST) + _LAST_CHUNK
+_OFFER = (
+    b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer benchmark\r\n"
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nUser-Agent: benchmark/1.0\r\n"
+    b"X-Recorder-Session: benchmark\r\nX-Stream: %d\r\n\r\n"
+)
+_SWITCHED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+)
+_PAYLOAD = FRAME.partition(b"data: ")[2].removesuffix(b"\n\n")
+_MESSAGE = b"\x81\x7e" + len(_PAYLOAD % (_FIRST, _NO_STAMP)).to_bytes(2) + _PAYLOAD.replace(b"%b", b"%019d")
+_CLOSE = b"\x88\x02\x03\xe8"
+
+SSE = Wire(lambda port, number: _REQUEST % (port, number, len(BODY), BODY), BODY, _RESPONSE, _EVENT, _END, _LAST_CHUNK)
+WEBSOCKET = Wire(lambda port, number: _OFFER % (port, number), b"\r\n\r\n", _SWITCHED, _MESSAGE, _CLOSE, _CLOSE)
+
 BATCH = 16
 _BATCH_REST = b"".join(FRAME % (_FIRST, _NO_STAMP) for _ in range(BATCH - 1)) + b"\r\n"
 _BATCH_HEAD = b"%x\r\n" % (_SIZE * BATCH)
@@ -67,7 +96,7 @@ class Stream(asyncio.Protocol):
 
     def __init__(self, run: Run, number: int) -> None:
         self._run, self._number = run, number
-        self._pace = run.pace
+        self._pace, self._wire = run.pace, run.wire
         self._tail = b""
         self._asked_ns = 0
         self.sent = 0
@@ -80,7 +109,7 @@ class Stream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self._asked_ns = time.monotonic_ns()
-        self.transport.write(_REQUEST % (self._run.port, self._number, len(BODY), BODY))
+        self.transport.write(self._wire.request(self._run.port, self._number))
 
     def data_received(self, data: bytes) -> None:
         now_ns = time.monotonic_ns()
@@ -96,7 +125,7 @@ class Stream(asyncio.Protocol):
             self._pace.arrived(self)
             at = data.find(_STAMP, at + _DIGITS_END)
         self._tail = data[-5:] if len(data) >= 5 else (self._tail + data)[-5:]
-        if self._tail == _LAST_CHUNK:
+        if self._tail.endswith(self._wire.tail):
             self.ended = True
             self.transport.close()
             self._run.on_ended(self._number)
@@ -113,7 +142,7 @@ class Stream(asyncio.Protocol):
         assert self.upstream is not None
         self.sent += 1
         self._run.sent += 1
-        self.upstream.transport.write(_EVENT % (_FIRST + self.sent, time.monotonic_ns()))
+        self.upstream.transport.write(self._wire.event % (_FIRST + self.sent, time.monotonic_ns()))
 
     def send_batch(self) -> None:
         """Events in one chunk; the first has the time."""
@@ -127,7 +156,7 @@ class Stream(asyncio.Protocol):
         """The response is complete."""
         if not self.finished and self.upstream is not None:
             self.finished = True
-            self.upstream.transport.write(_END)
+            self.upstream.transport.write(self._wire.end)
 
 
 class Upstream(asyncio.Protocol):
@@ -144,12 +173,13 @@ class Upstream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        if BODY not in self._received:
+        wire = self._load.run.wire
+        if wire.is_last not in self._received:
             return
         number = _NUMBER.search(self._received)
         assert number is not None
         self._received = b""
-        self.transport.write(_RESPONSE)
+        self.transport.write(wire.response)
         self._load.run.on_begun(int(number[1]), self)
 
     def pause_writing(self) -> None:
@@ -177,11 +207,13 @@ class Load:
 class Run:
     """A number of streams through one port, and what was measured of them since the last `reset`."""
 
-    def __init__(self, load: Load, port: int, streams: int, pace: Pace, *, again: bool = False) -> None:
+    def __init__(
+        self, load: Load, port: int, streams: int, pace: Pace, *, again: bool = False, wire: Wire = SSE
+    ) -> None:
         """With `again`, a client whose stream has ended asks for the next one, on a new connection."""
         load.run = self
         self.port, self.pace = port, pace
-        self._count, self._again = streams, again
+        self._count, self._again, self.wire = streams, again, wire
         self._streams: dict[int, Stream] = {}
         self._begun = self._ended = 0
         self._going = self._stopping = False

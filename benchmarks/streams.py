@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from benchmarks import machine
 from benchmarks.figures import Column, Round, Row, percentile
-from benchmarks.load import Load, Pace, Run
+from benchmarks.load import SSE, WEBSOCKET, Load, Pace, Run, Wire
 from benchmarks.paces import Closed, Flat, Paced
 from benchmarks.settings import Settings
 from benchmarks.subjects import Subject, names, running
@@ -45,6 +45,8 @@ _FIRST = (
     Column("added", "first_us", "-", "direct"),
 )
 _MEMORY = (Column("KiB/stream", "stream_kib"),)
+_AS_SSE = "recording, SSE"
+_AGAINST_SSE = (Column("x SSE", "cpu_us", "/", _AS_SSE),)
 _RATE = (Column("events/s", "events_s"), Column("load", "load"))
 
 
@@ -57,6 +59,7 @@ class Scenario(NamedTuple):
     columns: tuple[Column, ...]
     window: bool = True
     again: bool = False
+    wire: Wire = SSE
 
 
 def _paced(streams: int, events_s: int) -> Scenario:
@@ -79,6 +82,13 @@ SCENARIOS = {
         streams=100,
         pace=lambda _: Closed(),
         columns=(*_CPU, *_LATENCY, *_RATE),
+    ),
+    "ws100": Scenario(
+        title="100 WebSocket connections, the next message when the last has arrived; and the same as SSE",
+        streams=100,
+        pace=lambda _: Closed(),
+        columns=(*_CPU, *_AGAINST_SSE, *_LATENCY, *_RATE),
+        wire=WEBSOCKET,
     ),
     "flat16": Scenario(
         title="16 streams, 16 events a write, flat out",
@@ -122,10 +132,15 @@ async def _rounds(scenario: Scenario, settings: Settings) -> list[Round]:
                 for name in names(few=settings.few)
             }
             for _ in range(settings.rounds):
-                order = random.sample(list(subjects), len(subjects))
-                rows = {name: await measure(scenario, load, subjects[name], settings) for name in order}
+                runs = {name: (subject, scenario) for name, subject in subjects.items()}
+                if scenario.wire is not SSE:
+                    runs[_AS_SSE] = subjects["recording"], scenario._replace(wire=SSE)
+                rows = {
+                    name: await measure(runs[name][1], load, runs[name][0], settings)
+                    for name in random.sample(list(runs), len(runs))
+                }
                 _warn(rows)
-                found.append({name: rows[name] for name in subjects})
+                found.append({name: rows[name] for name in runs})
     return found
 
 
@@ -139,7 +154,7 @@ async def measure(scenario: Scenario, load: Load, subject: Subject, settings: Se
     """One scenario through one subject, once."""
     ingester_s = subject.children_cpu_s()
     pace = scenario.pace(settings)
-    run = Run(load, subject.port, scenario.streams, pace, again=scenario.again)
+    run = Run(load, subject.port, scenario.streams, pace, again=scenario.again, wire=scenario.wire)
     with _no_collections():
         async with asyncio.TaskGroup() as tasks:
             await run.open(tasks)

@@ -65,9 +65,13 @@ class Proxied:
             await client.send(request)
             return await client.response()
 
+    def reader(self) -> JournalReader:
+        """A reader of the journal from its beginning."""
+        return JournalReader(self._journal)
+
     def tapes(self) -> list[Tape]:
         """What the journal holds, exchange by exchange."""
-        reader, tapes = JournalReader(self._journal), dict[int, Tape]()
+        reader, tapes = self.reader(), dict[int, Tape]()
         while records := reader.read(2**24, writer_is_dead=True):
             for record in records:
                 tapes.setdefault(record.exchange, Tape()).add(Mark(record.mark), record.payload)

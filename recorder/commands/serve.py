@@ -76,7 +76,8 @@ def command(
     """Record: a proxy between clients and streaming APIs.
 
     Every byte passes unchanged, and is on disk before the client gets it. Name a session with a path, `/s/NAME/v1`,
-    or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end.
+    or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end, and WebSocket
+    clients are asked to connect again.
 
     \b
     recorder serve

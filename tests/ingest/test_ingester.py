@@ -376,7 +376,7 @@ def test_a_directory_that_is_no_journal_is_left_alone(store: Store, root: Path) 
     assert sorted(root.rglob("*")) == before
 
 
-@pytest.mark.parametrize("content", [b"rec-jnl\x02", b"something else"])
+@pytest.mark.parametrize("content", [b"rec-jnl\x03", b"something else"])
 def test_a_journal_that_cannot_be_read_keeps_no_other_from_being_recovered(
     store: Store, root: Path, path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,8 +14,9 @@ import pytest
 from recorder.ingest import ingester as ingest
 from recorder.ingest.ingester import Ingester
 from recorder.journal import scrub
-from recorder.journal.format import MAGIC, Mark, Position, parse
+from recorder.journal.format import MAGIC, START, Mark, Position, parse
 from recorder.journal.reader import JournalReader, segment_name
+from recorder.journal.scrub import RequestBodyScrubber
 from recorder.journal.writer import Journal
 from recorder.model.payloads import RequestEnd, RequestHead, RequestRecord
 from recorder.store.writer import Store
@@ -264,3 +265,44 @@ def test_stretches_that_overlap_are_read_once() -> None:
     spans = [(Position(1, 10), Position(1, 50)), (Position(1, 40), Position(2, 5)), (Position(1, 0), Position(1, 5))]
     joined = scrub._joined(spans)
     assert joined == [(1, 0, 5), (1, 10, scrub._TO_ITS_END), (2, 0, 5)]
+
+
+class Tunnelled(Exchange):
+    """An exchange whose client goes on sending after a 101."""
+
+    def sends(self, data: bytes) -> Tunnelled:
+        self._write(Mark.CLIENT_CHUNK, data)
+        return self
+
+
+def test_what_a_client_sent_after_a_101_is_overwritten_when_nobody_reads_it_again(tmp_path: Path) -> None:
+    """Not before its exchange has ended: what follows it is decoded with it, after a crash too."""
+    journal = Journal(tmp_path, "r")
+    first, second = (Tunnelled(journal).sends(SECRET) for _ in range(2))
+    scrubber, reader = RequestBodyScrubber(journal.directory, START), JournalReader(journal.directory)
+
+    def ingested(*, open_: set[int], place: Position | None = None) -> int:
+        start = reader.position
+        for record in reader.read(2**20):
+            scrubber.note(record, start)
+        scrubber.scrub(reader.position if place is None else place, open_)
+        return standing(journal)
+
+    assert ingested(open_={1, 2}) == 2
+    first.end()
+    assert ingested(open_={2}, place=START) == 2, "the other one began before it, and the journal is read from there"
+    second.end()
+    assert ingested(open_=set()) == 0
+    marks = [record.mark for record in JournalReader(journal.directory).read(2**20)]
+    assert marks.count(Mark.BLANK) == 2
+    journal.close()
+
+
+def test_what_clients_sent_before_the_place_is_overwritten_after_a_start(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r")
+    Tunnelled(journal).sends(SECRET).end()
+    reader = JournalReader(journal.directory)
+    reader.read(2**20)
+    RequestBodyScrubber(journal.directory, reader.position).scrub(reader.position)
+    assert standing(journal) == 0
+    journal.close()

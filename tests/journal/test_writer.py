@@ -181,6 +181,39 @@ def test_a_journal_takes_a_gigabyte_or_a_tenth_of_the_free_disk(
     assert 0.9 * bound_bytes < taken < 1.1 * bound_bytes, f"{taken:,} bytes"
 
 
+def test_chunks_of_two_directions_that_take_turns_are_one_gap_each(tmp_path: Path) -> None:
+    disk = Disk()
+    journal = Journal(tmp_path, "r", writev=disk.writev)
+    exchange = journal.exchange()
+    disk.room = 0
+    for t_ns in range(1_000):
+        exchange.write(Mark.CLIENT_CHUNK if t_ns % 2 else Mark.CHUNK, t_ns, b"lost")
+    assert len(exchange.owed) == 2
+    disk.room = None
+    exchange.write(Mark.CLIENT_CHUNK, 1_000, b"kept")
+    journal.close()
+    told = read_all(tmp_path / "r")
+    assert [(gap.mark, gap.chunks, gap.from_ns, gap.to_ns) for gap in gaps(told)] == [
+        (Mark.CHUNK, 500, 0, 998),
+        (Mark.CLIENT_CHUNK, 500, 1, 999),
+    ]
+    assert told[-1][1:] == (Mark.CLIENT_CHUNK, 1_000, b"kept")
+
+
+def test_a_journal_of_version_1_is_still_read(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "r")
+    journal.exchange().write(Mark.CHUNK, 1, b"old")
+    journal.close()
+    segment = tmp_path / "r" / segment_name(1)
+    data = segment.read_bytes()
+    assert data[:8] == b"rec-jnl\x02"
+    segment.write_bytes(b"rec-jnl\x01" + data[8:])
+    assert [told[3] for told in read_all(tmp_path / "r")] == [b"old"]
+    segment.write_bytes(b"rec-jnl\x03" + data[8:])
+    with pytest.raises(RecorderError, match="is not a journal segment of this version of recorder"):
+        read_all(tmp_path / "r")
+
+
 def test_recording_goes_on_after_the_gap_when_segments_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from recorder.journal.format import Mark
+from recorder.journal.format import Gap, Mark
 from recorder.proxy.tunnel import SERVICE_RESTART
 from tests.loops import both_loops, eventually, on_uvloop
-from tests.proxied import get, proxied
-from tests.sockets import Action, Close, RawClient, Reset, ScriptedUpstream, Send, answer, chunked, head, reset
+from tests.proxied import Proxied, get, proxied
+from tests.serving import everywhere, serving
+from tests.sockets import (
+    Action,
+    Close,
+    RawClient,
+    Reset,
+    ScriptedUpstream,
+    Send,
+    Serve,
+    answer,
+    chunked,
+    head,
+    listening,
+    reset,
+)
 from tests.tunnels import OFFER, SWITCHED, Listener, switched, tunnelled
 
 TEXT = b"\x81\x05hello"
@@ -358,3 +379,131 @@ async def test_streams_beside_a_tunnel_are_as_they_were(tmp_path: Path) -> None:
             assert (await proxy.ask(get())).body == b"data: 1\n\n"
         await tunnel.client.send(MASKED)
         assert await tunnel.upstream.exactly(len(MASKED)) == MASKED
+
+
+@on_uvloop
+async def test_a_full_journal_costs_neither_side_anything_and_is_a_counted_gap_of_each(tmp_path: Path) -> None:
+    async with tunnelled(tmp_path, journal_bytes=100_000) as tunnel:
+        for _ in range(40):
+            for sender, receiver in ((tunnel.client, tunnel.upstream), (tunnel.upstream, tunnel.client)):
+                await sender.send(bytes(5_000))
+                assert await receiver.exactly(5_000) == bytes(5_000)
+        tunnel.client.socket.shutdown(1)
+        assert await tunnel.upstream.rest() == b""
+        tunnel.upstream.socket.shutdown(1)
+        assert await tunnel.client.rest() == b""
+        tape = await tunnel.tape()
+        reader, gaps = tunnel.proxy.reader(), list[Gap]()
+        while records := reader.read(2**24):
+            gaps += [msgspec.json.decode(record.payload, type=Gap) for record in records if record.mark == Mark.GAP]
+    lost = {mark: sum(gap.size_bytes for gap in gaps if gap.mark == mark) for mark in (Mark.CHUNK, Mark.CLIENT_CHUNK)}
+    assert min(lost.values()) > 0
+    assert len(tape.body) + lost[Mark.CHUNK] == len(tape.sent) + lost[Mark.CLIENT_CHUNK] == 200_000
+    assert len(gaps) == 2, "one of each direction, however they take turns"
+    assert tape.outcome == "eof"
+
+
+# -- upstreams over TLS, which ends both directions at once
+
+
+@asynccontextmanager
+async def over_tls(folder: Path, certificate: Path, serve: Serve) -> AsyncIterator[tuple[Proxied, RawClient]]:
+    """A tunnel to an upstream that shakes hands, and serves then."""
+
+    async def switch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(SWITCHED)
+        await serve(reader, writer)
+
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    async with listening(switch, tls) as base, proxied(folder, base) as proxy, await proxy.connect() as client:
+        await client.send(get("/v1/responses", *OFFER))
+        assert await client.read_until(b"\r\n\r\n") == SWITCHED
+        yield proxy, client
+
+
+@both_loops
+async def test_over_tls_the_end_of_the_client_is_that_of_the_connection(
+    tmp_path: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    heard = []
+
+    async def answer_it(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(-1))
+
+    async with over_tls(tmp_path, certificate, answer_it) as (proxy, client):
+        await client.send(MASKED)
+        client.socket.shutdown(1)
+        assert await client.rest() == b""
+        await eventually(lambda: proxy.tapes()[0].outcome is not None)
+        (tape,) = proxy.tapes()
+    assert heard == [MASKED]
+    assert (tape.sent, tape.outcome, tape.fins[0]) == (MASKED, "eof", Mark.CLIENT_CHUNK)
+
+
+@both_loops
+async def test_over_tls_what_a_client_sends_behind_the_upstreams_end_is_recorded(
+    tmp_path: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    async def answer_it(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(TEXT)
+
+    async with over_tls(tmp_path, certificate, answer_it) as (proxy, client):
+        assert await client.rest() == TEXT
+        await client.send(MASKED)
+        client.socket.shutdown(1)
+        await eventually(lambda: proxy.tapes()[0].outcome is not None)
+        (tape,) = proxy.tapes()
+    assert (tape.sent, tape.body, tape.fins) == (MASKED, TEXT, [Mark.CHUNK, Mark.CLIENT_CHUNK])
+
+
+# -- as users have it
+
+
+@pytest.mark.parametrize("compression", ["deflate", None])
+@both_loops
+async def test_websockets_speaks_through_it_as_without_it(tmp_path: Path, compression: str | None) -> None:
+    async def echo(connection: ServerConnection) -> None:
+        async for message in connection:
+            await connection.send(message)
+        await connection.close(1000)
+
+    async with serve(echo, "127.0.0.1", 0, compression=compression) as upstream:
+        port = upstream.sockets[0].getsockname()[1]
+        async with proxied(tmp_path, f"http://127.0.0.1:{port}") as proxy:
+            url = f"ws://127.0.0.1:{proxy.server.port}/v1/responses"
+            async with connect(url, compression=compression) as client:
+                for message in ("hello" * 1_000, b"\0" * 200_000, ""):
+                    await client.send(message)
+                    assert await client.recv() == message
+                await (await client.ping())
+            await eventually(lambda: proxy.tapes()[0].outcome is not None)
+            assert proxy.tapes()[0].outcome == "eof"
+            assert client.close_code == 1000
+
+
+@on_uvloop
+async def test_clients_are_asked_to_connect_again_when_serve_is_stopped(tmp_path: Path) -> None:
+    async def wait(connection: ServerConnection) -> None:
+        await connection.wait_closed()
+
+    async with serve(wait, "127.0.0.1", 0) as upstream:
+        port = upstream.sockets[0].getsockname()[1]
+        with serving(tmp_path / "recorder.db", *everywhere(f"http://127.0.0.1:{port}")) as recorder:
+            async with connect(f"{recorder.base.replace('http', 'ws', 1)}/v1/responses") as client:
+                recorder.interrupt()
+                with pytest.raises(ConnectionClosed):
+                    await asyncio.wait_for(client.recv(), 30)
+                assert client.close_code == 1012
+
+
+@on_uvloop
+async def test_serve_refuses_them_if_it_is_told_to(tmp_path: Path) -> None:
+    with serving(tmp_path / "recorder.db", "--no-websocket", *everywhere("http://127.0.0.1:9")) as recorder:
+        with pytest.raises(InvalidStatus) as raised:
+            await connect(f"{recorder.base.replace('http', 'ws', 1)}/v1/responses")
+        assert raised.value.response.status_code == 426
