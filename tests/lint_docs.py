@@ -44,6 +44,10 @@ again. Two rules can report the same place if they are about different clients (
 and ST008 for Codex). If bytes are missing from the recording, or the client or the recorder left first, no rule
 reports what is missing there.
 
+A turn over WebSocket is judged by the same rules, but for those about HTTP and server-sent events: a message has no
+`event:` line, pings keep the connection alive, and an `error` in band has no number. The connection itself is not
+judged; `recorder show` says who closed it, and what of it could not be read.
+
 A file whose content does not show its API is not judged: `recorder import --dialect NAME` imports it with the right
 API, and `--request FILE` adds its request.
 

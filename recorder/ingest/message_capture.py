@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -21,6 +21,7 @@ from recorder.model.payloads import (
     ControlRecord,
     ExchangeEnd,
     FrameShape,
+    GapRecord,
     ResponseHead,
     Side,
 )
@@ -33,6 +34,7 @@ CODING: Literal["websocket"] = "websocket"
 
 SHAPES_PART = READS_PART // 2  # frames a `frames` event: about 150 KB of JSON, as of reads
 
+_SIDES: tuple[Side, Side] = get_args(Side)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,7 +60,7 @@ class MessageCapture(Capture):
         self._sent_before = deque(sent_before)
         self._is_turn = True
         self._now_ns = 0  # of the latest of both directions: their reads come in several rows, the times in order
-        self._shapes: list[FrameShape] = []
+        self._shapes = array("q")  # as numbers: many connections are open for an hour
         self._client_reads = array("q")
 
     @classmethod
@@ -96,9 +98,9 @@ class MessageCapture(Capture):
     def shape(self, t_ns: int, by: Side, first: int, wire_bytes: int) -> list[Event]:
         """Count a frame."""
         events: list[Event] = []
-        if len(self._shapes) >= SHAPES_PART:
+        if len(self._shapes) >= 4 * SHAPES_PART:
             self._report_shapes(events)
-        self._shapes.append((self._since(t_ns), by, first, wire_bytes))
+        self._shapes.extend((self._since(t_ns), _SIDES.index(by), first, wire_bytes))
         return events
 
     # -- messages
@@ -145,6 +147,12 @@ class MessageCapture(Capture):
         self._keep(raw, events)
         return events
 
+    def gap(self, gap: GapRecord) -> list[Event]:
+        """Return the events of a gap, of which a turn has no part from before it began."""
+        start_ns = self._started_ns
+        times = {"from_ns": max(gap.from_ns, start_ns), "to_ns": max(gap.to_ns, start_ns)}
+        return super().gap(msgspec.structs.replace(gap, **times))
+
     def flag(self, reason: str) -> None:
         """Note why not all of it could be read, if that is not noted yet."""
         self._undecoded = self._undecoded or reason
@@ -166,7 +174,9 @@ class MessageCapture(Capture):
 
     def _report_shapes(self, events: list[Event]) -> None:
         if self._shapes:
-            shapes, self._shapes = self._shapes, []
+            flat, self._shapes = self._shapes, array("q")
+            columns = zip(flat[::4], flat[1::4], flat[2::4], flat[3::4], strict=True)
+            shapes: list[FrameShape] = [(t_ns, _SIDES[by], first, size) for t_ns, by, first, size in columns]
             events.append(self._event("frames", self._now_ns, _encode(shapes)))
 
     def _report_reads(self, events: list[Event]) -> None:

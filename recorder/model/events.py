@@ -67,7 +67,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """One HTTP request and the response it got, streamed or not."""
+    """One HTTP request and the response it got, streamed or not; a WebSocket connection; or a turn on one."""
 
     session_id: str
     exchange_id: str  # UUIDv7, hyphenated
@@ -75,7 +75,7 @@ class Exchange(msgspec.Struct, frozen=True):
     recorder_id: str
     provider: str  # the upstream's name: openai, anthropic, gemini, or the user's own
     api: str  # the dialect's name: openai-responses, openai-chat, anthropic, gemini, other
-    method: str
+    method: str  # of HTTP, or `WEBSOCKET`
     target: str  # path and redacted query, as the client sent them
     client: str | None = None
     client_version: str | None = None

@@ -18,7 +18,7 @@ from hashlib import sha1
 from typing import Literal, NamedTuple
 
 MESSAGE_LIMIT = 64 * 2**20
-"""The most bytes of one message, before and after inflating. Requests with images have some 20 MiB; Codex reads 16 MiB.
+"""The most bytes of one message, before and after inflating: tungstenite, a library of clients, has the same default.
 
 A length over it is damage: memory is bounded, and a connection whose lengths are random is not waited for.
 """
@@ -320,7 +320,7 @@ def _close_fault(payload: bytes) -> str | None:
         return "a close has half a code"
     if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
         return f"{code} is no code to be sent in a close"
-    return _text_fault(payload[2:])
+    return _text_fault(payload[2:]) and "the reason of a close is not UTF-8"
 
 
 def _text_fault(payload: bytes) -> str | None:

@@ -31,6 +31,7 @@ from recorder.store.verify.chain import ChainVerifier
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
+from recorder.wire.websocket import Damage, Deflate, Frame, MessageParser, Part
 from tests.log_rows import START_NS, make_id
 
 IDS = Names(lambda: make_id(1), lambda: START_NS)
@@ -53,6 +54,32 @@ def splitter(data: bytes) -> None:
 def _split(chunks: list[bytes]) -> list[Piece]:
     split = Splitter()
     return [piece for chunk in chunks for piece in split.feed(chunk)] + split.close()
+
+
+def websocket(data: bytes) -> None:
+    """Frames, messages and damage are the same however the bytes were cut, and no byte is in two frames."""
+    choice, size, body = (data[0] if data else 0), 1 + (data[1] if len(data) > 1 else 0), data[2:]
+    deflate = Deflate(choice % 4 == 3, 15) if choice & 2 else None
+    whole, cut = (
+        _parts(MessageParser(from_client=choice >= 128, deflate=deflate), chunks)
+        for chunks in ([body], [body[at : at + size] for at in range(0, len(body), size)])
+    )
+    assert cut == whole
+    framed = sum(part.wire_bytes for part in whole if isinstance(part, Frame))
+    assert framed <= len(body)
+    assert framed == len(body) or isinstance(whole[-1], Damage)
+
+
+def _parts(parser: MessageParser, chunks: list[bytes]) -> list[Part]:
+    """All that comes of the chunks; damage that goes on is one."""
+    parts: list[Part] = []
+    for part in [part for chunk in chunks for part in parser.feed(chunk)] + parser.close():
+        last = parts[-1] if parts else None
+        if isinstance(part, Damage) and isinstance(last, Damage) and part.reason == last.reason:
+            parts[-1] = Damage(last.raw + part.raw, part.reason)
+        else:
+            parts.append(part)
+    return parts
 
 
 _PATHS = ("/v1/responses", "/v1/chat/completions", "/v1/messages", "/v1beta/models/m:streamGenerateContent", "/x")
@@ -272,13 +299,19 @@ async def _received(pieces: list[bytes], *, is_head: bool) -> _Response:
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (splitter, dialects, journal, records, cassettes, heads, requests, responses)
+    each.__name__: each
+    for each in (splitter, websocket, dialects, journal, records, cassettes, heads, requests, responses)
 }
 
 _FRAME = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"x"}\n\n'
 _SEGMENT = b"".join(encode([Record(1, mark, 1, b"{}", START) for mark in Mark]))
 SEEDS: Mapping[str, list[bytes]] = {
     "splitter": [b"\x02" + _FRAME, b"\x00\xef\xbb\xbfdata: a\r\rdata: b\r\n\r\n: c\n\n", b"\x07data: cut"],
+    "websocket": [
+        b"\x00\x02\x01\x02{}\x89\x00\x80\x00\x81\x7e\x00\x7e" + 126 * b"x" + b"\x88\x02\x03\xe8",
+        b"\x03\x00\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00\xc1\x05\xf2\x00\x11\x00\x00\xc2\x08\xf3\x48\xcd\xc9\xc9\x07\x00\x00",
+        b"\x82\x05\x81\x82abcd\x13\x0b\x81\xff" + 8 * b"\xff",
+    ],
     "dialects": [bytes([number]) + b'{"model":"m"}\n\n\n' + _FRAME for number in range(len(DIALECTS))],
     "journal": [_SEGMENT, _SEGMENT + NEXT_SEGMENT + _SEGMENT, _SEGMENT[:-3], MAGIC, b"", bytes(40)],
     "records": [b"\x00{}\n\x02{}\n\x03{}\n\x04data: 1\n\x06{}", b"\x10{}\n\x15{}"],

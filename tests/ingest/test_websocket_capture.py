@@ -278,6 +278,23 @@ def test_a_gap_of_the_client_ends_no_turn() -> None:
     assert not log.end(log.connections[0]).lossless
 
 
+def test_damage_of_the_journal_costs_both_directions() -> None:
+    steps = Connection().client(create()).server(*response("resp_1")[:2]).client(create("later")).close().steps
+    log = Log(steps[:5])
+    log.assembler.lose("the disk is damaged")
+    for step in steps[5:]:
+        log.assembler.feed(Record(step.connection, step.mark, step.t_ns, step.payload, START), START)
+    log.check()
+    assert [log.end(each).lossless for each in log.exchanges.values()] == [False, False]
+    assert log.kinds(log.connections[0])["gap"] == 2
+
+
+def test_a_turn_has_no_time_before_it_began() -> None:
+    gap = msgspec.json.encode(Gap(Mark.CHUNK, 1, 100, "", 1_000_000, 1_000_001, "the disk is full"))
+    log = log_of(Connection().client(create()).add(Mark.GAP, gap).end("eof"))
+    assert all(each.t_ns >= 0 for each in log.assembler.batch.events)
+
+
 def test_frames_that_break_rules_are_read_and_flagged() -> None:
     unmasked = encode_frame("text", msgspec.json.encode(create()))
     log = log_of(Connection().client(raw=unmasked).answer("resp_1").close())
@@ -316,10 +333,9 @@ def test_an_answer_with_a_wrong_accept_is_recorded_and_flagged() -> None:
     assert "Sec-WebSocket-Accept" in str(log.end(log.connections[0]).undecoded)
 
 
-@pytest.mark.parametrize(
-    "made", [Connection(upgrade=None), Connection(answer=(("sec-websocket-extensions", "x-zip"),))]
-)
-def test_what_is_no_websocket_that_we_know_is_kept_raw(made: Connection) -> None:
+@pytest.mark.parametrize(("upgrade", "extensions"), [(None, ""), ("websocket", "x-zip")])
+def test_what_is_no_websocket_that_we_know_is_kept_raw(upgrade: str | None, extensions: str) -> None:
+    made = Connection(upgrade=upgrade, answer=(("sec-websocket-extensions", extensions),))
     log = log_of(made.server(raw=b"anything at all").client(raw=b"and \xff this").end("eof"))
     assert log.messages(log.connections[0]) == [b"anything at all"]
     assert (log.kinds(log.connections[0])["sent"], log.end(log.connections[0]).lossless) == (1, False)
@@ -361,6 +377,29 @@ def test_a_fault_of_ours_costs_the_rest_of_its_connection_and_is_counted(monkeyp
     assert log.end(unharmed).status == "completed"
 
 
+def test_a_recording_has_what_is_beside_the_body() -> None:
+    made = Connection("/v1/realtime").client({"type": "session.update"}).server({"type": "session.updated"})
+    made.client(raw=b"\x83\x84\0\0\0\0what").server(raw=encode_frame("ping", b"\x01")).close(1001, "gone")
+    log = log_of(made)
+    recording = recording_of(log.connections[0], log.events(log.connections[0]))
+    assert recording.is_switched
+    assert recording.body == b'{"type":"session.updated"}'
+    assert [(json.loads(each.raw) if each.is_message else each.raw) for each in recording.sent] == [
+        {"type": "session.update"},
+        b"what",
+    ]
+    assert [(each.by, each.opcode, each.payload, each.code) for _, each in recording.control] == [
+        ("server", "ping", "01", None),
+        ("client", "close", "03e9676f6e65", 1001),
+        ("server", "close", "03e9676f6e65", 1001),
+    ]
+    assert [(by, first) for _, by, first, _ in recording.frames] == [
+        *(("client", 0x81), ("server", 0x81), ("client", 0x83)),
+        *(("server", 0x89), ("client", 0x88), ("server", 0x88)),
+    ]
+    assert len(recording.reads) == 3
+
+
 # -- what the log must not have, and must have again
 
 
@@ -379,6 +418,15 @@ def test_a_turn_that_was_purged_does_not_come_again() -> None:
     assert [json.loads(log.body(each)) for each in log.turns] == [create("b")]
 
 
+def test_a_connection_of_which_the_client_is_overwritten_in_the_journal_is_in_the_log() -> None:
+    made = Connection().server({"type": "hello"}).client(create("a")).answer("resp_1").close()
+    blank = [step._replace(mark=Mark.BLANK) if step.mark == Mark.CLIENT_CHUNK else step for step in made.steps]
+    log, whole = Log(blank), Log(made.steps)
+    events = log.events(log.connections[0])
+    assert (log.turns, log.assembler.open) == ([], {})
+    assert events == whole.events(whole.connections[0])[: len(events)]
+
+
 @needs_transcripts
 @pytest.mark.parametrize("name", NAMES)
 def test_transcripts_are_the_messages_that_their_client_saw(name: str) -> None:
@@ -391,8 +439,9 @@ def test_transcripts_are_the_messages_that_their_client_saw(name: str) -> None:
     requests = [json.loads(log.body(each)) for each in log.turns]
     sent = [json.loads(raw) for each in log.exchanges.values() for raw in log.sent(each)]
     assert sorted(map(repr, recorded)) == sorted(map(repr, told))
-    without_paths = [{**each, "input": len(each["input"])} for each in (*requests, *sent)]  # made up in the frames
-    assert sorted(map(repr, without_paths)) == sorted(repr({**each, "input": len(each["input"])}) for each in asked)
+    said = [{name: value for name, value in each.items() if name != "input"} for each in (*requests, *sent)]
+    wanted = [{name: value for name, value in each.items() if name != "input"} for each in asked]  # paths made up
+    assert sorted(map(repr, said)) == sorted(map(repr, wanted))
     assert all(log.end(each).undecoded is None for each in log.exchanges.values())
 
 

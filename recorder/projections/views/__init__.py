@@ -252,7 +252,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
     View(
         "event_gaps",
-        "An SSE event, and the silence before it; of all exchanges, open ones included.",
+        "An SSE event, or a message over WebSocket, and the silence before it; of all exchanges, open ones included.",
         {
             **ids("e"),
             **of("e", "pos type t_ns"),

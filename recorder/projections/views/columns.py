@@ -49,6 +49,7 @@ MEANINGS: Mapping[str, str] = {
     "provider": "the upstream's name",
     "api": "the wire format: `openai-responses`, `openai-chat`, `anthropic`, `gemini`, `other`",
     "client": "the program that asked, by its user agent",
+    "method": "of HTTP, or `WEBSOCKET` of a request on a WebSocket connection",
     "target": "path and query, secrets redacted",
     "thread_id": "the client's",
     "turn_id": "the client's",

@@ -196,6 +196,7 @@ DEFAULT: tuple[Rule, ...] = (
     Rule("headers", "agent", "user-agent", "names the client's version and machine"),
     Rule("headers", "recorder", "x-recorder-*", "meant for the recorder"),
     Rule("headers", "hop", "connection", "of the connection, not of the request"),
+    Rule("headers", "websocket", "sec-websocket-*", "of the connection: a key made anew, what it compresses"),
     Rule("headers", "host", "host", "where the recorder listens"),
     Rule("headers", "length", "content-length", "follows from the body"),
     *(Rule(each.kind, each.name, each.what, each.reason) for dialect in DIALECTS for each in dialect.request_noise),

@@ -29,6 +29,7 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
+from recorder.wire.dialects import Keys
 from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.openai_responses import DIALECT
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
@@ -451,3 +452,30 @@ class TestRecordedStreams:
                 case ItemFinished(item, _, said):
                     for field, part, text in said.texts:
                         assert texts.get((item, field, part), text) == text or differs
+
+
+@pytest.mark.parametrize(
+    ("payload", "ids"),
+    [
+        (b'{"type":"response.created","response":{"id":"resp_1"}}', (None, "resp_1")),
+        (b'{"type":"response.cancel","response_id":"resp_1","stream_id":"s"}', ("s", "resp_1")),
+        (b'{"type":"x","stream_id":7}', (None, None)),
+        (b'{"response":null}', (None, None)),
+        (b"\xff{", (None, None)),
+        (b"", (None, None)),
+    ],
+)
+def test_a_websocket_message_is_assigned_by_its_ids(payload: bytes, ids: tuple[str | None, str | None]) -> None:
+    assert DIALECT.websocket is not None
+    assert DIALECT.websocket.ids(payload) == ids
+
+
+def test_a_websocket_message_is_its_payload() -> None:
+    payload = b'{"type":"response.output_item.done","sequence_number":3,"output_index":1,"item":{"id":"msg_1"}}'
+    keys = DIALECT.message_keys(payload)
+    assert (keys.type, keys.sequence_number, keys.item_id, keys.output_index) == (
+        *("response.output_item.done", 3),
+        *("msg_1", 1),
+    )
+    assert (keys.data_start, keys.data_length) == (0, len(payload))
+    assert DIALECT.message_keys(b"data: {}") == Keys()

@@ -224,6 +224,24 @@ def test_codex_tells_the_turn_in_the_body_too() -> None:
     assert group(head(), json.dumps(body).encode()).turn_id == "turn-1"
 
 
+def test_over_websocket_a_request_of_codex_says_more_of_itself_than_the_handshake() -> None:
+    """The headers are those of the connection, which a prewarm opened."""
+    metadata = json.dumps({"turn_id": "turn-2", "thread_id": "thread-2", "request_kind": "turn"})
+    said = {"session_id": ID, "thread_id": "thread-2", "turn_id": "turn-2", "x-codex-turn-metadata": metadata}
+    body = json.dumps({"type": "response.create", "client_metadata": {**said, "odd": {"not": "a text"}}}).encode()
+    handshake = {"User__Agent": CODEX, "session__id": "of-the-connection", "thread__id": "thread-1"}
+    grouping = group(head(method="WEBSOCKET", **handshake), body)
+    assert (grouping.name, grouping.source) == (ID, "codex")
+    assert (grouping.thread_id, grouping.turn_id) == ("thread-2", "turn-2")
+    assert group(head(**handshake), body).name == "of-the-connection"
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b'{"client_metadata":7}', b'{"client_metadata":{"session_id":[]}}'])
+def test_over_websocket_odd_metadata_leaves_the_handshake(body: bytes) -> None:
+    asked = head(method="WEBSOCKET", User__Agent=CODEX, session__id=ID)
+    assert group(asked, body).name == ID
+
+
 def test_claude_code_tells_its_agent() -> None:
     assert group(head(x__claude__code__agent__id="agent-1"), None).thread_id == "agent-1"
 
