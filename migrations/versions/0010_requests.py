@@ -48,10 +48,10 @@ CREATE TABLE p_requests_v1 (
 )
 """
 INDEXES = (
-    "CREATE INDEX p_requests_v1_response ON p_requests_v1 (session_id, response_id)",
-    "CREATE INDEX p_requests_v1_previous_response ON p_requests_v1 (session_id, previous_response_id) "
+    "CREATE INDEX p_requests_v1_response ON p_requests_v1 (session_id, response_id, exchange_id)",
+    "CREATE INDEX p_requests_v1_previous_response ON p_requests_v1 (session_id, previous_response_id, exchange_id) "
     "WHERE previous_response_id IS NOT NULL",
-    "CREATE INDEX p_requests_v1_conversation ON p_requests_v1 (session_id, conversation_id) "
+    "CREATE INDEX p_requests_v1_conversation ON p_requests_v1 (session_id, conversation_id, exchange_id) "
     "WHERE conversation_id IS NOT NULL",
 )
 VIEW = """

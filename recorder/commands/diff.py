@@ -105,7 +105,8 @@ def command(
     chosen = tuple(level for levels in only for level in levels)
     terms = Terms(exact, tolerance, match_rules())
     with without_collecting():
-        report = diff(one.recordings, other.recordings, chosen, terms)
+        continued = (one.continued, other.continued)
+        report = diff(one.recordings, other.recordings, chosen, terms, continued)
     if json:
         write_document(document(one.name, other.name, report))
     else:

@@ -19,9 +19,11 @@ from recorder.commands.ui.selection import say_if_stale, select
 from recorder.commands.ui.times import At, Moment
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.text import safe_text
-from recorder.recordings.loader import load_requests
+from recorder.recordings.loader import load_continued, load_exchanges
+from recorder.recordings.session import budget_of
 from recorder.store.reader import LogReader
 from recorder.store.session_state import Snapshot, cutoff, take_snapshot
+from recorder.wire.logical_request import LogicalRequests
 
 
 @click.command()
@@ -85,9 +87,11 @@ def command(
 async def _show_requests(db: str | None, session: str, exchange: str | None, *, json: bool) -> None:
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
-        everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         await say_if_stale(log)
-        recordings, requests = await load_requests(log, found, everything, chosen)
+        budget = budget_of(safe_text(found.name))
+        recordings = await load_exchanges(log, found, chosen, budget, keeps_events=False)
+        continued = await load_continued(log, found, recordings, budget)
+    requests = LogicalRequests(sorted([*recordings, *continued], key=lambda each: each.number))
     shown = [(each, requests.of(each)) for each in recordings if each.request_body]
     if not shown:
         which = "Session" if exchange is None else f"Exchange {safe_text(exchange)} of session"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from recorder.diff.compared import ComparedRecording
+from recorder.diff.compared import ComparedRecording, compared_sides
 from recorder.diff.items import answer, tools
 from recorder.diff.measures import TOLERANCE, body, timing, usage
 from recorder.diff.pairing import pair_exchanges
@@ -37,17 +37,23 @@ _LEVELS: Mapping[Level, Callable[[ComparedRecording, ComparedRecording, Terms], 
 
 
 def diff(
-    a: Iterable[Recording], b: Iterable[Recording], only: Sequence[Level] = (), terms: Terms | None = None
+    a: Iterable[Recording],
+    b: Iterable[Recording],
+    only: Sequence[Level] = (),
+    terms: Terms | None = None,
+    continued: tuple[Sequence[Recording], Sequence[Recording]] = ((), ()),
 ) -> Report:
-    """Compare B with A, at the levels of `only`; else at all of them, the bytes only if nothing is noise."""
+    """Compare B with A, at the levels of `only`; else at all of them, the bytes only if nothing is noise.
+
+    `continued` are further recordings of each side, which its requests may continue.
+    """
     terms = terms or Terms()
     chosen = tuple(level for level in ALL if level in (only or (ALL if terms.exact else USUAL)))
-    found = pair_exchanges(
-        [ComparedRecording(each) for each in a], [ComparedRecording(each) for each in b], terms.rules
-    )
+    one, other = compared_sides((a, b), continued)
+    found = pair_exchanges(one, other, terms.rules)
     pairs = [
-        Pair(_which(one), _which(other), how, [_LEVELS[level](one, other, terms) for level in chosen])
-        for one, other, how in found.pairs
+        Pair(_which(a_side), _which(b_side), how, [_LEVELS[level](a_side, b_side, terms) for level in chosen])
+        for a_side, b_side, how in found.pairs
     ]
     return Report(chosen, pairs, [_which(each) for each in found.only_a], [_which(each) for each in found.only_b])
 

@@ -5,9 +5,11 @@ Pure; never raises on what was recorded. Each part is computed once, when it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
+
+import msgspec
 
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, UsageReported
@@ -18,7 +20,8 @@ from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from recorder.replay.matching import MatchRequest
-from recorder.replay.matching.fingerprint import NO_JSON, json_value
+from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of
+from recorder.wire.logical_request import LogicalRequests, links_of
 from recorder.wire.recording import blocks
 
 
@@ -33,18 +36,29 @@ class ComparedBlock(NamedTuple):
 class ComparedRecording:
     """One side of a comparison."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+    def __init__(self, recording: Recording, requests: LogicalRequests | None = None) -> None:
+        """`requests` are those of its side, if requests are compared with all that they continue."""
+        self.recording, self._requests = recording, requests
         self.number, self.exchange, self.events = recording.number, recording.exchange, recording.events
         self.response, self.end = recording.response, recording.end
 
     @cached_property
     def request(self) -> MatchRequest:
         """Return the request as it is matched."""
-        exchange, given = self.exchange, self.recording
-        return MatchRequest(
-            exchange.method, exchange.target, exchange.provider, given.request.headers, given.request_body
-        )
+        return request_of(self.recording)
+
+    @property
+    def is_logical(self) -> bool:
+        """Return whether its request is compared with all that it continues."""
+        return self._requests is not None
+
+    @property
+    def compared_request(self) -> MatchRequest:
+        """Return the request as it is compared. It is not held: the last of a session may be as long as all others."""
+        found = self._requests.of(self.recording) if self._requests is not None else None
+        if found is None or found.items is None:
+            return self.request
+        return msgspec.structs.replace(self.request, body=found.encoded())
 
     @property
     def items(self) -> Sequence[ItemRow]:
@@ -104,6 +118,23 @@ class ComparedRecording:
         folding = Folding(self.exchange, self._reading)
         folding.tell_all(self.events)
         return folding.rows()
+
+
+def compared_sides(
+    sides: Sequence[Iterable[Recording]], continued: Sequence[Iterable[Recording]]
+) -> list[list[ComparedRecording]]:
+    """Return the recordings of each side; `continued` are others of each, which these may continue.
+
+    If one request has only what is new since an earlier response, all are compared with what they continue.
+    """
+    held = [[*side] for side in sides]
+    is_logical = any(any(links_of(each)) for side in held for each in side)
+    found: list[list[ComparedRecording]] = []
+    for side, others in zip(held, continued, strict=True):
+        every = sorted([*side, *others], key=lambda each: each.number) if others else side
+        requests = LogicalRequests(every, compared=True) if is_logical else None
+        found.append([ComparedRecording(each, requests) for each in side])
+    return found
 
 
 class _Remembering(FactReader):

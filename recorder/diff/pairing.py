@@ -3,6 +3,8 @@
 The name of the upstream does not count: a gateway has another one than what it stands for. What no rung finds is
 paired in order, among the requests to the same place; what is left then has no partner. If each side has but one
 exchange, they are compared whatever they are.
+
+If a request has only what is new since an earlier response, all are compared with what they continue.
 """
 
 from __future__ import annotations
@@ -24,21 +26,30 @@ class Pairing(NamedTuple):
     only_b: list[ComparedRecording]
 
 
+class _Digests(NamedTuple):
+    """The keys of a logical request, which is not held: the last of a session is as long as all of them."""
+
+    exact: bytes
+    quiet: bytes
+    shape: bytes | None
+
+
 class _ComparedRequest:
     """The request of one side. `directories` are those of all exchanges: noise in each of them."""
 
     def __init__(self, side: ComparedRecording, rules: Rules, directories: Mapping[str, int]) -> None:
         self.side = side
         self.place: Place = place(side.request, rules)._replace(upstream="")
-        self.fingerprint = Fingerprint(side.request, rules, directories)
+        whole = Fingerprint(side.compared_request, rules, directories)
+        self.keys = _Digests(whole.exact, whole.quiet, whole.shape) if side.is_logical else whole
 
 
 _Key = Callable[[_ComparedRequest], Hashable]
 
 _RUNGS: Sequence[tuple[How, _Key]] = (
-    ("exact", lambda asked: asked.fingerprint.exact),
-    ("noise", lambda asked: asked.fingerprint.quiet),
-    ("position", lambda asked: asked.fingerprint.shape),
+    ("exact", lambda asked: asked.keys.exact),
+    ("noise", lambda asked: asked.keys.quiet),
+    ("position", lambda asked: asked.keys.shape),
     ("order", lambda asked: b""),
 )
 """By each, requests to the same place whose keys are equal are partners, in recorded order. `None` equals nothing."""
@@ -71,7 +82,7 @@ def directories_of(sides: Sequence[ComparedRecording], rules: Rules) -> Mapping[
     """Return the working directories that requests name."""
     found: dict[str, int] = {}
     for side in sides:
-        found |= Fingerprint(side.request, rules).directories
+        found |= Fingerprint(side.compared_request, rules).directories
     return found
 
 

@@ -68,7 +68,9 @@ def _bodies(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> tuple[A
     if terms.exact:
         return json_value(a.request.body), json_value(b.request.body)
     directories = directories_of((a, b), terms.rules)
-    one, other = (Fingerprint(side.request, terms.rules, directories).value() for side in (a, b))
+    one, other = (
+        Fingerprint(each, terms.rules, directories).value() for each in (a.compared_request, b.compared_request)
+    )
     return one, other
 
 

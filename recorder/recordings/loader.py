@@ -18,7 +18,7 @@ from recorder.recordings.files import is_file, load_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
 from recorder.store.reader import LogReader
-from recorder.wire.logical_request import LogicalRequests, links_of
+from recorder.wire.logical_request import links_of
 from recorder.wire.recording import recording_of
 
 OpenLog = Callable[[], Awaitable[LogReader]]
@@ -94,7 +94,10 @@ class Loader:
             except NotFoundError as error:
                 missing = error if part is not None or missing is None else missing
                 continue
-            return RecordedSession(session, await load_exchanges(log, session, chosen))
+            budget = budget_of(safe_text(session.name))
+            recordings = await load_exchanges(log, session, chosen, budget)
+            continued = [] if part is None else await load_continued(log, session, recordings, budget)
+            return RecordedSession(session, recordings, continued=continued)
         raise missing or NotFoundError(f"There is no session {ref!r}.")
 
 
@@ -126,27 +129,32 @@ async def load_exchanges(
     return recordings
 
 
-async def load_requests(
-    log: LogReader, session: Session, everything: Sequence[Numbered], chosen: Iterable[Numbered]
-) -> tuple[list[Recording], LogicalRequests]:
-    """Return the recordings of some exchanges, and logical requests with all that they continue, without events.
+async def load_continued(
+    log: LogReader, session: Session, recordings: Iterable[Recording], budget: MemoryBudget | None = None
+) -> list[Recording]:
+    """Return the recordings, without events, that some of a session continue and that are not among them.
 
-    Raises `RecorderError` if these are too large together.
+    Raises `RecorderError` if they are too large together.
     """
-    budget = budget_of(safe_text(session.name))
-    by_id = {exchange.exchange_id: (number, exchange) for number, exchange in everything}
-    wanted = [exchange.exchange_id for _, exchange in chosen]
-    loaded: dict[str, Recording] = {}
-    waiting = [*wanted]
+    budget = budget or budget_of(safe_text(session.name))
+    waiting = [*recordings]
+    known = {each.exchange.exchange_id for each in waiting}
+    found: list[Recording] = []
+    numbered: dict[str, Numbered] = {}
     while waiting:
-        exchange_id = waiting.pop()
-        if exchange_id not in loaded and exchange_id in by_id:
-            [recording] = await load_exchanges(log, session, [by_id[exchange_id]], budget, keeps_events=False)
-            loaded[exchange_id] = recording
-            if any(links := links_of(recording)):
-                waiting += await log.continued(session.session_id, links)
-    in_order = sorted(loaded.values(), key=lambda each: each.number)
-    return [loaded[exchange_id] for exchange_id in wanted], LogicalRequests(in_order)
+        links = links_of(waiting.pop())
+        if not any(links):
+            continue
+        if not numbered:
+            every = await log.exchanges(session.session_id)
+            numbered = {exchange.exchange_id: (number, exchange) for number, exchange in enumerate(every, 1)}
+        missing = {*await log.continued(session.session_id, links)} - known
+        known |= missing
+        wanted = [numbered[exchange_id] for exchange_id in missing if exchange_id in numbered]
+        loaded = await load_exchanges(log, session, wanted, budget, keeps_events=False)
+        found += loaded
+        waiting += loaded
+    return sorted(found, key=lambda each: each.number)
 
 
 def _readings(ref: str) -> list[tuple[str, str | None]]:
@@ -165,4 +173,5 @@ def _only(found: RecordedSession, part: str | None) -> RecordedSession:
         raise NotFoundError(
             f"{found.name} has no exchange {part}: it has {'only 1' if count == 1 else f'1 to {count}'}."
         )
-    return RecordedSession(found.session, chosen, name=found.name)
+    others = [each for each in found.recordings if each not in chosen]
+    return RecordedSession(found.session, chosen, name=found.name, continued=others)

@@ -20,11 +20,22 @@ TEXT_SHOWN = 60  # characters of the text, where a session is shown
 class RecordedSession:
     """A session, or what a file holds. Texts and counts are those of the projections."""
 
-    def __init__(self, session: Session, recordings: Sequence[Recording] = (), *, name: str | None = None) -> None:
-        """Hold a session; `name` is the path of its file, if it has one."""
+    def __init__(
+        self,
+        session: Session,
+        recordings: Sequence[Recording] = (),
+        *,
+        name: str | None = None,
+        continued: Sequence[Recording] = (),
+    ) -> None:
+        """Hold a session; `name` is the path of its file, if it has one.
+
+        `continued` are further recordings, which requests of it may continue.
+        """
         self.session = session
         self.recordings = list(recordings)
         self.name = session.name if name is None else name
+        self.continued = list(continued)
 
     def __repr__(self) -> str:
         counts = f"{counted(len(self.recordings), 'exchange')}, {counted(len(self.events), 'event')}"

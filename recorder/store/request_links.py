@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import and_, bindparam, or_, select, update
+from sqlalchemy import and_, bindparam, select, update
 
 from recorder.projections.requests import RequestRow, linked
 from recorder.store.schema import tables_of
@@ -44,27 +44,12 @@ _OUTPUTS = Statement(
     .where(_of_session, _requests.c.response_id == bindparam("response_id"))
     .where(_requests.c.exchange_id > bindparam("exchange_id"), _is_retrieval == constant(1))
 )
-_CONTINUING = Statement(
-    select(_requests)
-    .where(_of_session, _requests.c.exchange_id > bindparam("exchange_id"))
-    .where(
-        or_(
-            _requests.c.previous_response_id == bindparam("response_id"),
-            _requests.c.conversation_id == bindparam("conversation_id"),
-        )
-    )
-    .order_by(_requests.c.exchange_id)
-)
-CONTINUED = (
-    select(_requests.c.exchange_id)
-    .where(_of_session)
-    .where(
-        or_(
-            _requests.c.response_id == bindparam("response_id"),
-            _requests.c.conversation_id == bindparam("conversation_id"),
-        )
-    )
-    .order_by(_requests.c.exchange_id)
+_after = and_(_of_session, _requests.c.exchange_id > bindparam("exchange_id"))
+_CONTINUING = Statement(select(_requests).where(_after, _requests.c.previous_response_id == bindparam("response_id")))
+_CONVERSING = Statement(select(_requests).where(_after, _requests.c.conversation_id == bindparam("conversation_id")))
+_having = select(_requests.c.exchange_id).where(_of_session)
+CONTINUED = _having.where(_requests.c.response_id == bindparam("response_id")).union(
+    _having.where(_requests.c.conversation_id == bindparam("conversation_id"))
 )
 """The exchanges that links may lead to, by `Links`; those that only retrieved a response included."""
 
@@ -94,7 +79,7 @@ def link(database: LinkDatabase, rows: Sequence[RequestRow]) -> None:
             computed = {f"new_{name}": getattr(found, name) for name in _COMPUTED}
             database.run(_UPDATE, {**_values(row), **computed})
         if found != row or is_new:
-            waiting += [(each, False) for each in _rows(database, _CONTINUING, _values(found))]
+            waiting += [(each, False) for each in _continuing(database, found)]
 
 
 def _linked(database: LinkDatabase, row: RequestRow) -> RequestRow:
@@ -104,6 +89,12 @@ def _linked(database: LinkDatabase, row: RequestRow) -> RequestRow:
     previous = next(iter(_rows(database, named, _values(row))), None)
     outputs = [] if previous is None else [count for (count,) in database.ask(_OUTPUTS, _values(previous))]
     return linked(row, previous, outputs)
+
+
+def _continuing(database: LinkDatabase, row: RequestRow) -> list[RequestRow]:
+    """Return the later rows that name the response or the conversation of this one."""
+    named = [] if row.response_id is None else _rows(database, _CONTINUING, _values(row))
+    return named if row.conversation_id is None else [*named, *_rows(database, _CONVERSING, _values(row))]
 
 
 def _values(row: RequestRow) -> Mapping[str, Any]:

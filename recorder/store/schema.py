@@ -213,11 +213,11 @@ Index(
 Index(f"{TABLES['exchanges']}_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
 # What a request continues, and what continues it. Few requests have such a link.
 _requests = tables_of["requests"]
-Index(f"{_requests.name}_response", _requests.c.session_id, _requests.c.response_id)
+Index(f"{_requests.name}_response", _requests.c.session_id, _requests.c.response_id, _requests.c.exchange_id)
 for _link in ("previous_response_id", "conversation_id"):
     Index(
         f"{_requests.name}_{_link.removesuffix('_id')}",
-        *(_requests.c.session_id, _requests.c[_link]),
+        *(_requests.c.session_id, _requests.c[_link], _requests.c.exchange_id),
         sqlite_where=text(f"{_link} IS NOT NULL"),
     )
 # The one index that does not begin with a session: it finds the session that a request belongs to.

@@ -58,7 +58,8 @@ def assert_same_stream(
     __tracebackhide__ = True
     levels = _levels(only, exact)
     one, other = session_of(a), session_of(b)
-    report = diff(one.recordings, other.recordings, levels, Terms(exact, tolerance, rules))
+    continued = (one.continued, other.continued)
+    report = diff(one.recordings, other.recordings, levels, Terms(exact, tolerance, rules), continued)
     if not report.is_equal:
         raise AssertionError(_difference(report, name_of(a, one), name_of(b, other)))
 

@@ -275,7 +275,7 @@ def links_of(recording: Recording) -> Links:
 def links_in(target: str, body: bytes, method: str = "POST") -> Links:
     """Return the links of a request, by its target without a host and its body."""
     continuation = _dialect(method, target).continuation
-    if continuation is None or not any(name.encode() in body for name in continuation.fields):
+    if continuation is None or not any(f'"{name}"'.encode() in body for name in continuation.fields):
         return _WHOLE
     return continuation.links(request_object(body))
 

@@ -12,6 +12,7 @@ from recorder.recordings.loader import Loader
 from recorder.store.location import database_url
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
+from tests.conversations import Conversations, response
 from tests.folds import captured
 from tests.log_rows import add, make_exchange, make_session
 from tests.projects import stream
@@ -32,3 +33,14 @@ async def test_what_cannot_be_an_answer_is_refused_also_where_gaps_are_allowed(
     loader = Loader(lambda: LogReader.open(url))
     with pytest.raises(RecorderError, match=r"^Exchange 1 of session demo cannot be an answer: event 0 of exchange"):
         await loader.answers(["demo"], [], allow_gaps=allow_gaps)
+
+
+async def test_one_exchange_comes_with_those_that_it_continues(tmp_path: Path) -> None:
+    session = Conversations(tmp_path / "recorder.db").session("run")
+    for number in range(4):
+        link = {"previous_response_id": f"resp_{number - 2}"} if number > 1 else {}
+        session.exchange(response(id=f"resp_{number}"), body={"model": "m", "input": "x", **link}, at_s=number)
+    loader = Loader(lambda: LogReader.open(session.database))
+    found = await loader.find("run:4")
+    assert ([each.number for each in found.recordings], [each.number for each in found.continued]) == ([4], [2])
+    assert (await loader.find("run:2")).continued == (await loader.find("run")).continued == []

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
-from recorder.recordings.loader import load_session
+from recorder.projections.requests import RequestRow
+from recorder.recordings.loader import load_continued, load_exchanges, load_session
+from recorder.recordings.selection import select_exchanges
+from recorder.store import request_links
 from recorder.store.reader import LogReader
 from recorder.store.rebuild import rebuild
+from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
-from tests.behind import asked
+from tests.behind import asked, connected
 from tests.conversations import Conversation, Conversations, call, message, response, thought
 from tests.serving import run
 
@@ -141,3 +147,34 @@ def test_a_prewarm_is_no_turn(database: URL) -> None:
     found = asked(database, "SELECT purpose FROM exchange_summary ORDER BY exchange_id")
     assert found == [("prewarm",), ("turn",), ("turn",), ("turn",)]
     assert asked(database, "SELECT title, turns FROM session_summary") == [("Roll.", 2)]
+
+
+async def _continued(url: URL) -> list[int]:
+    async with await LogReader.open(url) as log:
+        session, chosen = await select_exchanges(log, "run", "4")
+        recordings = await load_exchanges(log, session, chosen)
+        return [each.number for each in await load_continued(log, session, recordings)]
+
+
+def test_those_that_an_exchange_continues_are_found(database: URL) -> None:
+    chain(Conversations(database).session("run"))
+    assert asyncio.run(_continued(database)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("_RESPONSE", "response (session_id=? AND response_id=? AND exchange_id<?)"),
+        ("_CONVERSATION", "conversation (session_id=? AND conversation_id=? AND exchange_id<?)"),
+        ("_OUTPUTS", "response (session_id=? AND response_id=? AND exchange_id>?)"),
+        ("_CONTINUING", "previous_response (session_id=? AND previous_response_id=? AND exchange_id>?)"),
+        ("_CONVERSING", "conversation (session_id=? AND conversation_id=? AND exchange_id>?)"),
+    ],
+)
+def test_a_link_is_sought_by_its_index(tmp_path: Path, name: str, index: str) -> None:
+    Store(tmp_path / "log.db").close()
+    statement: Statement = getattr(request_links, name)
+    values = dict.fromkeys(RequestRow.__struct_fields__)
+    with connected(tmp_path / "log.db") as connection:
+        steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement.text('sqlite')}", values)]
+    assert steps[0] == f"SEARCH p_requests_v1 USING INDEX p_requests_v1_{index}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,9 @@ from recorder.model.recording import Recording
 from recorder.wire import logical_request
 from recorder.wire.dialects.dialect import Links
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests, links_in
+from tests.corpus import TRANSCRIPTS
 from tests.linked import CALL, RESULT, THOUGHT, answer, asks, by_delta, items_of, made, said, user, whole_history
+from tests.switched import needs_transcripts
 
 
 def logical(recordings: list[Recording], number: int = -1) -> LogicalRequest:
@@ -104,12 +107,53 @@ def test_a_request_that_is_not_recorded_goes_on_from_what_is() -> None:
     assert (found.depth, len(items_of(found.parts))) == (3, 8)
 
 
-@pytest.mark.parametrize("target", ["/v1/messages", "/v1/chat/completions", "/v1beta/models/g:generateContent", "/x"])
+@pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1beta/models/g:generateContent", "/x"])
 def test_formats_without_links_are_whole_as_they_were_sent(target: str) -> None:
     body = {"messages": [], "previous_response_id": "resp_1"}
     found = LogicalRequests([]).of_body(target, json.dumps(body).encode())
     assert found == LogicalRequest(body, None)
     assert links_in(target, json.dumps(body).encode()) == Links()
+
+
+def thread(number: int, body: dict[str, Any], *events: dict[str, Any], document: Any = None) -> Recording:
+    """An exchange with Anthropic Messages."""
+    made_so = made(number, body, events, document=document)
+    ids = {"api": "anthropic", "target": "/v1/messages"}
+    return msgspec.structs.replace(made_so, exchange=msgspec.structs.replace(made_so.exchange, **ids))
+
+
+def block(step: str, index: int, **fields: Any) -> dict[str, Any]:
+    return {"type": f"content_block_{step}", "index": index, **fields}
+
+
+USE = {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"dice": 2}}
+ASKED = {"role": "user", "content": "Roll."}
+TOLD = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "7"}]}
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_thread_is_put_together_message_by_message(is_stream: bool) -> None:
+    events = [
+        {"type": "message_start", "message": {"id": "msg_1", "content": []}},
+        block("start", 0, content_block={"type": "thinking", "thinking": ""}),
+        block("delta", 0, delta={"type": "thinking_delta", "thinking": "Hm."}),
+        block("delta", 0, delta={"type": "signature_delta", "signature": "abc"}),
+        block("start", 1, content_block={**USE, "input": {}}),
+        block("delta", 1, delta={"type": "input_json_delta", "partial_json": '{"dice"'}),
+        block("delta", 1, delta={"type": "input_json_delta", "partial_json": ":2}"}),
+    ]
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "abc"}
+    document = {"type": "message", "id": "msg_1", "content": [thought, USE]}
+    first = {"model": "m", "thread": {"type": "create"}, "messages": [ASKED]}
+    link = {"type": "continue", "previous_message_id": "msg_1"}
+    second = thread(2, {"model": "m", "thread": link, "messages": [TOLD]})
+    answered = thread(1, first, *events) if is_stream else thread(1, first, document=document)
+    found = logical([answered, second])
+    assert found.body().keys() == {"model", "messages"}
+    assert items_of(found.parts) == [ASKED, {"role": "assistant", "content": [thought, USE]}, TOLD]
+    whole = thread(1, {"model": "m", "messages": [ASKED, {"role": "assistant", "content": [USE]}, TOLD]})
+    bodies = [LogicalRequests(every, compared=True).of(every[-1]).encoded() for every in ([answered, second], [whole])]
+    assert json.loads(bodies[0]) == json.loads(bodies[1])
 
 
 @given(st.binary())
@@ -130,3 +174,26 @@ def test_its_items_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found = logical([first, made(2, asks("So?", "resp_1"))])
     assert [part.source for part in found.parts] == ["output", "input"]
     assert (found.is_complete, found.reason) == (False, "the items before take over 1 MiB")
+
+
+def turns(name: str) -> list[Recording]:
+    """The turns of a recorded connection, each a request and the messages that answer it."""
+    lines = map(json.loads, (TRANSCRIPTS / f"{name}-frames.jsonl").read_text().splitlines())
+    found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    for message in (line["data"] for line in lines if isinstance(line.get("data"), dict)):
+        if message.get("type") == "response.create":
+            found.append((message, []))
+        elif found:
+            found[-1][1].append(message)
+    return [made(number, *each, turn=True) for number, each in enumerate(found, 1)]
+
+
+@needs_transcripts
+def test_a_turn_of_codex_is_put_together_from_its_prewarm_on() -> None:
+    found = logical(turns("codex-0.169"))
+    assert (found.depth, found.is_complete) == (2, True)
+    assert [item["type"] for item in items_of(found.parts)] == [
+        *("message", "message", "message", "message", "reasoning", "function_call", "function_call_output"),
+    ]
+    assert "generate" not in found.fields
+    assert "tools" in found.fields

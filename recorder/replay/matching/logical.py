@@ -47,4 +47,6 @@ class History:
             found = self._requests.of(recorded)
         else:
             found = self._requests.of_body(request.target, request.body)
+        if found.items is None:
+            return request
         return without_secrets(msgspec.structs.replace(request, body=found.encoded()), self._rules)

@@ -33,6 +33,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
+from recorder.wire.dialects.anthropic.continuation import CONTINUATION
 from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import request_facts, turns
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
@@ -334,6 +335,7 @@ DIALECT = Dialect(
     needs_terminal=True,
     provider=PROVIDER,
     turns=turns,
+    continuation=CONTINUATION,
     fields=FIELDS,
     profiles=("anthropic",),
     speaks=speaks,

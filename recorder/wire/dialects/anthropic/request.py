@@ -12,6 +12,7 @@ from typing import Any
 
 from recorder.model.facts import RequestFacts
 from recorder.wire.dialects.anthropic.blocks import result
+from recorder.wire.dialects.anthropic.continuation import links
 from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
 from recorder.wire.dialects.json_values import Object, objects, request_object, text
 from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
@@ -38,6 +39,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         results=tuple(result(block) for blocks in contents for block in _results(blocks)),
         instructions=instructions(_texts(_blocks({"content": request.get("system")}))),
         items=len(messages),
+        previous_response_id=links(request).response_id,
     )
 
 
