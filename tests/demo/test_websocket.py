@@ -28,7 +28,6 @@ async def demo() -> AsyncIterator[DemoServer]:
 async def test_the_sdk_reads_a_turn_with_a_tool_and_its_continuation(demo: DemoServer) -> None:
     client = openai.AsyncOpenAI(base_url=f"{demo.base_url}/v1", api_key="none")
     async with client.responses.connect() as connection:
-        event: Any
         call: Any = None
         event: Any
         await connection.response.create(model="gpt-demo", input=WEATHER, tools=TOOLS)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.cassettes.har.writer import har_lines
-from recorder.cassettes.vcr.writer import interaction, unsaid
+from recorder.cassettes.vcr.writer import interaction, inexpressible
 from recorder.model.payloads import CloseRecord
 from recorder.model.recording import SentMessage
 from recorder.wire.sse import parse
@@ -144,5 +144,5 @@ def test_vcr_has_a_turn_as_a_post() -> None:
     written = interaction(turn({"model": "m"}, *answer("resp_1"))).decode()
     assert "method: POST" in written
     assert "event: response.completed" in written
-    assert unsaid(connection(close=CloseRecord("client", 1000))) is not None
+    assert inexpressible(connection(close=CloseRecord("client", 1000))) is not None
     assert as_http(connection()).request.method == "GET"
