@@ -24,7 +24,7 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, write_line
 from recorder.demo.__main__ import serve as serve_until_stopped
 from recorder.demo.server import start
-from recorder.demo.websocket_client import DemoClient, connected
+from recorder.demo.websocket import DemoClient, connected
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server

@@ -11,7 +11,7 @@ import pytest
 import websockets
 
 from recorder.demo.server import DemoServer, start
-from recorder.demo.websocket_client import connected
+from recorder.demo.websocket import connected
 from recorder.errors import RecorderError
 from tests.loops import eventually
 

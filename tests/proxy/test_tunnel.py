@@ -473,7 +473,7 @@ async def test_websockets_speaks_through_it_as_without_it(tmp_path: Path, compre
         await connection.close(1000)
 
     async with serve(echo, "127.0.0.1", 0, compression=compression) as upstream:
-        port = upstream.sockets[0].getsockname()[1]
+        port = next(iter(upstream.sockets)).getsockname()[1]
         async with proxied(tmp_path, f"http://127.0.0.1:{port}") as proxy:
             url = f"ws://127.0.0.1:{proxy.server.port}/v1/responses"
             async with connect(url, compression=compression) as client:
@@ -492,7 +492,7 @@ async def test_clients_are_asked_to_connect_again_when_serve_is_stopped(tmp_path
         await connection.wait_closed()
 
     async with serve(wait, "127.0.0.1", 0) as upstream:
-        port = upstream.sockets[0].getsockname()[1]
+        port = next(iter(upstream.sockets)).getsockname()[1]
         with serving(tmp_path / "recorder.db", *everywhere(f"http://127.0.0.1:{port}")) as recorder:
             async with connect(f"{recorder.base.replace('http', 'ws', 1)}/v1/responses") as client:
                 recorder.interrupt()
