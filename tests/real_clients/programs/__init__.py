@@ -72,7 +72,10 @@ PROGRAMS = (
         *("claude-agent-sdk", "0.2.187", "python", _CLAUDE, "claude_agent.py", ("anthropic",), *_OWN_TOOL),
         where="purpose = 'turn'",  # it reports no tokens of the request for a title
     ),
-    Program("@openai/codex-sdk", "0.163.0", "node", _CODEX, "codex_thread.mjs", ("openai",), *_OWN_TOOL),
+    Program(
+        *("@openai/codex-sdk", "0.163.0", "node", _CODEX, "codex_thread.mjs", ("openai",), *_OWN_TOOL),
+        websocket=True,
+    ),
     Program("curl, OpenAI Responses", "", "python", (), "curl_responses.py", ("openai",), *_ONE_REQUEST),
     Program("curl, OpenAI Chat", "", "python", (), "curl_chat.py", ("openai",), *_ONE_REQUEST),
     Program("curl, Anthropic", "", "python", (), "curl_messages.py", ("anthropic",), *_ONE_REQUEST),
