@@ -184,6 +184,22 @@ MUTANTS: list[Mutant] = [
         r"the log has|report.findings == \[\]",
     ),
     Mutant(
+        "B1: what a client sends through a tunnel goes on without the journal",
+        "recorder/proxy/recording.py",
+        "            self._recorder.client_chunk(chunk)\n            yield chunk",
+        "            yield chunk",
+        "tests/proxy/test_tunnel.py::test_both_directions_pass_and_are_in_the_journal",
+        "assert ",
+    ),
+    Mutant(
+        "B2: clients of tunnels are not asked to connect again",
+        "recorder/proxy/tunnel.py",
+        "                self._incoming.write(SERVICE_RESTART)",
+        '                self._incoming.write(b"\\x88\\x02\\x03\\xe8")',
+        "tests/proxy/test_tunnel.py::test_a_tunnel_that_outlives_the_grace_ends_as_a_shutdown",
+        "assert ",
+    ),
+    Mutant(
         "B2: open streams end as if their clients had left",
         "recorder/proxy/app.py",
         'request.extensions["outcome"] = "recorder_shutdown"',
@@ -223,7 +239,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "B6: what a disk refuses is dropped",
         "recorder/journal/writer.py",
-        "last.add(t_ns, payload)",
+        "loss.add(t_ns, payload)",
         "pass",
         "tests/acceptance/test_io_faults.py::test_a_disk_that_refuses_some_calls_makes_no_hole",
         "assert ",
@@ -231,7 +247,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "B7: what does not fit is dropped",
         "recorder/journal/writer.py",
-        "last.add(t_ns, payload)",
+        "loss.add(t_ns, payload)",
         "pass",
         "tests/acceptance/test_overflow.py::test_what_does_not_fit_into_the_journal_is_counted_and_said",
         r"report.findings == \[\]",

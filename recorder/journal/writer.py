@@ -366,7 +366,7 @@ class ExchangeWriter:
         """Write the records still owed, in order. Returns whether none is left."""
         while self.owed:
             first = self.owed[0]
-            if isinstance(first, _Loss) and self._owes_gaps_only() and self._journal.full:
+            if all(isinstance(each, _Loss) for each in self.owed) and self._journal.full:
                 return False  # the next chunk will be lost too: one gap, not one a chunk
             if self._append(*(first.record() if isinstance(first, _Loss) else first)) is not None:
                 return False
@@ -416,9 +416,6 @@ class ExchangeWriter:
             if each.mark == mark:
                 return each
         return None
-
-    def _owes_gaps_only(self) -> bool:
-        return all(isinstance(each, _Loss) for each in self.owed)
 
 
 class _Loss:

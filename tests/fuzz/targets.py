@@ -325,11 +325,13 @@ SEEDS: Mapping[str, list[bytes]] = {
         b"\x02POST /v1/x?a=b HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
         b"\x09PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;a\r\n12\r\n0\r\nX: y\r\n\r\nGET / HTTP/1.0\n\n",
         b"\xffPOST / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\nExpect: x\r\n\r\nabc",
+        b"\x05GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nGET /behind HTTP/1.1\r\n\r\n\x81\x00",
     ],
     "responses": [
         b"\x00\x01HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbodyHTTP/1.1 200 OK\r\n\r\n",
         b"\x00\x09HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n4 ;x\r\nbody\r\n0\r\nX: y\r\n\r\n",
         b"\x00\xffHTTP/1.0 200 OK\nSet-Cookie: a\nSet-Cookie: b\n\nto the end",
         b"\x01\x05HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n",
+        b"\x00\x03HTTP/1.1 101 OK\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x05hello\x88\x00",
     ],
 }
