@@ -52,6 +52,10 @@ ENDED_RESPONSES = 256
 
 NO_CODE = 1005  # of a Close frame that has none, RFC 6455 section 7.1.5
 
+RESTART = 1012
+"""The code with which this recorder closes connections when it stops; only servers begin with it. So a client that
+sends it first answers a Close of ours, which is not of the upstream and not in the journal."""
+
 LOST = "bytes of this direction before this point were not kept: what follows cannot be framed"
 
 Part = Frame | Message | Damage
@@ -374,6 +378,8 @@ class WebSocketCapture:
         """Return how the open turns end, when the connection does or nothing more comes from the server."""
         if end is not None and end.outcome in _OURS:
             return end
+        if self._ended_first == "client" and self._close is not None and self._close[0] == RESTART:
+            return ExchangeEnd("recorder_shutdown", "the recorder stopped, and asked the client to connect again")
         if self._ended_first == "client" or (end is not None and end.outcome == "client_disconnect"):
             return ExchangeEnd("client_disconnect")
         outcome: Outcome = "truncated" if end is None or end.outcome in ("eof", "client_done") else end.outcome

@@ -247,6 +247,12 @@ def test_open_turns_end_as_their_connection_does(outcome: Any) -> None:
     ]
 
 
+def test_a_client_that_was_asked_to_connect_again_has_not_left_by_itself() -> None:
+    log = log_of(Connection().client(create()).server(*response("resp_1", "Hello")[:3]).close(1012))
+    assert log.end(log.turns[0]).outcome == "recorder_shutdown"
+    assert log.end(log.connections[0]).close == CloseRecord("client", 1012, "")
+
+
 def test_a_client_may_half_close_and_still_be_answered() -> None:
     made = Connection().client(create()).add(Mark.CLIENT_CHUNK, b"").answer("resp_1", "Hello")
     log = log_of(made.add(Mark.CHUNK, b"").end("eof"))
