@@ -209,7 +209,7 @@ class ReplayTransport:
             _tell_gap(found.recorded)
             recorded = await self._handed_back(found)
             return await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
-        if is_prewarm(found.request.body):
+        if is_prewarm(found.request.target, found.request.body):
             return _event_stream(prewarm_answer(found.request.body))
         return await self.missed(request, found)
 

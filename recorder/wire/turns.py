@@ -65,9 +65,9 @@ def _format(target: str) -> WebSocketFormat | None:
     return by_path("POST", target.partition("?")[0]).websocket
 
 
-def is_prewarm(body: bytes) -> bool:
+def is_prewarm(target: str, body: bytes) -> bool:
     """Return whether a request only prepares the next one: the model generates nothing (`generate: false`)."""
-    return b'"generate"' in body and _object(body).get("generate") is False
+    return b'"generate"' in body and has_turns(target) and _object(body).get("generate") is False
 
 
 def as_post(message: bytes) -> bytes:

@@ -31,7 +31,7 @@ from recorder.replay.websocket.turns import QUEUED
 from recorder.wire.websocket import encode_frame
 from tests.folds import MS
 from tests.made_recordings import ask, record
-from tests.websocket import answer, connection, end_of, message, turn
+from tests.websocket import SWITCHED, answer, connection, end_of, message, turn
 
 HELLO = {"model": "m", "input": "hi"}
 SHORT_S = 10.0  # for what comes at once, on a machine that has other things to do
@@ -359,6 +359,20 @@ async def test_a_handshake_that_was_refused_is_refused_again() -> None:
             async with mock.connect():
                 pass
         assert refused.value.response.status_code == 426
+
+
+async def test_handshakes_are_answered_in_recorded_order_and_the_last_again() -> None:
+    heads = [
+        msgspec.structs.replace(SWITCHED, headers=[*SWITCHED.headers, ("x-number", str(number))]) for number in range(2)
+    ]
+    recorded = [connection(id=f"c-{number}", response=head) for number, head in enumerate(heads)]
+    numbers = []
+    async with mocked(*recorded) as mock:
+        for _ in range(3):
+            async with mock.connect() as client:
+                assert client.response is not None
+                numbers.append(client.response.headers["x-number"])
+    assert numbers == ["0", "1", "1"]
 
 
 async def test_where_nothing_was_recorded_a_handshake_is_a_miss() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.cassettes.har.writer import har_lines
-from recorder.cassettes.vcr.writer import interaction, inexpressible
+from recorder.cassettes.vcr.writer import inexpressible, interaction
 from recorder.model.payloads import CloseRecord
 from recorder.model.recording import SentMessage
 from recorder.wire.sse import parse
@@ -118,8 +118,9 @@ def test_an_error_that_is_no_json_is_a_message() -> None:
 
 
 def test_the_answer_to_a_prewarm_is_the_same_each_time() -> None:
-    assert is_prewarm(b'{"generate":false}')
-    assert not is_prewarm(b'{"generate":true}')
+    assert is_prewarm("/v1/responses", b'{"generate":false}')
+    assert not is_prewarm("/v1/responses", b'{"generate":true}')
+    assert not is_prewarm("/v1/messages", b'{"generate":false}')
     created, completed = map(json.loads, prewarm_answer(b'{"model":"m","generate":false}'))
     assert (created["response"]["id"], created["response"]["model"]) == (completed["response"]["id"], "m")
     assert prewarm_answer(b"{}") == prewarm_answer(b"{}") != prewarm_answer(b"{ }")

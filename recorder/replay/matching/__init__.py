@@ -114,7 +114,7 @@ class Matcher:
             hang_up = self._last_turns.get(found.recorded.exchange.exchange_id)
             found = msgspec.structs.replace(found, hang_up=hang_up)
         self._seen.append(_seen(request, found))
-        if isinstance(found, Miss) and is_prewarm(request.body):
+        if isinstance(found, Miss) and is_prewarm(request.target, request.body):
             self._history.add(prewarm_id(request.body), request)
         return found
 
@@ -126,8 +126,8 @@ class Matcher:
         group = self._groups.get(self._place(request))
         if group is None:
             return None
-        waiting = [candidate for candidate in group.candidates if self._take(candidate)][:1]
-        return (waiting or group.candidates)[-1].original
+        waiting = (candidate for candidate in group.candidates if self._take(candidate))
+        return next(waiting, group.candidates[-1]).original
 
     def has_requests(self, request: MatchRequest) -> bool:
         """Return whether anything was recorded at the place of a request."""
@@ -149,7 +149,7 @@ class Matcher:
         request = candidate.fingerprint.request
         if request.method == WEBSOCKET:  # its turns stand for it
             return candidate.original.exchange.exchange_id not in self._with_turns
-        return not is_optional(request.method, request.target) and not is_prewarm(request.body)
+        return not is_optional(request.method, request.target) and not is_prewarm(request.target, request.body)
 
     @Once
     def _with_turns(self) -> Collection[str]:

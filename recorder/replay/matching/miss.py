@@ -45,7 +45,9 @@ class Miss(msgspec.Struct, frozen=True):
     @property
     def is_optional(self) -> bool:
         """Return True if the client goes on without an answer, or with one that is made here."""
-        return is_optional(self.request.method, self.request.target) or is_prewarm(self.request.body)
+        return is_optional(self.request.method, self.request.target) or is_prewarm(
+            self.request.target, self.request.body
+        )
 
     @property
     def line(self) -> str:

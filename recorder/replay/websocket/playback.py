@@ -72,15 +72,17 @@ class Playback(ReplayedConnection):
     def __init__(self, request: Request, recorded: Recording, replay: ReplayTransport) -> None:
         super().__init__(request, takes_binary=True)
         self._recorded, self._replay = recorded, replay
-        self._heard = [Waiting(replay.clock)]  # the handshake, then each message of the client
+        self._heard = [Waiting(replay.clock)]  # the handshake, then each message of the client that was recorded
+        self._sent_ns = list(_sent_ns(recorded.frames))
         self._news = asyncio.Event()
 
     async def _begin(self, tasks: asyncio.TaskGroup) -> None:
         tasks.create_task(self._play())
 
     async def _take(self, message: Message, tasks: asyncio.TaskGroup) -> None:
-        self._heard.append(Waiting(self._replay.clock))
-        self._news.set()
+        if len(self._heard) <= len(self._sent_ns):  # nothing follows a further one
+            self._heard.append(Waiting(self._replay.clock))
+            self._news.set()
 
     async def _play(self) -> None:
         for message in script_of(self._recorded):
@@ -97,7 +99,7 @@ class Playback(ReplayedConnection):
 
     async def _end_as_recorded(self) -> None:
         """End the connection as the server did; one that the client ended, or nobody, stays open for the client."""
-        end, sent_ns = self._recorded.end, list(_sent_ns(self._recorded.frames))
+        end, sent_ns = self._recorded.end, self._sent_ns
         close = end.close if end is not None else None
         if end is None or not isinstance(close, CloseRecord) or close.by != "server":
             return

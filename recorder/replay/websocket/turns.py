@@ -26,14 +26,17 @@ from recorder.replay.websocket.connection import ReplayedConnection
 from recorder.wire.dialects import error_body, framing
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
-from recorder.wire.websocket import Message
+from recorder.wire.websocket import MESSAGE_LIMIT, Message
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 log = logging.getLogger(__name__)
 
 QUEUED = 32
-"""Request messages of one connection that wait or are being answered: a client waits for the answer before it sends the
-next, and each may have 64 MiB."""
+"""Request messages of one connection that wait or are being answered: a client sends the next one when it has the
+answer, and has a handful of streams."""
+
+QUEUED_BYTES = MESSAGE_LIMIT
+"""Of all of them but the last: as much as one of them may have."""
 
 OF_THE_HANDSHAKE = (b"sec-websocket-", b"upgrade", b"connection", b"content-", b"transfer-encoding")
 """The beginnings of header names, in lower case, that are not those of a POST or its answer."""
@@ -65,8 +68,8 @@ class Turns(ReplayedConnection):
             await self._send_text(error_message(400, self._error(400, "This message is no JSON object.")))
         elif not is_request(origin_of(self._request).target, fields):
             log.debug("a message of type %r changes nothing in a replay", fields.get("type"))
-        elif sum(map(len, self._waiting.values())) >= QUEUED:
-            text = f"More than {QUEUED} requests at once: wait for the answers."
+        elif self._is_full():
+            text = f"More than {QUEUED} requests, or {QUEUED_BYTES >> 20} MiB, at once: wait for the answers."
             await self._send_text(with_stream_id(error_message(429, self._error(429, text)), stream_id_of(fields)))
         else:
             self._requests += 1
@@ -75,6 +78,10 @@ class Turns(ReplayedConnection):
             self._waiting.setdefault(stream_id, deque()).append(_QueuedRequest(as_post(message.payload), stream_id))
             if is_first:
                 tasks.create_task(self._work(stream_id, tasks))
+
+    def _is_full(self) -> bool:
+        sizes = [len(each.body) for waiting in self._waiting.values() for each in waiting]
+        return len(sizes) >= QUEUED or sum(sizes) > QUEUED_BYTES
 
     async def _work(self, stream_id: str | None, tasks: asyncio.TaskGroup) -> None:
         """Answer the requests of one stream, one after another."""
