@@ -351,14 +351,15 @@ class Assembler:
 
     def _begin_turn(
         self, exchange: OpenExchange, t_ns: int, number: int, payload: bytes, complete: bool, stream_id: str | None
-    ) -> BegunTurn | None:
+    ) -> BegunTurn:
         """Begin the exchange of a request over WebSocket: its session, and its first events.
 
         All its ids hang on the connection and the number, so that it is the same exchange when it is fed again.
         """
         head = turn_head(exchange.head, max(0, t_ns - exchange.started_ns), number)
-        if head.exchange_id in self._late:
-            return None
+        if head.exchange_id in self._late:  # it takes its messages nevertheless: they are of nothing else
+            late = MessageCapture(head.session_id, head.exchange_id, dialect_of(head), t_ns)
+            return BegunTurn(late, [], lambda: None, is_late=True)
         earlier = self._find_request(head.exchange_id)
         body = recorded_body(head, payload, self._redactor, complete=complete) if earlier is None else earlier.body()
         dialect = dialect_of(head)

@@ -80,6 +80,7 @@ class BegunTurn(NamedTuple):
     capture: MessageCapture
     events: list[Event]  # of its request
     on_end: Callable[[], None]
+    is_late: bool = False  # it was purged: the log takes nothing of it
 
 
 class _Turn:
@@ -92,9 +93,8 @@ class _Turn:
         self.has_head = False
 
 
-BeginTurn = Callable[[int, int, bytes, bool, str | None], BegunTurn | None]
-"""Begin a turn: its time, its number, the payload of its request, whether that is whole, and its stream. None if the
-log shall not have it: it was purged."""
+BeginTurn = Callable[[int, int, bytes, bool, str | None], BegunTurn]
+"""Begin a turn: its time, its number, the payload of its request, whether that is whole, and its stream."""
 
 
 class WebSocketCapture:
@@ -317,9 +317,10 @@ class WebSocketCapture:
         if is_request and len(self._open) < OPEN_TURNS:
             self._turns += 1
             begun = self._begin(t_ns, self._turns, message.payload, message.fault is None, ids.stream_id)
-            if begun is not None:
-                self._open.append(_Turn(begun, ids.stream_id))
-                events += begun.events
+            if begun.is_late:
+                self.divert(begun.capture.exchange_id, None)
+            self._open.append(_Turn(begun, ids.stream_id))
+            events += begun.events
             return
         turn = None if is_request else self._turn_of(ids)
         payload = self._redactor.redact(message.payload, cut=message.fault is not None).body

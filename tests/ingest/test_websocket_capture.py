@@ -422,6 +422,7 @@ def test_a_turn_that_was_purged_does_not_come_again() -> None:
     first = Log(made.steps).turns[0]
     log = Log(made.steps, late=[first.exchange_id])
     assert [json.loads(log.body(each)) for each in log.turns] == [create("b")]
+    assert log.events(log.connections[0]) == Log(made.steps).events(log.connections[0])  # it has no part of it either
 
 
 def test_a_connection_of_which_the_client_is_overwritten_in_the_journal_is_in_the_log() -> None:
