@@ -72,6 +72,7 @@ class Assembler:
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
         self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
         self._rejected: set[int] = set()
+        self._turns: list[Exchange] = []  # rows of turns that the record being read begins: they come with their events
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
@@ -88,7 +89,11 @@ class Assembler:
         except self._journal.refusals:
             raise
         except Exception as error:
+            self._turns.clear()
             events = self._give_up(record, start, error)
+        for row in self._turns:
+            self._add(None, row)
+        self._turns.clear()
         self.batch.add(events)
         if exchange is not None:
             exchange.last_ns = record.t_ns
@@ -335,10 +340,13 @@ class Assembler:
         return capture, events
 
     def _add(self, session: Session | None, row: Exchange) -> None:
-        if session is not None and session not in self.batch.sessions:
-            self.batch.sessions.append(session)
+        self._add_session(session)
         if row not in self.batch.exchanges:
             self.batch.exchanges.append(row)
+
+    def _add_session(self, session: Session | None) -> None:
+        if session is not None and session not in self.batch.sessions:
+            self.batch.sessions.append(session)
 
     def _switched(self, exchange: OpenExchange, capture: Capture) -> WebSocketCapture:
         """Return what takes the place of the capture of a connection that is switched to WebSocket."""
@@ -383,7 +391,8 @@ class Assembler:
                 redactions=body.redactions,
                 websocket=place,
             )
-        self._add(session, row)
+        self._add_session(session)
+        self._turns.append(row)
         digest = grouping.history.request_digest if grouping.history else None
         return BegunTurn(capture, events, lambda: None if digest is None else self.batch.awaited.add(digest))
 

@@ -23,7 +23,7 @@ from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from recorder.wire.websocket import MESSAGE_LIMIT, encode_close, encode_frame
 from tests.corpus import TRANSCRIPTS
-from tests.switched import Connection, Step, create, deflated, needs_transcripts, response, transcript
+from tests.switched import MASK, Connection, Step, as_payload, create, deflated, needs_transcripts, response, transcript
 
 NAMES = sorted(path.name.removesuffix("-raw-tcp.jsonl") for path in TRANSCRIPTS.glob("*-raw-tcp.jsonl"))
 SECRET = "sk-proj-0123456789abcdefghijABCDEFGHIJ"
@@ -381,6 +381,21 @@ def test_a_fault_of_ours_costs_the_rest_of_its_connection_and_is_counted(monkeyp
     assert log.end(poisoned).gap_bytes > 0
     assert "a fault of ours" in str(log.end(poisoned).error)
     assert log.end(unharmed).status == "completed"
+
+
+def test_a_fault_of_ours_leaves_no_turn_without_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = WebSocketCapture._take_request
+
+    def faulty(self: WebSocketCapture, t_ns: int, message: Any, events: Any) -> None:
+        take(self, t_ns, message, events)
+        if b"poison" in message.payload:
+            raise TypeError("a fault of ours")
+
+    monkeypatch.setattr(WebSocketCapture, "_take_request", faulty)
+    both = b"".join(encode_frame("text", as_payload(create(text)), mask=MASK) for text in ("fine", "poison"))
+    log = log_of(Connection().client(raw=both).end("eof"))
+    assert log.turns == []
+    assert log.end(log.connections[0]).gap_bytes == len(both)
 
 
 def test_a_recording_has_what_is_beside_the_body() -> None:
