@@ -131,6 +131,15 @@ def test_times_of_a_turn_are_since_its_request() -> None:
     assert [each.t_ns for each in log.events(turn) if each.kind == "frame"] == [1_000_000] * 2 + [2_000_000] * 3
 
 
+def test_turns_of_one_moment_are_in_the_order_of_their_requests() -> None:
+    both = b"".join(encode_frame("text", as_payload(create()), mask=MASK) for _ in range(8))
+    log = log_of(Connection().client(raw=both).close())
+    turns = sorted(log.turns, key=lambda each: each.exchange_id)
+    places = [log.request(each).websocket for each in turns]
+    assert [getattr(place, "number", None) for place in places] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert len({each.session_id for each in turns}) == 1
+
+
 def test_messages_are_recorded_exactly_whatever_they_are() -> None:
     odd = [b"\xf0\x9f\x98\x80 no json", b'{ "type" : "strange" }', b"", b"x" * FRAME_LIMIT, b"y" * (2 * FRAME_LIMIT)]
     made = Connection().client(create())
