@@ -441,6 +441,35 @@ def test_secrets_in_messages_of_the_client_are_redacted() -> None:
     assert all(json.loads(each) for each in (*log.sent(log.turns[0]), *log.sent(log.connections[0])))
 
 
+def test_secrets_in_control_frames_of_the_client_are_redacted() -> None:
+    made = Connection().client(raw=encode_frame("ping", SECRET.encode(), mask=MASK)).close(1000, f"bad key {SECRET}")
+    log = log_of(made)
+    recording = recording_of(log.connections[0], log.events(log.connections[0]))
+    hidden = f"<REDACTED openai-key, {len(SECRET)} bytes>"
+    [ping, close] = [record for _, record in recording.control if record.by == "client"]
+    assert bytes.fromhex(ping.payload).decode() == hidden
+    assert (close.code, close.reason) == (1000, f"bad key {hidden}")
+    assert bytes.fromhex(close.payload) == (1000).to_bytes(2) + f"bad key {hidden}".encode()
+    assert log.end(log.connections[0]).close == CloseRecord("client", 1000, f"bad key {hidden}")
+
+
+def test_half_a_secret_in_bytes_that_cannot_be_framed_is_not_kept() -> None:
+    made = Connection(upgrade=None).client(raw=SECRET[:20].encode()).client(raw=SECRET[20:].encode())
+    log = log_of(made.end("eof"))
+    assert log.sent(log.connections[0]) == [b"<REDACTED coded, 20 bytes>", b"<REDACTED coded, 18 bytes>"]
+
+
+def test_a_control_frame_that_is_too_long_is_no_row_of_its_length() -> None:
+    long = b"x" * (2 * FRAME_LIMIT + 5)
+    made = Connection().client(raw=encode_frame("ping", long, mask=MASK)).server(raw=encode_frame("ping", long))
+    log = log_of(made.close())
+    [connection] = log.connections
+    assert log.sent(connection) == [long]
+    assert b"".join(each.raw for each in log.events(connection) if each.kind == "body") == long
+    assert max(len(each.raw) for each in log.events(connection)) == FRAME_LIMIT
+    assert log.end(connection).undecoded == "a control frame has more than 125 bytes"
+
+
 def test_a_turn_that_was_purged_does_not_come_again() -> None:
     made = Connection().client(create("a")).answer("resp_1").client(create("b")).answer("resp_2").close()
     first = Log(made.steps).turns[0]
