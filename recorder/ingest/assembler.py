@@ -381,7 +381,8 @@ class Assembler:
         if earlier is not None:
             events = capture.request_again(earlier.raws, complete=earlier.record.complete)
         else:
-            place = WebSocketTurn(exchange.head.exchange_id, number, stream_id)
+            stream = None if stream_id is None else self._redactor.redact(stream_id.encode()).body.decode()
+            place = WebSocketTurn(exchange.head.exchange_id, number, stream)
             events = capture.request(
                 head,
                 body.raw,

@@ -434,10 +434,11 @@ def test_a_recording_has_what_is_beside_the_body() -> None:
 
 
 def test_secrets_in_messages_of_the_client_are_redacted() -> None:
-    made = Connection().client(create(SECRET)).client({"type": "response.steer", "text": SECRET}).answer("resp_1")
+    made = Connection().client(create(SECRET, stream_id=SECRET)).client({"type": "response.steer", "text": SECRET})
+    made.answer("resp_1")
     log = log_of(made.client({"type": "session.update", "key": SECRET}).close())
     assert SECRET.encode() not in b"".join(each.raw for each in log.assembler.batch.events)
-    assert log.request(log.turns[0]).redactions == {"openai-key": 1}
+    assert log.request(log.turns[0]).redactions == {"openai-key": 2}
     assert all(json.loads(each) for each in (*log.sent(log.turns[0]), *log.sent(log.connections[0])))
 
 
