@@ -39,7 +39,7 @@ BURST = 256  # messages that one answer may write before the others have their t
 Answer = Callable[[DemoRequest], DemoReply]
 
 
-class _Waiting(NamedTuple):
+class _QueuedRequest(NamedTuple):
     """A request message."""
 
     body: bytes  # of the POST that requests the same
@@ -52,7 +52,7 @@ class DemoConnection:
     def __init__(self, exchange: ServerExchange, request: DemoRequest, answer: Answer, pace: float) -> None:
         self._exchange, self._request, self._answer, self._pace = exchange, request, answer, pace
         self._endpoint = ServerEndpoint(takes_binary=False)
-        self._waiting = asyncio.Queue[_Waiting](QUEUED)
+        self._waiting = asyncio.Queue[_QueuedRequest](QUEUED)
         self._items = OrderedDict[str, list[Any]]()  # of the conversation that a response ends, by its id
 
     async def serve(self) -> None:
@@ -76,7 +76,7 @@ class DemoConnection:
         for message in messages:
             fields = request_object(message.payload)
             if is_request(self._request.target, fields):
-                await self._waiting.put(_Waiting(as_post(message.payload), stream_id_of(fields)))
+                await self._waiting.put(_QueuedRequest(as_post(message.payload), stream_id_of(fields)))
             elif not fields:
                 self._send(error_message(400, b'{"error":{"message":"Invalid JSON."}}'))
 
@@ -102,7 +102,7 @@ class DemoConnection:
             return None
         return {**request, "input": [*(self._items[id] if id is not None else ()), *items]}
 
-    async def _play(self, reply: DemoReply, waiting: _Waiting, items: Any) -> None:
+    async def _play(self, reply: DemoReply, waiting: _QueuedRequest, items: Any) -> None:
         """Send each event when it is due, and remember the response that they make."""
         loop, splitter, sent = asyncio.get_running_loop(), Splitter(), 0
         pace = self._pace if reply.pace is None else reply.pace
