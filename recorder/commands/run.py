@@ -88,6 +88,9 @@ _OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
     is_flag=True,
     help="In a replay: let CMD reach other hosts. Without it, requests through a proxy variable are refused.",
 )
+@click.option(
+    "--no-websocket", is_flag=True, help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE."
+)
 @upstream_option
 @durability_option
 @database_option
@@ -102,6 +105,7 @@ def command(
     speed: float | None,
     strict: bool,
     allow_network: bool,
+    no_websocket: bool,
     upstream: list[Upstream],
     durability: Durability,
 ) -> None:
@@ -127,7 +131,10 @@ def command(
     gemini.refuse_undecided(words, os.environ)
     if replay is not None:
         names, _ = named((), (), codex_providers(words))
-        replaying = _replay(words, db, replay, names, speed=speed, strict=strict, allow_network=allow_network)
+        replaying = _replay(
+            words, db, replay, names,
+            speed=speed, strict=strict, allow_network=allow_network, websocket=not no_websocket,
+        )  # fmt: skip
         sys.exit(server.run(replaying))
     name = _name(session, words)
     inherited = _inherited({each.name for each in upstream})
@@ -135,9 +142,12 @@ def command(
     if (provider := codex_provider(words)) is not None and Doors("", names).name(provider) != "openai":
         _say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
     upstreams = [*inherited, *added, *upstream]
-    sys.exit(
-        server.run(_record(words, chosen_url(db), name, cassette, names, upstreams=upstreams, durability=durability))
-    )
+    options: dict[str, Any] = {
+        "upstreams": upstreams,
+        "durability": durability,
+        "websocket": not no_websocket,
+    }
+    sys.exit(server.run(_record(words, chosen_url(db), name, cassette, names, **options)))
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None) -> None:
@@ -206,13 +216,20 @@ async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descri
 
 
 async def _record(
-    words: Sequence[str], url: URL, name: str, cassette: Path | None, names: dict[str, str], **options: Any
+    words: Sequence[str],
+    url: URL,
+    name: str,
+    cassette: Path | None,
+    names: dict[str, str],
+    *,
+    websocket: bool,
+    **options: Any,
 ) -> int:
     began_ns, found = time.time_ns(), raise_limit()
-    async with recording(url, ending=Ending(DRAIN_S), **options) as proxy:
+    async with recording(url, ending=Ending(DRAIN_S), websocket=websocket, **options) as proxy:
         async with _listening(proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
-            code = await _run(words, dict(os.environ), Doors(base, names), found)
+            code = await _run(words, dict(os.environ), Doors(base, names, websocket=websocket), found)
     for line in _refusals(proxy):
         _say(line)
     if not proxy.forwarded:
@@ -310,14 +327,15 @@ async def _replay(
     speed: float | None,
     strict: bool,
     allow_network: bool,
+    websocket: bool,
 ) -> int:
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await loader(db).answers(sessions, cassettes)
-    answering, found = Answering(held, match_rules(), speed=speed, strict=strict), raise_limit()
+    answering, found = Answering(held, match_rules(), speed=speed, strict=strict, websocket=websocket), raise_limit()
     async with _listening(answering.proxy) as base, _refusing() as refusing:
         given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
         given |= {} if allow_network else refusing.variables(given)
-        doors = Doors(base, names, _codex_upstreams(held))
+        doors = Doors(base, names, _codex_upstreams(held), websocket)
         code = await _run(words, given, doors, found)
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recorder.commands.clients.codex import (
@@ -157,7 +158,10 @@ def at(words: Sequence[str], files: Files, doors: Doors, **variables: str) -> tu
 DOORS = Doors(
     "http://r/s/n", {PUBLIC: "openai", CHATGPT: "chatgpt", "https://gateway/v1": "codex-mine", LOCAL: "local"}
 )
-TABLE = 'model_providers.recorder={{name="recorder", base_url="http://r/s/n/{}", wire_api="responses", {}}}'
+TABLE = (
+    'model_providers.recorder={{name="recorder", base_url="http://r/s/n/{}", wire_api="responses", {}, '
+    "supports_websockets=true}}"
+)
 KEYED, LOGGED_IN = 'env_key="OPENAI_API_KEY"', "requires_openai_auth=true"
 
 
@@ -168,6 +172,8 @@ def test_openai_is_asked_by_login_or_key() -> None:
     assert at(["exec", "hi"], {}, DOORS, OPENAI_API_KEY="k") == (expected, {})
     expected[3] = TABLE.format("chatgpt", LOGGED_IN)
     assert at(["exec", "hi"], login("chatgpt"), DOORS, OPENAI_API_KEY="k") == (expected, {})
+    without = at(["exec", "hi"], login("chatgpt"), msgspec.structs.replace(DOORS, websocket=False))
+    assert without[0][3] == expected[3].replace(", supports_websockets=true", "")
     elsewhere = override(Provider("openai", "http://own", "openai"), "http://r", {"OPENAI_API_KEY": "k"})
     assert LOGGED_IN in elsewhere.arguments[1], "the key is not for an address that is not OpenAI's"
 

@@ -335,22 +335,23 @@ def test_a_replay_can_be_let_out(db: Path, demo_recording: Path) -> None:
     assert run(demo_recording, "--replay", "latest", "--allow-network", "--", *script).out == b"None\n"
 
 
-FROM_A_PAGE = """
-import os, urllib.error, urllib.request
-request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/responses", headers={"Origin": "http://page.test"})
-try:
-    urllib.request.urlopen(request)
-except urllib.error.HTTPError as error:
-    print(error.code)
+WEBSOCKET = """
+import os, socket, sys
+host, port = os.environ["OPENAI_BASE_URL"].split("/")[2].split(":")
+lines = ("GET /v1/responses HTTP/1.1", f"Host: {host}", "Connection: Upgrade", "Upgrade: websocket", "", "")
+with socket.create_connection((host, int(port))) as connection:
+    connection.sendall("\\r\\n".join(lines).encode())
+    print(connection.recv(1024).splitlines()[0].decode())
 """
 
 
-def test_a_refused_request_is_told_of_and_the_code_is_the_commands(db: Path, demo_recording: Path) -> None:
-    said = "Refused, and not recorded: 1 request. Requests from web pages are not forwarded."
-    ran = run(demo_recording, "--replay", "latest", "--", sys.executable, "-c", FROM_A_PAGE)
-    assert (ran.code, ran.out) == (0, b"403\n")
-    assert said in ran.err
-    assert "recover" not in ran.err
+def test_a_websocket_that_was_declined_is_told_of_and_the_code_is_the_commands(db: Path, demo_recording: Path) -> None:
+    said = "Refused, and not recorded: 1 request. WebSocket is not recorded here: use the same URL with HTTP and SSE"
+    for path, *replay in ((demo_recording, "--replay", "latest"), (db,)):
+        ran = run(path, *replay, "--no-websocket", "--", sys.executable, "-c", WEBSOCKET)
+        assert (ran.code, ran.out) == (0, b"HTTP/1.1 426 Upgrade Required\n")
+        assert said in ran.err
+        assert "recover" not in ran.err
 
 
 def test_a_probe_that_is_not_recorded_does_not_fail_a_replay(db: Path, demo_recording: Path) -> None:

@@ -17,6 +17,7 @@ OPENAI, ANTHROPIC, GEMINI = (
     "https://api.anthropic.com",
     "https://generativelanguage.googleapis.com",
 )
+LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 CLAUDE = [(b"anthropic-version", b"2023-06-01")]
 
 URLS = [
@@ -55,6 +56,7 @@ URLS = [
     ("/s/run/ollama/v1/messages", [], "http://localhost:11434/v1/messages"),
     ("/v2/new-thing", [], OPENAI + "/v2/new-thing"),
     ("/tunedModels/m:generateContent", [], GEMINI + "/tunedModels/m:generateContent"),
+    (f"{LIVE}?key=k", [], f"{GEMINI}{LIVE}?key=k"),
 ]
 
 

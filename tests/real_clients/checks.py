@@ -12,6 +12,8 @@ from tests.real_clients.stage import Done, Failed, Stage, Waived, last_line
 
 SESSION = "loop"
 YES = "yes"
+SWITCHED = 101  # status of a WebSocket connection and of its turns
+_UNCONNECTED = re.compile(r".*(?:Refused, and not recorded|codex_api::|Reconnecting|Falling back).*")
 
 
 class Trial:
@@ -46,12 +48,18 @@ class Trial:
         done = self.stage.record("--session", SESSION, command=self.client.loop).expect_success()
         self.said = self._read(done)
         self.stage.settle()
-        rows = self.stage.ask("SELECT method, target, status FROM exchange_summary WHERE session_name = ?", SESSION)
+        rows = self.stage.ask(
+            "SELECT method, target, status, http_status FROM exchange_summary WHERE session_name = ?", SESSION
+        )
         if not rows:
             raise Failed(f"no exchange: {done.complaint}")
         for row in rows:
             if row["status"] != "completed":
                 raise Failed(f"{row['method']} {row['target']} is {row['status']}")
+            if self.client.websocket != (row["http_status"] == SWITCHED):
+                raise Failed(f"{row['method']} {row['target']} is answered with {row['http_status']}")
+        if self.client.websocket and "WEBSOCKET" not in (row["method"] for row in rows):
+            raise Failed("no turn over WebSocket")
 
     def grouped(self) -> None:
         database = self.stage.database.with_name("served.db")
@@ -96,13 +104,17 @@ class Trial:
     def replayed(self) -> None:
         for number in ("first", "second"):
             self._replay(SESSION, number)
+        if self.client.has_http:
+            self._replay(SESSION, "HTTP", "--no-websocket")
 
-    def _replay(self, source: str, which: str) -> None:
-        words = ("--replay", source, "--speed", "max", "--", *self.client.loop)
+    def _replay(self, source: str, which: str, *options: str) -> None:
+        words = ("--replay", source, "--speed", "max", *options, "--", *self.client.loop)
         with self.stage.gone():
             done = self.stage.recorder("run", *words, has_keys=False)
         if done.code:
             raise Failed(f"the {which} replay ends with {done.code}: {done.complaint}")
+        if not options:
+            self._expect_quiet(done)
         said = self.client.read(done.stdout, done.stderr)
         if self._without_own_ids(said.text) != self._without_own_ids(self.said.text):
             raise Failed(f"the {which} replay says {said.text[:80]!r}")
@@ -135,8 +147,15 @@ class Trial:
         if rows[0]["status"] != "client_disconnect":
             raise Failed(f"it ended as {rows[0]['status']}")
 
+    def _expect_quiet(self, done: Done) -> None:
+        """Refuse what a client says that goes on over HTTP, or connects again."""
+        found = _UNCONNECTED.search(f"{done.stdout}\n{done.stderr}") if self.client.websocket else None
+        if found:
+            raise Failed(f"it says {last_line(found[0])!r}")
+
     def _read(self, done: Done) -> Said:
         """What the client says; one of the demo's answers has to be in it."""
+        self._expect_quiet(done)
         try:
             said = self.client.read(done.stdout, done.stderr)
         except (ValueError, LookupError, TypeError) as error:

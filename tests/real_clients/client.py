@@ -59,5 +59,7 @@ class Client:
     is_told_upstreams: bool = True  # by `--upstream`; else it has an address of its own that has to be found
     served: Mapping[str, str] = field(default_factory=dict)  # upstreams of `recorder serve` besides those of all
     own_ids: str = ""  # a pattern of ids that the client makes: in a replay it has new ones, and is answered with those
+    websocket: bool = False  # its turns go over WebSocket
+    has_http: bool = False  # one that has WebSocket, and takes HTTP if that is refused
     waived: Mapping[str, str] = field(default_factory=dict)  # column: why it does not apply, or lies with the client
     note: str = ""

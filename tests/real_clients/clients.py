@@ -42,6 +42,7 @@ def _client(program: Program) -> Client:
         prompt=program.prompt,
         shows=program.shows,
         wiring=program.wiring or program.apis,
+        websocket=program.websocket,
         note=program.note,
     )
 

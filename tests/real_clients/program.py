@@ -37,3 +37,4 @@ class Program:
     shows: tuple[str, ...] = ("rain",)  # of the results of its tools, in what `recorder show` prints
     wiring: tuple[str, ...] = ()  # of `recorder env`; else that of its APIs
     where: str = "1"  # SQL, on `exchange_summary`: the exchanges whose tokens it reports
+    websocket: bool = False  # its turns go over WebSocket

@@ -87,6 +87,7 @@ class Doors(msgspec.Struct, frozen=True):
     url: str  # with the prefix of the session
     names: dict[str, str]  # the address of a provider → the upstream that it is here
     recorded: list[str] | None = None  # of a replay: the upstreams that Codex asked when it was recorded
+    websocket: bool = True  # they take WebSocket, too
 
     def name(self, provider: Provider) -> str:
         """Return the upstream of a provider. Raises `UsageError` if none does."""
@@ -111,7 +112,7 @@ def pointed(arguments: Sequence[str], environment: Mapping[str, str], doors: Doo
     if provider is None or f"{provider.base}/".startswith(f"{doors.url}/"):  # asks nobody, or is pointed there already
         return Pointed(list(arguments), {})
     url = doors.base_url(provider)
-    found = override(provider, url, environment)
+    found = override(provider, url, environment, websocket=doors.websocket)
     lacking = doors.recorded is not None and provider.key is not None and not environment.get(provider.key)
     variables = {provider.key: "none"} if lacking and provider.key else {}
     words = [word for setting in found.arguments for word in ("-c", setting)]
@@ -119,15 +120,19 @@ def pointed(arguments: Sequence[str], environment: Mapping[str, str], doors: Doo
     return Pointed([*arguments[:at], *words, *arguments[at:]], {**found.variables, **variables})
 
 
-def override(provider: Provider, url: str, environment: Mapping[str, str]) -> Pointed:
-    """Return the settings (as `-c` takes them) and the variables that put a provider at `url`."""
+def override(provider: Provider, url: str, environment: Mapping[str, str], *, websocket: bool = True) -> Pointed:
+    """Return the settings (as `-c` takes them) and the variables that put a provider at `url`.
+
+    Codex asks its built-in provider over WebSocket, and any other one only if the settings say so.
+    """
     if provider.kind == "local":
         return Pointed([], {_LOCAL_BASE: url})
     if provider.kind == "own":
         return Pointed([f"model_providers.{provider.id}.base_url={_quoted(url)}"], {})
     keyed = provider.login == "none" and provider.base == PUBLIC and environment.get(KEY, "").strip()
     credentials = f'env_key="{KEY}"' if keyed else "requires_openai_auth=true"
-    table = f'{{name="recorder", base_url={_quoted(url)}, wire_api="responses", {credentials}}}'
+    transport = ", supports_websockets=true" if websocket else ""
+    table = f'{{name="recorder", base_url={_quoted(url)}, wire_api="responses", {credentials}{transport}}}'
     return Pointed(["model_provider=recorder", f"model_providers.recorder={table}"], {})
 
 

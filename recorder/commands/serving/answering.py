@@ -42,6 +42,7 @@ class Answering:
         faults: Sequence[Fault] = (),
         seed: int = 0,
         body_limit_bytes: int = BODY_LIMIT_BYTES,
+        websocket: bool = True,
     ) -> None:
         self._forwards = not isinstance(otherwise, int)
         self._matcher = _LoggingMatcher(held, rules, strict=strict, forwards=self._forwards)
@@ -51,7 +52,7 @@ class Answering:
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
         answers = WebSocketTransport(self._transport if faults else replay, replay)
-        self.proxy = Proxy(answers, routes, hosts=hosts, body_limit_bytes=body_limit_bytes)
+        self.proxy = Proxy(answers, routes, hosts=hosts, body_limit_bytes=body_limit_bytes, websocket=websocket)
 
     async def aclose(self) -> None:
         await self._transport.aclose()

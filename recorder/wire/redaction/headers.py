@@ -149,6 +149,7 @@ _PARTS: Mapping[str, Callable[[str], str | None]] = {
 
 PARAMETERS = re.compile(
     r"alt|stream|starting_after|include(\[\])?|include_obfuscation|api-version|beta|after|before|limit|order|pageSize"
+    r"|model|intent"  # of Realtime
 )
 """Query parameters whose values are kept."""
 

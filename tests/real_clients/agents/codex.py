@@ -31,7 +31,7 @@ def read(stdout: str, stderr: str) -> Said:
     return Said(text, usage["input_tokens"], usage["output_tokens"], f"thread_id = '{thread}'")
 
 
-def _client(name: str, *, model: str = "", prompt: str = PROMPT, **more: object) -> Client:
+def _client(name: str, *, model: str = "", prompt: str = PROMPT, websocket: bool = True, **more: object) -> Client:
     chosen = ("-m", model) if model else ()
     return Client(
         f"Codex CLI, {name}",
@@ -42,6 +42,8 @@ def _client(name: str, *, model: str = "", prompt: str = PROMPT, **more: object)
         prompt=prompt,
         read=read,
         wiring=("codex",),
+        websocket=websocket,
+        has_http=websocket,
         **more,  # type: ignore[arg-type]
     )
 
@@ -49,17 +51,25 @@ def _client(name: str, *, model: str = "", prompt: str = PROMPT, **more: object)
 _NO_KEY = {"OPENAI_API_KEY": ""}
 _INTERRUPTED_ONCE = {"interrupted": "as in the first row"}
 
+
+def _own(name: str, *, websocket: bool) -> Client:
+    setting = f"supports_websockets = {str(websocket).lower()}\n"
+    return _client(
+        name,
+        again=_AGAIN,
+        env={**_NO_KEY, "MY_KEY": "sk-mine"},
+        files={".codex/config.toml": _OWN_PROVIDER + setting},
+        is_told_upstreams=False,
+        served={"codex-mine": "{demo}/v1"},  # as `recorder env codex` says
+        websocket=websocket,
+    )
+
+
 CODEX = (
     _client("key", again=_AGAIN),
     _client("logged in by key", again=_AGAIN, env=_NO_KEY, login=(("codex", "login", "--with-api-key"), "sk-login\n")),
-    _client(
-        "own provider",
-        again=_AGAIN,
-        env={**_NO_KEY, "MY_KEY": "sk-mine"},
-        files={".codex/config.toml": _OWN_PROVIDER},
-        is_told_upstreams=False,
-        served={"codex-mine": "{demo}/v1"},  # as `recorder env codex` says
-    ),
+    _own("own provider", websocket=False),
+    _own("own provider, WebSocket", websocket=True),
     _client(
         "sub-agent, default model",
         prompt=AGENT_PROMPT,

@@ -132,6 +132,7 @@ TARGETS = [
         "/r?include[]=a.b&include%5B%5D=reasoning.encrypted_content&include=c,d",
         "/r?include[]=a.b&include%5B%5D=reasoning.encrypted_content&include=c,d",
     ),
+    ("/v1/realtime?model=gpt-realtime&intent=x&key=K", "/v1/realtime?model=gpt-realtime&intent=x&key=REDACTED"),
     ("/x?api-version=2024-12-01-preview&code=K", "/x?api-version=2024-12-01-preview&code=REDACTED"),
     ("/x?after=a%20b&order=desc&pageSize=5", "/x?after=a%20b&order=desc&pageSize=5"),
     ("/x?%6bey=K&a%6ct=sse", "/x?%6bey=REDACTED&a%6ct=sse"),

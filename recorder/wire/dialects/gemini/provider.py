@@ -25,6 +25,8 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     return {"error": {"code": status, "message": message, "status": kind}}
 
 
+_LIVE = r"ws/google\.ai\.generativelanguage\.[\w.]+"  # the Live API, over WebSocket
+
 PROVIDER = Provider(
     name="gemini",
     base_url="https://generativelanguage.googleapis.com",
@@ -32,10 +34,11 @@ PROVIDER = Provider(
     hosts=(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
     paths=re.compile(
         r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)|(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"
+        rf"|/{_LIVE}$"
     ),
     headers=(b"x-goog-api-key",),
     query=re.compile(r"(?:^|&)key="),
-    other_paths=("tunedModels",),
+    other_paths=("tunedModels", _LIVE),
     environment={"GOOGLE_GEMINI_BASE_URL": "{url}"},
     base_variables={"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_BASE": "/v1beta"},
     key_variable="GEMINI_API_KEY",

@@ -1,0 +1,152 @@
+"""Realtime and Gemini Live through the recorder: an SDK and a raw client notice nothing, the log has each message."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, OpenAI
+from websockets.sync.client import connect
+from websockets.sync.server import ServerConnection, serve
+
+from tests.acceptance.logbook import Entry, entries
+from tests.serving import serving
+
+AUDIO = base64.b64encode(bytes(range(256)) * 64).decode()
+LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
+
+Script = Callable[[ServerConnection, dict[str, Any]], None]
+
+
+def realtime(connection: ServerConnection, asked: dict[str, Any]) -> None:
+    """Answer a `response.create` with a piece of audio, and nothing else with anything."""
+    if asked["type"] == "response.create":
+        delta = {"type": "response.output_audio.delta", "event_id": "event_2", "response_id": "resp_1", "delta": AUDIO}
+        done = {
+            "type": "response.done",
+            "event_id": "event_3",
+            "response": {"id": "resp_1", "object": "realtime.response"},
+        }
+        for event in ({"type": "response.created", "event_id": "event_1", "response": {"id": "resp_1"}}, delta, done):
+            connection.send(json.dumps(event))
+
+
+def live(connection: ServerConnection, asked: dict[str, Any]) -> None:
+    """Answer as Gemini does: JSON in binary messages."""
+    answer = {"setupComplete": {}} if "setup" in asked else {"serverContent": {"turnComplete": True}}
+    connection.send(json.dumps(answer).encode())
+
+
+@contextlib.contextmanager
+def upstream(script: Script) -> Iterator[str]:
+    """Listen on loopback; gives the address."""
+
+    def handle(connection: ServerConnection) -> None:
+        for message in connection:
+            script(connection, json.loads(message))
+
+    with serve(handle, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def only(db: Path) -> Entry:
+    (entry,) = entries(db)
+    return entry
+
+
+def payloads(entry: Entry, kind: str) -> list[Any]:
+    return [json.loads(event.raw) for event in entry.events if event.kind == kind]
+
+
+def expect_clean(entry: Entry) -> None:
+    """Raise if the connection did not end as the client wanted, or if anything of it is damaged."""
+    assert (entry.exchange.method, entry.exchange.api) == ("GET", "other")
+    assert entry.end["outcome"] == "eof"
+    assert entry.end["lossless"]
+    assert entry.end["close"]["code"] == 1000
+    assert not entry.end.get("undecoded")
+
+
+def converse(base: str) -> list[str]:
+    types = list[str]()
+    with OpenAI(base_url=base, api_key="sk-secret", max_retries=0) as client:
+        with client.realtime.connect(model="gpt-realtime") as connection:
+            connection.session.update(session={"type": "realtime", "output_modalities": ["audio"]})
+            connection.input_audio_buffer.append(audio=AUDIO)
+            connection.response.create()
+            for event in connection:
+                types.append(event.type)
+                if event.type == "response.done":
+                    return types
+    return types
+
+
+async def converse_async(base: str) -> list[str]:
+    types = list[str]()
+    async with AsyncOpenAI(base_url=base, api_key="sk-secret", max_retries=0) as client:
+        async with client.realtime.connect(model="gpt-realtime") as connection:
+            await connection.input_audio_buffer.append(audio=AUDIO)
+            await connection.response.create()
+            async for event in connection:
+                types.append(event.type)
+                if event.type == "response.done":
+                    return types
+    return types
+
+
+ANSWERED = ["response.created", "response.output_audio.delta", "response.done"]
+
+
+@pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager")  # by openai 3.52, to websockets 17
+def test_realtime_of_openai_python_is_recorded_as_messages(tmp_path: Path) -> None:
+    db = tmp_path / "recorder.db"
+    with upstream(realtime) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+        assert converse(f"{recorder.base}/v1") == ANSWERED
+    entry = only(db)
+    expect_clean(entry)
+    assert entry.exchange.target == "/v1/realtime?model=gpt-realtime"
+    assert [each["type"] for each in payloads(entry, "frame")] == ANSWERED
+    assert payloads(entry, "frame")[1]["delta"] == AUDIO
+    sent = ["session.update", "input_audio_buffer.append", "response.create"]
+    assert [each["type"] for each in payloads(entry, "sent")] == sent
+    assert not any(b"sk-secret" in event.raw for event in entry.events)
+
+
+async def test_realtime_of_openai_python_is_recorded_from_a_coroutine(tmp_path: Path) -> None:
+    db = tmp_path / "recorder.db"
+    with upstream(realtime) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+        assert await converse_async(f"{recorder.base}/v1") == ANSWERED
+    entry = only(db)
+    expect_clean(entry)
+    assert payloads(entry, "frame")[1]["delta"] == AUDIO
+    assert payloads(entry, "sent")[0]["audio"] == AUDIO
+
+
+@pytest.mark.parametrize("compression", [None, "deflate"])
+def test_gemini_live_is_recorded_as_binary_messages(tmp_path: Path, compression: str | None) -> None:
+    db = tmp_path / "recorder.db"
+    with upstream(live) as base, serving(db, "--upstream", f"gemini={base}") as recorder:
+        address = f"{recorder.base.replace('http', 'ws', 1)}{LIVE}?key=sk-secret"
+        with connect(address, compression=compression) as connection:
+            connection.send(json.dumps({"setup": {"model": "models/gemini-live"}}))
+            assert json.loads(connection.recv()) == {"setupComplete": {}}
+            connection.send(json.dumps({"clientContent": {"turnComplete": True}}).encode())
+            assert json.loads(connection.recv()) == {"serverContent": {"turnComplete": True}}
+    entry = only(db)
+    expect_clean(entry)
+    assert payloads(entry, "frame") == [{"setupComplete": {}}, {"serverContent": {"turnComplete": True}}]
+    assert [*map(list, payloads(entry, "sent"))] == [["setup"], ["clientContent"]]
+    assert "sk-secret" not in entry.exchange.target
+    assert not any(b"sk-secret" in event.raw for event in entry.events)
