@@ -20,6 +20,7 @@ from sqlalchemy.sql import Executable
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import LATEST, PROBE, Event, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
+from recorder.model.text import storable
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
@@ -234,7 +235,8 @@ class LogReader:
 
     async def continued(self, session_id: str, links: Links) -> list[str]:
         """Return the exchanges of a session that have the response or the conversation that a request continues."""
-        rows = await self._all(CONTINUED, session_id=session_id, **links._asdict())
+        ids = {name: storable(id) for name, id in links._asdict().items()}  # as the rows have them
+        rows = await self._all(CONTINUED, session_id=session_id, **ids)
         return [row.exchange_id for row in rows]
 
     async def progress(self, since: str, others: Collection[str] = ()) -> list[ExchangeProgress]:

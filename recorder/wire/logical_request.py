@@ -127,18 +127,31 @@ class LogicalRequests:
         self._index: _Index | None = None
         self._inputs: dict[int, RequestPart] = {}  # of exchanges that others continue, by their place
         self._outputs: dict[int, RequestPart] = {}
+        self._counts: dict[int, int] = {}  # of items up to the end of exchanges, by their place
+        self._known_links: dict[str, Links] = {}  # of recorded exchanges, by their id
 
     def of(self, recording: Recording) -> LogicalRequest:
         """Return the logical request of a recorded exchange; one that is not among the recordings goes on from them."""
-        return self._logical(_sent(recording, self._places.get(id(recording), len(self._recordings))))
+        return self._logical(self._recorded(recording))
 
     def of_body(self, target: str, body: bytes) -> LogicalRequest:
         """Return the logical request of a request over HTTP that is not recorded."""
         return self._logical(self._not_recorded(target, body))
 
+    def length(self, recording: Recording) -> int:
+        """Return the number of items of a recorded exchange's logical request, which is not put together for that."""
+        return self._length(self._recorded(recording))
+
+    def length_of_body(self, target: str, body: bytes) -> int:
+        """Return the number of items of the logical request of a request over HTTP that is not recorded."""
+        return self._length(self._not_recorded(target, body))
+
     def is_known(self, links: Links) -> bool:
         """Return whether links lead to an exchange, if they are those of the last request."""
         return links != _WHOLE and self._followed(links, len(self._recordings)) is not None
+
+    def _recorded(self, recording: Recording) -> _SentRequest:
+        return _sent(recording, self._places.get(id(recording), len(self._recordings)))
 
     def _not_recorded(self, target: str, body: bytes) -> _SentRequest:
         return _SentRequest("", 0, "POST", target, body, len(self._recordings), is_recorded=False)
@@ -177,7 +190,7 @@ class LogicalRequests:
     ) -> tuple[list[_SentRequest], str | None, str | None]:
         """Return a request and those that it continues, the last first; the id that leads no further, and why."""
         chain = [sent]
-        while (links := continuation.links(request_object(chain[-1].body))) != _WHOLE:
+        while (links := self._links(chain[-1], continuation)) != _WHOLE:
             id = links.response_id or links.conversation_id
             if len(chain) > LINKS_LIMIT:
                 return chain, id, f"only {counted(LINKS_LIMIT, 'link')} back can be followed"
@@ -187,6 +200,37 @@ class LogicalRequests:
                 return chain, id, missing if links.response_id else f"conversation {id} may have had items before"
             chain.append(before)
         return chain, None, None
+
+    def _length(self, sent: _SentRequest) -> int:
+        continuation = sent.continuation
+        if continuation is None or not request_object(sent.body):
+            return 0
+        return self._length_before(sent, continuation) + len(self._input(sent, continuation).items)
+
+    def _length_before(self, sent: _SentRequest, continuation: Continuation) -> int:
+        """Count the items of earlier exchanges, of each recorded one once."""
+        chain, count = [sent], 0
+        while (links := self._links(chain[-1], continuation)) != _WHOLE and len(chain) <= LINKS_LIMIT:
+            before = self._followed(links, chain[-1].place)
+            if before is None:
+                break
+            if before.is_recorded and before.place in self._counts:
+                count = self._counts[before.place]
+                break
+            chain.append(before)
+        for each in reversed(chain[1:]):
+            count += sum(len(part.items) for part in self._of_earlier(each, continuation))
+            if each.is_recorded:
+                self._counts[each.place] = count
+        return count
+
+    def _links(self, sent: _SentRequest, continuation: Continuation) -> Links:
+        """Return the links of a request; those of a recorded one, which all that continue it lead to, are read once."""
+        if not sent.is_recorded:
+            return continuation.links(request_object(sent.body))
+        if sent.exchange_id not in self._known_links:
+            self._known_links[sent.exchange_id] = continuation.links(request_object(sent.body))
+        return self._known_links[sent.exchange_id]
 
     def _before(self, chain: Sequence[_SentRequest], continuation: Continuation) -> tuple[list[RequestPart], bool]:
         """Return the parts of earlier exchanges in order, and whether all of them fit."""

@@ -39,6 +39,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chat = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "Hi"}]}
     made.session("whole").exchange([], body=chat, api="openai-chat", target="/v1/chat/completions")
     made.session("text").exchange([], body="no object")
+    made.session("half").exchange(response(id="resp_5"), body=asks([user("Half \ud83d")], "resp_\ud83d"))
     made.session("empty")
     return made.path
 
@@ -95,6 +96,13 @@ def test_a_request_that_is_whole_as_it_was_sent_is_shown_so(show: Callable[..., 
 def test_a_body_that_is_no_object_is_only_measured(show: Callable[..., Ran]) -> None:
     assert lines(show("text", "--request"))[3:] == ["The body is no JSON object: 11 bytes."]
     assert json.loads(show("text", "--request", "--json").out)["requests"][0]["request"] is None
+
+
+def test_half_a_character_is_shown_and_stays_in_the_json(show: Callable[..., Ran]) -> None:
+    assert lines(show("half", "--request"))[-1] == "  user: Half \\ud83d"
+    [half] = json.loads(show("half", "--request", "--json").out)["requests"]
+    assert half["request"]["input"] == [user("Half \ud83d")]
+    assert half["request"]["previous_response_id"] == "resp_\ud83d"
 
 
 def test_as_json_it_is_the_request_with_all_its_items(show: Callable[..., Ran]) -> None:

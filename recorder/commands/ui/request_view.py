@@ -21,8 +21,8 @@ from rich.text import Text
 from recorder.commands.ui.table import LEAST_ID
 from recorder.model.events import Session
 from recorder.model.recording import MemoryBudget, Recording
-from recorder.model.text import counted, safe_text
-from recorder.wire.dialects.json_values import as_json, text
+from recorder.model.text import counted, safe_text, storable
+from recorder.wire.dialects.json_values import as_json, decoded, text
 from recorder.wire.logical_request import LogicalRequest, RequestPart
 
 Shown = Sequence[tuple[Recording, LogicalRequest]]
@@ -63,9 +63,9 @@ def _described(recording: Recording, request: LogicalRequest) -> dict[str, Any]:
         "target": exchange.target,
         "depth": request.depth,
         "is_complete": request.is_complete,
-        **{name: each for name, each in missing.items() if each is not None},
+        **{name: storable(each) for name, each in missing.items() if each is not None},
         "parts": parts,
-        "request": request.body() or None,
+        "request": msgspec.Raw(request.encoded()) if request.fields or request.parts else None,
     }
 
 
@@ -94,7 +94,7 @@ def _of_request(recording: Recording, request: LogicalRequest, width: int | None
         yield Text(f"! {safe_text(request.reason)}: what came before is not shown.", "yellow")
     for part in request.parts:
         yield Text(_source(part, recording), "dim")
-        yield from _of_items([msgspec.json.decode(item) for item in part.items], width)
+        yield from _of_items([decoded(bytes(item)) for item in part.items], width)
 
 
 def _source(part: RequestPart, recording: Recording) -> str:

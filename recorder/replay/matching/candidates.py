@@ -18,6 +18,9 @@ from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.wire.turns import as_sse, is_turn
 
+NEAR_LIMIT = 32
+"""Logical requests that are put together to find the nearest one: each may be as long as all recordings."""
+
 
 class Candidate:
     """A recorded exchange with its place and fingerprint."""
@@ -37,6 +40,11 @@ class Candidate:
     @Once
     def is_linked(self) -> bool:
         return self._history.is_linked(self.fingerprint.request)
+
+    @Once
+    def length(self) -> int:
+        """Return the number of items of the logical request, by which most candidates are told apart."""
+        return self._history.length(self.fingerprint.request, self.original)
 
     def logical(self) -> Fingerprint:
         """Return the fingerprint of the logical request, made anew: all of them together may be far over the size of
@@ -103,6 +111,18 @@ class Group:
         return any(candidate.is_linked for candidate in self.candidates)
 
     @Once
+    def by_length(self) -> Mapping[int, Group]:
+        """Return the candidates by the number of items of their logical requests.
+
+        A conversation of 1,000 requests has 1,000 logical requests, each longer than the one before. Only those that
+        have as many items as the request are put together and compared.
+        """
+        found: dict[int, list[Candidate]] = {}
+        for candidate in self.candidates:
+            found.setdefault(candidate.length, []).append(candidate)
+        return {length: Group(candidates) for length, candidates in found.items()}
+
+    @Once
     def logical(self) -> QueuesByKey:
         return _queues(self.candidates, lambda candidate: candidate.digests.quiet)
 
@@ -134,6 +154,23 @@ class MatchQuery:
     def is_logical(self) -> bool:
         """Return whether logical requests are compared: there is a link in this request, or in a recorded one."""
         return self._history.is_linked(self._request) or self.group.has_links
+
+    @Once
+    def length(self) -> int:
+        """Return the number of items of the logical request."""
+        return self._history.length(self._request)
+
+    @Once
+    def alike(self) -> Group | None:
+        """Return the candidates whose logical requests can be equal to this one, if those are compared."""
+        return self.group.by_length.get(self.length) if self.is_logical else None
+
+    @property
+    def near(self) -> Sequence[Candidate]:
+        """Return the candidates of which one is the nearest: of logical requests, some with about as many items."""
+        if not self.is_logical:
+            return self.group.candidates
+        return sorted(self.group.candidates, key=lambda each: abs(each.length - self.length))[:NEAR_LIMIT]
 
     @Once
     def widest(self) -> Fingerprint:
@@ -170,12 +207,14 @@ class MatchQuery:
         yield "exact", self.group.exact.get(self.own.exact)
         yield "noise", self.group.quiet.get(self.own.quiet)
         yield "noise", self.group.quiet.get(self.moved.quiet)
-        if self.is_logical:
-            yield "noise", self.group.logical.get(self.widest.quiet)
+        if self.alike is not None:
+            yield "noise", self.alike.logical.get(self.widest.quiet)
 
     def at_position(self, until: How) -> Sequence[Candidate]:
         """Return the candidates at the same position of a conversation, used or not."""
         shape = self.widest.shape if until == "position" else None
-        queues = self.group.logical_shapes if self.is_logical else self.group.shapes
-        queue = queues.get(shape) if shape is not None else None
+        group = self.alike if self.is_logical else self.group
+        if shape is None or group is None:
+            return ()
+        queue = (group.logical_shapes if self.is_logical else group.shapes).get(shape)
         return queue.members if queue else ()

@@ -15,11 +15,15 @@ import msgspec
 from recorder.model.recording import Recording
 from recorder.replay.matching.fingerprint import MatchRequest, without_secrets
 from recorder.replay.matching.noise import Rules
+from recorder.wire.dialects import DIALECTS
 from recorder.wire.logical_request import LogicalRequests, links_in
 
 MADE_LIMIT = 256
 """Prewarms without a recording that are remembered, the oldest forgotten first: one for each open connection, and
 nobody replays to so many at once."""
+
+_ITEMS = frozenset(each.continuation.items for each in DIALECTS if each.continuation is not None)
+"""The members of requests that have the items."""
 
 
 class History:
@@ -50,3 +54,11 @@ class History:
         if found.items is None:
             return request
         return without_secrets(msgspec.structs.replace(request, body=found.encoded()), self._rules)
+
+    def length(self, request: MatchRequest, recorded: Recording | None = None) -> int:
+        """Return a number that is equal for requests whose logical requests are: of their items, if those count."""
+        if any(map(self._rules.is_field, _ITEMS)):
+            return 0
+        if recorded is not None:
+            return self._requests.length(recorded)
+        return self._requests.length_of_body(request.target, request.body)

@@ -103,7 +103,7 @@ def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list
         parts = len(query.outline(candidate).items() ^ requested.outline.items())
         return parts, candidate.number not in unused, candidate.number
 
-    first, *others = sorted(query.group.candidates, key=distance)[:NEAREST_LIMIT]
+    first, *others = sorted(query.near, key=distance)[:NEAREST_LIMIT]
     best = first, _compared(query.recorded(first), value, requested.request, COUNT_LIMIT)
     budget = NEAREST_BYTES
     for candidate in others:

@@ -64,6 +64,10 @@ class Rules:
         given = ((name.lower(), value) for name, value in headers)
         return sorted((n, v) for n, v in given if not v.startswith(REDACTED) and not self._is("headers", n))
 
+    def is_field(self, name: str) -> bool:
+        """Return whether a member of the body is noise."""
+        return [name] in self._fields
+
     def is_parameter(self, name: str) -> bool:
         """Return whether a query parameter of that name is noise, or a secret."""
         return self._is("parameters", name) or NEVER.search(name.lower()) is not None

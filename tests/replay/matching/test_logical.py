@@ -9,9 +9,12 @@ import pytest
 
 from recorder.model.recording import Recording
 from recorder.replay.matching import Match, Matcher, Miss
+from recorder.replay.matching.candidates import NEAR_LIMIT
 from recorder.replay.matching.noise import Rules
+from recorder.replay.matching.noise_rules import Rule
 from recorder.wire import logical_request
-from tests.linked import RESULT, asks, by_delta, user, whole_history
+from recorder.wire.logical_request import LogicalRequest, LogicalRequests
+from tests.linked import RESULT, answer, asks, by_delta, made, said, user, whole_history
 from tests.made_recordings import ask
 
 STRICT = Rules(until="noise")
@@ -53,6 +56,45 @@ def test_a_link_to_nothing_recorded_is_a_difference() -> None:
     found = Matcher(by_delta(), STRICT).match(ask(asks([RESULT], "resp_x")))
     assert isinstance(found, Miss)
     assert any(each.path == "previous_response_id" for each in found.differences)
+
+
+def test_of_a_long_conversation_only_requests_of_the_same_length_are_put_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lengths: list[int] = []
+    of = LogicalRequests.of
+
+    def counted(self: LogicalRequests, recording: Recording) -> LogicalRequest:
+        found = of(self, recording)
+        lengths.append(sum(len(part.items) for part in found.parts))
+        return found
+
+    monkeypatch.setattr(LogicalRequests, "of", counted)
+    count = 3 * NEAR_LIMIT
+    matcher = Matcher(chain(count), STRICT)
+    whole = [each for number in range(10) for each in (user(f"q{number}"), said(f"a{number}"))]
+    assert numbers(matcher, [asks([*whole, user("q10")])]) == [11]
+    assert set(lengths) == {21}
+    assert numbers(matcher, [asks([*whole, user("Else")])]) == [-1]
+    assert len(set(lengths)) <= NEAR_LIMIT < count
+
+
+def test_items_that_a_rule_takes_for_noise_are_not_counted() -> None:
+    matcher = Matcher(chain(2), Rules([Rule("fields", "all", "input", "any")], until="noise"))
+    assert numbers(matcher, [asks([user("1"), user("2"), user("3"), user("4")])]) == [1]
+
+
+def chain(count: int) -> list[Recording]:
+    """Turns of which each has only what is new."""
+    return [
+        made(
+            number + 1,
+            asks([user(f"q{number}")], f"resp_{number - 1}" if number else None),
+            answer(f"resp_{number}", said(f"a{number}")),
+            turn=True,
+        )
+        for number in range(count)
+    ]
 
 
 def test_without_a_link_no_response_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
