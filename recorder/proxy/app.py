@@ -204,15 +204,19 @@ class _BoundedUpload:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece. Over the limit, or without a client, there is none: who waits for it is cancelled."""
+        """Return the next piece. Over the limit, behind a 101, or without a client, there is none: who waits for it is
+        cancelled.
+        """
         piece = await self._incoming.read()
-        if not piece:
+        if not piece and not self._incoming.is_switched:
             raise StopAsyncIteration
         self._size_bytes += len(piece)
-        if self._size_bytes <= self._limit_bytes:
+        is_body = not self._incoming.is_switched  # behind a 101 that nobody asked for it is raw, with the next requests
+        if is_body and self._size_bytes <= self._limit_bytes:
             return piece
-        self.is_too_large = True
-        self._refuse()
+        if is_body:
+            self.is_too_large = True
+            self._refuse()
         never: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         return await never
 
