@@ -56,6 +56,7 @@ class Proxy:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._body_limit_bytes, self._websocket = body_limit_bytes, websocket
         self._tunnels: set[Tunnel] = set()
+        self._is_stopping = False
         self._open: dict[asyncio.Task[None], Request] = {}
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
@@ -90,6 +91,8 @@ class Proxy:
         request = self._open[task] = onward(incoming, route, tunnel or body)
         if tunnel is not None:
             self._tunnels.add(tunnel)
+            if self._is_stopping:  # its request had come, but not its turn
+                tunnel.stop()
         try:
             await self._forward(request, route, incoming, tunnel)
         except asyncio.CancelledError:
@@ -134,6 +137,7 @@ class Proxy:
 
     def stop(self, _open: int = 0) -> None:
         """Ask the clients of tunnels to close: without that they would go on for hours."""
+        self._is_stopping = True
         for tunnel in self._tunnels:
             tunnel.stop()
 

@@ -367,12 +367,18 @@ async def test_a_tunnel_that_outlives_the_grace_ends_as_a_shutdown(tmp_path: Pat
         assert (await tunnel.tape()).outcome == "recorder_shutdown"
 
 
+@pytest.mark.parametrize("had_its_turn", [True, False])
 @on_uvloop
-async def test_a_tunnel_that_opens_while_the_recorder_stops_is_closed_at_once(tmp_path: Path) -> None:
+async def test_a_tunnel_that_opens_while_the_recorder_stops_is_closed_at_once(
+    tmp_path: Path, had_its_turn: bool
+) -> None:
     async with Listener() as listener, proxied(tmp_path, listener.base) as proxy, await proxy.connect() as client:
+        if not had_its_turn:
+            proxy.proxy.stop()
         await client.send(get("/v1/responses", *OFFER))
         async with await listener.accept() as upstream:
-            proxy.proxy.stop()
+            if had_its_turn:
+                proxy.proxy.stop()
             await upstream.send(SWITCHED)
             whole = SWITCHED + SERVICE_RESTART
             assert await client.exactly(len(whole)) == whole
