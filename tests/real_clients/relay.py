@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 from websockets.sync.server import ServerConnection, serve
 
 FAULTS = ("429", "close", "fin")
@@ -44,7 +45,7 @@ class Relay:
         """Relay a connection until either side has ended it, or a fault has."""
         assert client.request is not None
         address = f"{self._demo.replace('http', 'ws', 1)}{client.request.path}"
-        with contextlib.suppress(ConnectionClosed), connect(address, legacy=False) as demo:
+        with contextlib.suppress(ConnectionClosed), connect(address, proxy=None) as demo:
             for message in client:
                 fault = self._fault(client.request.headers["thread-id"], json.loads(message))
                 if fault == "429":
@@ -63,7 +64,7 @@ class Relay:
         return FAULTS[number - 1] if number <= len(FAULTS) else None
 
 
-def _answer(client: ServerConnection, demo: ClientConnection, fault: str | None) -> bool:
+def _answer(client: ServerConnection, demo: Connection, fault: str | None) -> bool:
     """Relay a response; return whether it is whole."""
     for number, event in enumerate(demo, 1):
         client.send(event)
