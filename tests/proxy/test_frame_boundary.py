@@ -1,4 +1,4 @@
-"""`recorder.proxy.frame_boundary`: `websockets` frames, and it sees where each frame ends, however they are cut."""
+"""`recorder.proxy.tunnel`: `websockets` frames, and it sees where each frame ends, however they are cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from recorder.proxy.frame_boundary import FrameBoundary
+from recorder.proxy.tunnel import FrameBoundary
 
 SIZES = [0, 1, 125, 126, 127, 65_535, 65_536, 70_000]
 _frames = st.builds(
