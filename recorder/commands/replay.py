@@ -65,8 +65,8 @@ class _End(msgspec.Struct, frozen=True):
     type=click.Choice(["sse", "jsonl", "text"]),
     default="sse",
     show_default=True,
-    help="sse: the bytes of the response body, messages over WebSocket as events. jsonl: one event a line, with its JSON "
-    "payload as data, or its bytes as raw. text: what the model wrote.",
+    help="sse: the bytes of the response body, messages over WebSocket as events. jsonl: one event a line, with its "
+    "JSON payload as data, or its bytes as raw. text: what the model wrote.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="Play a session even if some of its bytes were not kept.")
