@@ -72,6 +72,7 @@ class Assembler:
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
         self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
         self._rejected: set[int] = set()
+        self._turns: list[Exchange] = []  # rows of turns that the record being read begins: they come with their events
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
 
@@ -88,7 +89,11 @@ class Assembler:
         except self._journal.refusals:
             raise
         except Exception as error:
+            self._turns.clear()
             events = self._give_up(record, start, error)
+        for row in self._turns:
+            self._add(None, row)
+        self._turns.clear()
         self.batch.add(events)
         if exchange is not None:
             exchange.last_ns = record.t_ns
@@ -335,10 +340,13 @@ class Assembler:
         return capture, events
 
     def _add(self, session: Session | None, row: Exchange) -> None:
-        if session is not None and session not in self.batch.sessions:
-            self.batch.sessions.append(session)
+        self._add_session(session)
         if row not in self.batch.exchanges:
             self.batch.exchanges.append(row)
+
+    def _add_session(self, session: Session | None) -> None:
+        if session is not None and session not in self.batch.sessions:
+            self.batch.sessions.append(session)
 
     def _switched(self, exchange: OpenExchange, capture: Capture) -> WebSocketCapture:
         """Return what takes the place of the capture of a connection that is switched to WebSocket."""
@@ -351,14 +359,15 @@ class Assembler:
 
     def _begin_turn(
         self, exchange: OpenExchange, t_ns: int, number: int, payload: bytes, complete: bool, stream_id: str | None
-    ) -> BegunTurn | None:
+    ) -> BegunTurn:
         """Begin the exchange of a request over WebSocket: its session, and its first events.
 
         All its ids hang on the connection and the number, so that it is the same exchange when it is fed again.
         """
         head = turn_head(exchange.head, max(0, t_ns - exchange.started_ns), number)
-        if head.exchange_id in self._late:
-            return None
+        if head.exchange_id in self._late:  # it takes its messages nevertheless: they are of nothing else
+            late = MessageCapture(head.session_id, head.exchange_id, dialect_of(head), t_ns)
+            return BegunTurn(late, [], lambda: None, is_late=True)
         earlier = self._find_request(head.exchange_id)
         body = recorded_body(head, payload, self._redactor, complete=complete) if earlier is None else earlier.body()
         dialect = dialect_of(head)
@@ -372,7 +381,8 @@ class Assembler:
         if earlier is not None:
             events = capture.request_again(earlier.raws, complete=earlier.record.complete)
         else:
-            place = WebSocketTurn(exchange.head.exchange_id, number, stream_id)
+            stream = None if stream_id is None else self._redactor.redact(stream_id.encode()).body.decode()
+            place = WebSocketTurn(exchange.head.exchange_id, number, stream)
             events = capture.request(
                 head,
                 body.raw,
@@ -382,7 +392,8 @@ class Assembler:
                 redactions=body.redactions,
                 websocket=place,
             )
-        self._add(session, row)
+        self._add_session(session)
+        self._turns.append(row)
         digest = grouping.history.request_digest if grouping.history else None
         return BegunTurn(capture, events, lambda: None if digest is None else self.batch.awaited.add(digest))
 

@@ -8,8 +8,7 @@ gives the same events with the same hashes. A message of the server is one `fram
 from __future__ import annotations
 
 from array import array
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -50,21 +49,21 @@ class MessageCapture(Capture):
         first: bytes | None = None,
         *,
         message_dialect: Dialect | None = None,
-        sent_before: Sequence[bytes] = (),
+        sent_before: Iterable[bytes] = (),
     ) -> None:
         """`message_dialect` is that of the messages, if it is another one than that of the exchange. `sent_before` is
-        the `raw` of the `sent` rows that the log has already: they stay, whatever is a secret now.
+        the `raw` of the client's rows that the log has already: they stay, whatever is a secret now.
         """
         super().__init__(session_id, exchange_id, dialect, started_ns, first)
         self._keys_of = (message_dialect or dialect).message_keys
-        self._sent_before = deque(sent_before)
+        self._sent_before = iter(sent_before)
         self._is_turn = True
         self._now_ns = 0  # of the latest of both directions: their reads come in several rows, the times in order
         self._shapes = array("q")  # as numbers: many connections are open for an hour
         self._client_reads = array("q")
 
     @classmethod
-    def switched(cls, connection: Capture, dialect: Dialect, sent_before: Sequence[bytes]) -> MessageCapture:
+    def switched(cls, connection: Capture, dialect: Dialect, sent_before: Iterable[bytes]) -> MessageCapture:
         """Return the capture that takes the place of one whose request is over, with messages of that dialect."""
         ids, started_ns = connection._ids, connection._started_ns
         capture = cls(*ids, connection._dialect, started_ns, message_dialect=dialect, sent_before=sent_before)
@@ -121,24 +120,27 @@ class MessageCapture(Capture):
 
     def sent(self, t_ns: int, payload: bytes, keys: Keys | None = None) -> list[Event]:
         """Return the events of a message of the client, as redacted; without `keys`, of bytes that are none."""
-        if self._sent_before:
-            payload = self._sent_again()
+        before = self._sent_again()
+        if before is not None:
+            payload = before
             keys = self.keys_of(payload) if keys is not None else None
         keys = keys or Keys(type=UNDECODED)
         if len(payload) < FRAME_LIMIT:
             return [self._event("sent", self._since(t_ns), payload, keys)]
         return [self._event("sent", self._since(t_ns), part, its) for part, its in _parts(payload, keys)]
 
-    def _sent_again(self) -> bytes:
-        """Return the next message that the log has already."""
-        rows = [self._sent_before.popleft()]
-        while self._sent_before and len(rows[-1]) == FRAME_LIMIT:
-            rows.append(self._sent_before.popleft())
-        return b"".join(rows)
+    def _sent_again(self) -> bytes | None:
+        """Return the next message or control frame of the client that the log has already."""
+        rows = [part for part in (next(self._sent_before, None),) if part is not None]
+        while rows and len(rows[-1]) == FRAME_LIMIT:
+            rows.append(next(self._sent_before, b""))
+        return b"".join(rows) if rows else None
 
     def control(self, t_ns: int, record: ControlRecord) -> list[Event]:
         """Return the event of a control frame of either side."""
-        return [self._event("control", self._since(t_ns), _encode(record), Keys(type=record.opcode))]
+        before = self._sent_again() if record.by == "client" else None
+        raw = _encode(record) if before is None else before
+        return [self._event("control", self._since(t_ns), raw, Keys(type=record.opcode))]
 
     def undecoded(self, t_ns: int, raw: bytes) -> list[Event]:
         """Return the events of bytes of the server that are no message."""
@@ -188,6 +190,11 @@ class MessageCapture(Capture):
         if self._client_reads:
             reads, self._client_reads = _pairs(self._client_reads), array("q")
             events.append(self._event("reads", self._now_ns, _encode(reads), Keys(type="client")))
+
+
+def is_of_client(control: bytes) -> bool:
+    """Return whether the `raw` of a `control` event is that of a control frame of the client."""
+    return msgspec.json.decode(control, type=ControlRecord).by == "client"
 
 
 def _pairs(reads: Sequence[int]) -> list[tuple[int, int]]:

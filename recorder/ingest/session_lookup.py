@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
+from typing import Protocol, TypeVar
 
 import msgspec
 from sqlalchemy import bindparam, select
 
+from recorder.ingest.message_capture import is_of_client
 from recorder.ingest.pending import Batch, OpenExchange
-from recorder.model.events import PROBE
+from recorder.model.events import PROBE, Event
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestHead, RequestRecord
 from recorder.store.bodies.rows import whole_events
@@ -21,7 +23,14 @@ from recorder.wire.grouping.session import Grouping
 from recorder.wire.request_body import LoggedRequest
 
 Request = LoggedRequest | None
-InTransaction = Callable[[Callable[[], Request]], Request]
+T = TypeVar("T")
+
+
+class InTransaction(Protocol):
+    """A caller of work on the store: in a transaction, and again until the store takes it."""
+
+    def __call__(self, work: Callable[[], T], /) -> T: ...
+
 
 PROBES_NS = 86_400 * 10**9
 """The longest that a session of probes goes on: `recorder purge` takes old ones, and an endless one never is old."""
@@ -31,8 +40,16 @@ GIVEN = ("path", "header")  # the rules that find a name that the user gave
 _REQUEST = Statement(
     select(events)
     .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
-    .where(events.c.kind.in_([constant("request"), constant("sent")]))
+    .where(events.c.kind == constant("request"))
     .order_by(events.c.pos)
+)
+SENT_ROWS = 64  # read at a time: an hour of a spoken conversation is some hundred megabytes
+_SENT = Statement(
+    select(events)
+    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
+    .where(events.c.kind.in_([constant("sent"), constant("control")]), events.c.pos > bindparam("pos"))
+    .order_by(events.c.pos),
+    f"LIMIT {SENT_ROWS}",
 )
 
 
@@ -58,16 +75,29 @@ def same_names(source: str) -> tuple[str, ...]:
 
 def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: str) -> Request:
     """Return a request as an earlier ingester recorded it, maybe with other settings."""
-    return in_transaction(lambda: _request(store, exchange_id))
+
+    def found() -> tuple[dict[str, str], list[bytes]]:
+        session_id = store.session_of_exchange(exchange_id)
+        key = {"session_id": session_id or "", "exchange_id": exchange_id}
+        rows = whole_events(store.ask(_REQUEST, key), store.ask) if session_id else ()
+        return key, [event.raw for event in rows]
+
+    key, raws = in_transaction(found)
+    if not raws:
+        return None
+    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws, _sent(store, in_transaction, key))
 
 
-def _request(store: Store, exchange_id: str) -> Request:
-    session_id = store.session_of_exchange(exchange_id)
-    key = {"session_id": session_id, "exchange_id": exchange_id}
-    found = [*whole_events(store.ask(_REQUEST, key), store.ask)] if session_id else []
-    raws = [event.raw for event in found if event.kind == "request"]
-    sent = [event.raw for event in found if event.kind == "sent"]
-    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws, sent) if raws else None
+def _sent(store: Store, in_transaction: InTransaction, key: Mapping[str, str]) -> Iterator[bytes]:
+    """Yield what the log has of a client after its request, read when it is wanted."""
+    pos = -1
+
+    def later() -> list[Event]:
+        return [Event(*row) for row in store.ask(_SENT, {**key, "pos": pos})]
+
+    while rows := in_transaction(later):
+        pos = rows[-1].pos
+        yield from (row.raw for row in rows if row.kind == "sent" or is_of_client(row.raw))
 
 
 # -- by the history that a request repeats

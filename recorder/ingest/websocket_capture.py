@@ -41,7 +41,17 @@ from recorder.model.payloads import (
 )
 from recorder.wire.dialects import Dialect, MessageIds, by_name, by_path
 from recorder.wire.redaction.bodies import Redactor, placeholder
-from recorder.wire.websocket import Damage, Deflate, Frame, Message, MessageParser, accept_of, close_of, negotiated
+from recorder.wire.websocket import (
+    CONTROL_LIMIT,
+    Damage,
+    Deflate,
+    Frame,
+    Message,
+    MessageParser,
+    accept_of,
+    close_of,
+    negotiated,
+)
 
 OPEN_TURNS = 256
 """Turns of one connection that wait for their end: real ones have a handful of streams. Further requests stay with the
@@ -64,6 +74,8 @@ Part = Frame | Message | Damage
 class UnreadableDirection:
     """A parser of a direction whose bytes cannot be framed: all of them are damage, with one reason."""
 
+    is_framed = False
+
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
@@ -80,6 +92,7 @@ class BegunTurn(NamedTuple):
     capture: MessageCapture
     events: list[Event]  # of its request
     on_end: Callable[[], None]
+    is_late: bool = False  # it was purged: the log takes nothing of it
 
 
 class _Turn:
@@ -92,9 +105,8 @@ class _Turn:
         self.has_head = False
 
 
-BeginTurn = Callable[[int, int, bytes, bool, str | None], BegunTurn | None]
-"""Begin a turn: its time, its number, the payload of its request, whether that is whole, and its stream. None if the
-log shall not have it: it was purged."""
+BeginTurn = Callable[[int, int, bytes, bool, str | None], BegunTurn]
+"""Begin a turn: its time, its number, the payload of its request, whether that is whole, and its stream."""
 
 
 class WebSocketCapture:
@@ -253,6 +265,9 @@ class WebSocketCapture:
                 self._flag(part.fault)
                 take = self._take_request if side == "client" else self._take_answer
                 take(t_ns, part, events)
+            elif len(part.payload) > CONTROL_LIMIT:  # up to 64 MiB
+                self._flag(part.fault)
+                self._take_damage(side, t_ns, Damage(part.payload, part.fault or ""), events)
             else:
                 self._flag(part.fault)
                 self._take_control(side, t_ns, part, events)
@@ -270,21 +285,29 @@ class WebSocketCapture:
             events += self._connection.sent(t_ns, self._readable(damage.raw))
 
     def _readable(self, raw: bytes) -> bytes:
-        """Return bytes of the client as they may be kept: text without its secrets, or a count of what is none."""
+        """Return bytes of the client as they may be kept: text without its secrets, or a count of what is none.
+
+        Bytes that cannot be framed are cut anywhere, and half a secret does not look like one.
+        """
         try:
             raw.decode()
         except UnicodeDecodeError:
             return placeholder("coded", len(raw))
-        return self._redactor.redact(raw, cut=True).body
+        is_framed = self._parsers["client"].is_framed
+        return self._redactor.redact(raw, cut=True).body if is_framed else placeholder("coded", len(raw))
 
     def _take_control(self, side: Side, t_ns: int, message: Message, events: list[Event]) -> None:
         if message.opcode != "ping" and message.opcode != "pong" and message.opcode != "close":
             return
-        code, reason = close_of(message.payload) if message.opcode == "close" else (None, None)
-        record = ControlRecord(side, message.opcode, message.payload.hex(), code, reason)
-        events += self._connection.control(t_ns, record)
+        payload = message.payload if side == "server" else self._redactor.redact(message.payload).body
+        record = ControlRecord(side, message.opcode, payload.hex())
         if message.opcode == "close":
-            self._close = self._close or (NO_CODE if code is None else code, reason)
+            record = msgspec.structs.replace(record, **dict(zip(("code", "reason"), close_of(payload), strict=True)))
+        [event] = self._connection.control(t_ns, record)
+        events.append(event)
+        if message.opcode == "close":
+            recorded = msgspec.json.decode(event.raw, type=ControlRecord)
+            self._close = self._close or (NO_CODE if recorded.code is None else recorded.code, recorded.reason)
             self._ended_first = self._ended_first or side
             if side == "server":
                 self._end_turns(t_ns, self._end_of_turns(None), events)
@@ -317,9 +340,10 @@ class WebSocketCapture:
         if is_request and len(self._open) < OPEN_TURNS:
             self._turns += 1
             begun = self._begin(t_ns, self._turns, message.payload, message.fault is None, ids.stream_id)
-            if begun is not None:
-                self._open.append(_Turn(begun, ids.stream_id))
-                events += begun.events
+            if begun.is_late:
+                self.divert(begun.capture.exchange_id, None)
+            self._open.append(_Turn(begun, ids.stream_id))
+            events += begun.events
             return
         turn = None if is_request else self._turn_of(ids)
         payload = self._redactor.redact(message.payload, cut=message.fault is not None).body
@@ -407,13 +431,16 @@ def _is_websocket(headers: Iterable[Header]) -> bool:
 
 
 def turn_head(connection: RequestHead, after_ns: int, number: int) -> RequestHead:
-    """Return the head of a turn that began so long after its connection, with ids that follow from the two."""
+    """Return the head of a turn that began so long after its connection, with ids that follow from the two.
+
+    The number comes before the digest: the log orders exchanges by their ids, also those that begin in one millisecond.
+    """
     started_ns = connection.started_ns + after_ns
-    turn = f"{connection.exchange_id}/{number}"
+    turn, order = f"{connection.exchange_id}/{number}", (number % 2**16).to_bytes(2)
     return msgspec.structs.replace(
         connection,
-        exchange_id=uuid7(started_ns, sha256(turn.encode()).digest()[:10]),
-        session_id=uuid7(started_ns, sha256(f"{turn}/session".encode()).digest()[:10]),
+        exchange_id=uuid7(started_ns, order + sha256(turn.encode()).digest()[:8]),
+        session_id=uuid7(started_ns, order + sha256(f"{turn}/session".encode()).digest()[:8]),
         started_ns=started_ns,
         method=WEBSOCKET,
     )

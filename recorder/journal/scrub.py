@@ -83,13 +83,14 @@ class RequestBodyScrubber:
 
     def note_carried(self, record: Record, place: Position) -> None:
         """Note a record from before `place` that was carried over and is being ingested."""
-        if record.mark == Mark.REQUEST_BODY:
+        if record.mark in _FROM_CLIENTS:
+            noted = self._noted if record.mark == Mark.REQUEST_BODY else self._sent
             self._carried.add(record.exchange)
-            self._noted.setdefault(record.exchange, (place, place))
+            noted.setdefault(record.exchange, (place, place))
 
     def carry(self) -> None:
-        """Note that all bodies that are not in the log yet were carried over."""
-        self._carried.update(self._noted)
+        """Note that all was carried over that is not to be overwritten yet."""
+        self._carried.update(self._noted, self._sent)
 
     def committed(self, is_in_log: Callable[[int], bool | None]) -> None:
         """Note a commit. `is_in_log` returns whether the request of an exchange is in it; None if it never will be."""
@@ -117,9 +118,9 @@ class RequestBodyScrubber:
             for marks, spans in ((_BODIES, due), (_SENT, sent)):
                 for number, start, end in _joined(spans.values()):
                     _scrub_payloads(self._directory / segment_name(number), start, end, marks, spans)
-            if not self._carried.isdisjoint(due):
-                _scrub_payloads(carried_path(self._directory, place), 0, _TO_ITS_END, _BODIES, due)
-                self._carried.difference_update(due)
+                if not self._carried.isdisjoint(spans):
+                    _scrub_payloads(carried_path(self._directory, place), 0, _TO_ITS_END, marks, spans)
+                    self._carried.difference_update(spans)
         except OSError as error:
             log.warning("request bodies in the journal are not overwritten, and go with it: %s", error.strerror)
 

@@ -56,6 +56,7 @@ class Proxy:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._body_limit_bytes, self._websocket = body_limit_bytes, websocket
         self._tunnels: set[Tunnel] = set()
+        self._is_stopping = False
         self._open: dict[asyncio.Task[None], Request] = {}
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
@@ -90,6 +91,8 @@ class Proxy:
         request = self._open[task] = onward(incoming, route, tunnel or body)
         if tunnel is not None:
             self._tunnels.add(tunnel)
+            if self._is_stopping:  # its request had come, but not its turn
+                tunnel.stop()
         try:
             await self._forward(request, route, incoming, tunnel)
         except asyncio.CancelledError:
@@ -134,6 +137,7 @@ class Proxy:
 
     def stop(self, _open: int = 0) -> None:
         """Ask the clients of tunnels to close: without that they would go on for hours."""
+        self._is_stopping = True
         for tunnel in self._tunnels:
             tunnel.stop()
 
@@ -204,15 +208,19 @@ class _BoundedUpload:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece. Over the limit, or without a client, there is none: who waits for it is cancelled."""
+        """Return the next piece. Over the limit, behind a 101, or without a client, there is none: who waits for it is
+        cancelled.
+        """
         piece = await self._incoming.read()
-        if not piece:
+        if not piece and not self._incoming.is_switched:
             raise StopAsyncIteration
         self._size_bytes += len(piece)
-        if self._size_bytes <= self._limit_bytes:
+        is_body = not self._incoming.is_switched  # behind a 101 that nobody asked for it is raw, with the next requests
+        if is_body and self._size_bytes <= self._limit_bytes:
             return piece
-        self.is_too_large = True
-        self._refuse()
+        if is_body:
+            self.is_too_large = True
+            self._refuse()
         never: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         return await never
 

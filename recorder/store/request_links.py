@@ -6,7 +6,7 @@ computed anew, and those that continue them, until nothing changes. Links lead t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -46,7 +46,13 @@ _OUTPUTS = Statement(
 )
 _after = and_(_of_session, _requests.c.exchange_id > bindparam("exchange_id"))
 _CONTINUING = Statement(select(_requests).where(_after, _requests.c.previous_response_id == bindparam("response_id")))
-_CONVERSING = Statement(select(_requests).where(_after, _requests.c.conversation_id == bindparam("conversation_id")))
+CONVERSING = 20  # rows that are read at a time: usually the first has a response, and no later one is needed
+_CONVERSING = Statement(
+    select(_requests)
+    .where(_after, _requests.c.conversation_id == bindparam("conversation_id"))
+    .order_by(_requests.c.exchange_id),
+    f"LIMIT {CONVERSING}",
+)
 _having = select(_requests.c.exchange_id).where(_of_session)
 CONTINUED = _having.where(_requests.c.response_id == bindparam("response_id")).union(
     _having.where(_requests.c.conversation_id == bindparam("conversation_id"))
@@ -94,7 +100,20 @@ def _linked(database: LinkDatabase, row: RequestRow) -> RequestRow:
 def _continuing(database: LinkDatabase, row: RequestRow) -> list[RequestRow]:
     """Return the later rows that name the response or the conversation of this one."""
     named = [] if row.response_id is None else _rows(database, _CONTINUING, _values(row))
-    return named if row.conversation_id is None else [*named, *_rows(database, _CONVERSING, _values(row))]
+    return named if row.conversation_id is None else [*named, *_conversing(database, row)]
+
+
+def _conversing(database: LinkDatabase, row: RequestRow) -> Iterator[RequestRow]:
+    """Yield the later rows of a conversation up to the first with a response: the rows behind that continue that one,
+    so that a rebuild of a long conversation is linear.
+    """
+    after, page = row, [row] * CONVERSING
+    while len(page) == CONVERSING:
+        page = _rows(database, _CONVERSING, {**_values(row), "exchange_id": after.exchange_id})
+        for after in page:
+            yield after
+            if after.response_id is not None:
+                return
 
 
 def _values(row: RequestRow) -> Mapping[str, Any]:

@@ -33,12 +33,13 @@ class Body(NamedTuple):
 class LoggedRequest(NamedTuple):
     """A request that is in the log already: its head, and the `raw` of its events.
 
-    `sent` is that of further messages of the client, in order, which are redacted as bodies are.
+    `sent` is that of further messages and control frames of the client, in order, which are redacted as bodies are. It
+    can be read once.
     """
 
     record: RequestRecord
     raws: Sequence[bytes]
-    sent: Sequence[bytes] = ()
+    sent: Iterable[bytes] = ()
 
     def body(self) -> Body:
         raw = b"".join(self.raws[1:])

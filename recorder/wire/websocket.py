@@ -95,6 +95,11 @@ class MessageParser:
         self._fragments: _Fragments | None = None
         self._damage: str | None = None  # why nothing can be framed any more
 
+    @property
+    def is_framed(self) -> bool:
+        """Return whether the frames of this direction can still be told apart."""
+        return self._damage is None
+
     def feed(self, data: bytes) -> list[Part]:
         """Add a read; returns what is complete now, in the order of the wire."""
         if self._damage is not None:

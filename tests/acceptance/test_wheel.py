@@ -111,7 +111,7 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     assert b"byte for byte what the client received" in demo.stderr
     listed = run(installed, tmp_path, installed / "recorder", "sessions", "--db", db, "--json")
     [row] = json.loads(listed.stdout)
-    assert (row["exchanges"], row["status"], row["open"]) == (5, "completed", 0)
+    assert (row["exchanges"], row["status"], row["open"]) == (9, "completed", 0)
     replayed = run(installed, tmp_path, installed / "recorder", "replay", "latest", "--speed", "max", "--db", db)
     assert (replayed.returncode, len(replayed.stdout)) == (0, row["bytes"])
     assert run(installed, tmp_path, installed / "python", "-m", "recorder", "--version").returncode == 0

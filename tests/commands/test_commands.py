@@ -449,6 +449,7 @@ def test_env_of_codex_works_on_the_line_that_evaluates_it(shell: str, tmp_path: 
         "base_url": "http://127.0.0.1:8787/v1",
         "wire_api": "responses",
         "env_key": "OPENAI_API_KEY",
+        "supports_websockets": True,
     }
 
 

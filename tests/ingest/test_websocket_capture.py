@@ -23,7 +23,7 @@ from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from recorder.wire.websocket import MESSAGE_LIMIT, encode_close, encode_frame
 from tests.corpus import TRANSCRIPTS
-from tests.switched import Connection, Step, create, deflated, needs_transcripts, response, transcript
+from tests.switched import MASK, Connection, Step, as_payload, create, deflated, needs_transcripts, response, transcript
 
 NAMES = sorted(path.name.removesuffix("-raw-tcp.jsonl") for path in TRANSCRIPTS.glob("*-raw-tcp.jsonl"))
 SECRET = "sk-proj-0123456789abcdefghijABCDEFGHIJ"
@@ -129,6 +129,15 @@ def test_times_of_a_turn_are_since_its_request() -> None:
     [turn] = log.turns
     assert turn.started_ns == log.connections[0].started_ns + asked_ns - 1_000_000
     assert [each.t_ns for each in log.events(turn) if each.kind == "frame"] == [1_000_000] * 2 + [2_000_000] * 3
+
+
+def test_turns_of_one_moment_are_in_the_order_of_their_requests() -> None:
+    both = b"".join(encode_frame("text", as_payload(create()), mask=MASK) for _ in range(8))
+    log = log_of(Connection().client(raw=both).close())
+    turns = sorted(log.turns, key=lambda each: each.exchange_id)
+    places = [log.request(each).websocket for each in turns]
+    assert [getattr(place, "number", None) for place in places] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert len({each.session_id for each in turns}) == 1
 
 
 def test_messages_are_recorded_exactly_whatever_they_are() -> None:
@@ -383,6 +392,21 @@ def test_a_fault_of_ours_costs_the_rest_of_its_connection_and_is_counted(monkeyp
     assert log.end(unharmed).status == "completed"
 
 
+def test_a_fault_of_ours_leaves_no_turn_without_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = WebSocketCapture._take_request
+
+    def faulty(self: WebSocketCapture, t_ns: int, message: Any, events: Any) -> None:
+        take(self, t_ns, message, events)
+        if b"poison" in message.payload:
+            raise TypeError("a fault of ours")
+
+    monkeypatch.setattr(WebSocketCapture, "_take_request", faulty)
+    both = b"".join(encode_frame("text", as_payload(create(text)), mask=MASK) for text in ("fine", "poison"))
+    log = log_of(Connection().client(raw=both).end("eof"))
+    assert log.turns == []
+    assert log.end(log.connections[0]).gap_bytes == len(both)
+
+
 def test_a_recording_has_what_is_beside_the_body() -> None:
     made = Connection("/v1/realtime").client({"type": "session.update"}).server({"type": "session.updated"})
     made.client(raw=b"\x83\x84\0\0\0\0what").server(raw=encode_frame("ping", b"\x01")).close(1001, "gone")
@@ -410,11 +434,41 @@ def test_a_recording_has_what_is_beside_the_body() -> None:
 
 
 def test_secrets_in_messages_of_the_client_are_redacted() -> None:
-    made = Connection().client(create(SECRET)).client({"type": "response.steer", "text": SECRET}).answer("resp_1")
+    made = Connection().client(create(SECRET, stream_id=SECRET)).client({"type": "response.steer", "text": SECRET})
+    made.answer("resp_1")
     log = log_of(made.client({"type": "session.update", "key": SECRET}).close())
     assert SECRET.encode() not in b"".join(each.raw for each in log.assembler.batch.events)
-    assert log.request(log.turns[0]).redactions == {"openai-key": 1}
+    assert log.request(log.turns[0]).redactions == {"openai-key": 2}
     assert all(json.loads(each) for each in (*log.sent(log.turns[0]), *log.sent(log.connections[0])))
+
+
+def test_secrets_in_control_frames_of_the_client_are_redacted() -> None:
+    made = Connection().client(raw=encode_frame("ping", SECRET.encode(), mask=MASK)).close(1000, f"bad key {SECRET}")
+    log = log_of(made)
+    recording = recording_of(log.connections[0], log.events(log.connections[0]))
+    hidden = f"<REDACTED openai-key, {len(SECRET)} bytes>"
+    [ping, close] = [record for _, record in recording.control if record.by == "client"]
+    assert bytes.fromhex(ping.payload).decode() == hidden
+    assert (close.code, close.reason) == (1000, f"bad key {hidden}")
+    assert bytes.fromhex(close.payload) == (1000).to_bytes(2) + f"bad key {hidden}".encode()
+    assert log.end(log.connections[0]).close == CloseRecord("client", 1000, f"bad key {hidden}")
+
+
+def test_half_a_secret_in_bytes_that_cannot_be_framed_is_not_kept() -> None:
+    made = Connection(upgrade=None).client(raw=SECRET[:20].encode()).client(raw=SECRET[20:].encode())
+    log = log_of(made.end("eof"))
+    assert log.sent(log.connections[0]) == [b"<REDACTED coded, 20 bytes>", b"<REDACTED coded, 18 bytes>"]
+
+
+def test_a_control_frame_that_is_too_long_is_no_row_of_its_length() -> None:
+    long = b"x" * (2 * FRAME_LIMIT + 5)
+    made = Connection().client(raw=encode_frame("ping", long, mask=MASK)).server(raw=encode_frame("ping", long))
+    log = log_of(made.close())
+    [connection] = log.connections
+    assert log.sent(connection) == [long]
+    assert b"".join(each.raw for each in log.events(connection) if each.kind == "body") == long
+    assert max(len(each.raw) for each in log.events(connection)) == FRAME_LIMIT
+    assert log.end(connection).undecoded == "a control frame has more than 125 bytes"
 
 
 def test_a_turn_that_was_purged_does_not_come_again() -> None:
@@ -422,6 +476,7 @@ def test_a_turn_that_was_purged_does_not_come_again() -> None:
     first = Log(made.steps).turns[0]
     log = Log(made.steps, late=[first.exchange_id])
     assert [json.loads(log.body(each)) for each in log.turns] == [create("b")]
+    assert log.events(log.connections[0]) == Log(made.steps).events(log.connections[0])  # it has no part of it either
 
 
 def test_a_connection_of_which_the_client_is_overwritten_in_the_journal_is_in_the_log() -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import URL
 from recorder.ingest import ingester as ingest
 from recorder.ingest.ingester import Ingester, recover_one
 from recorder.ingest.recovery import end_open
+from recorder.ingest.session_lookup import SENT_ROWS
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Mark
 from recorder.journal.writer import ExchangeWriter, Journal
@@ -22,11 +23,11 @@ from recorder.store.location import database_url
 from recorder.store.purge.delete import purge
 from recorder.store.writer import Store
 from recorder.wire.redaction.bodies import Redactor
-from recorder.wire.websocket import Message, MessageParser
+from recorder.wire.websocket import Message, MessageParser, encode_frame
 from tests.behind import asked, dumped, matching
 from tests.ingest.test_ingester import never
 from tests.serving import address, run
-from tests.switched import Connection, Step, create, needs_transcripts, response, transcript, write
+from tests.switched import MASK, Connection, Step, create, needs_transcripts, response, transcript, write
 
 CONVERSATION = (
     Connection()
@@ -127,6 +128,21 @@ def test_what_was_recorded_stays_when_other_values_become_secrets(tmp_path: Path
         ("client_disconnect", 1),
         ("completed", 3),
     ]
+
+
+def test_a_connection_that_is_over_stays_as_it_was_recorded_while_an_older_one_is_open(tmp_path: Path) -> None:
+    older, made = Connection(number=2), Connection("/v1/realtime")
+    for number in range(SENT_ROWS + 6):
+        made.client({"type": "session.update", "text": f"my dear recorder {number}"})
+    made.client(raw=encode_frame("ping", b"my dear recorder", mask=MASK)).close(1000, "bye, my dear recorder")
+    steps = [*older.steps, *made.steps, *older.client({"type": "later"}).end("eof").steps[3:]]
+    stops, both = range(len(steps) - 4, len(steps) + 1), [Redactor(), Redactor(["my dear recorder"])]
+    url = fed(database_url(tmp_path / "log.db"), tmp_path / "journal", steps, stops, both)
+    assert run(url, "verify").code == 0
+    ends = asked(url, "SELECT raw FROM events WHERE kind = 'end' ORDER BY length(raw)")
+    assert [json.loads(raw)["outcome"] for (raw,) in ends] == ["eof", "eof"]
+    assert json.loads(ends[-1][0])["close"]["reason"] == "bye, my dear recorder"
+    assert asked(url, "SELECT count(*) FROM events WHERE kind = 'sent'") == [(SENT_ROWS + 7,)]
 
 
 def test_a_purge_takes_a_connection_with_its_turns_for_good(database: URL, tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ from recorder.journal import scrub
 from recorder.journal.format import MAGIC, START, Mark, Position, parse
 from recorder.journal.reader import JournalReader, segment_name
 from recorder.journal.scrub import RequestBodyScrubber
-from recorder.journal.writer import Journal
-from recorder.model.payloads import RequestEnd, RequestHead, RequestRecord
+from recorder.journal.writer import ExchangeWriter, Journal
+from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
 from recorder.store.writer import Store
 from recorder.wire.request_body import overwritten
 from tests.ingest.test_ingester import COMPLETED, Exchange, body, ending, keep_segments, never, query, rows, stream
+from tests.switched import Connection
 
 SECRET = b'{"input":"sk-proj-0123456789abcdefghijABCDEFGHIJ is the key"}'
 
@@ -306,3 +307,27 @@ def test_what_clients_sent_before_the_place_is_overwritten_after_a_start(tmp_pat
     RequestBodyScrubber(journal.directory, reader.position).scrub(reader.position)
     assert standing(journal) == 0
     journal.close()
+
+
+def test_what_a_client_sent_is_overwritten_where_it_was_carried_over_too(
+    store: Store, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connected(number: int) -> ExchangeWriter:
+        writer = journal.exchange()
+        for step in Connection(number=number).client(raw=SECRET).steps:
+            writer.write(step.mark, step.t_ns, step.payload)
+        return writer
+
+    monkeypatch.setattr(ingest, "CARRY_SEGMENTS", 0)
+    writers = [connected(number) for number in range(3)]
+    journal._rotate()
+    Exchange(journal).end()
+    ingester = Ingester(store, journal.directory, never)
+    ingester.drain()
+    [carried] = journal.directory.glob("carried-*")
+    assert standing(journal) == carried.read_bytes().count(SECRET) == 3
+    for left, is_new in ((2, False), (1, True), (0, False)):
+        ingester = Ingester(store, journal.directory, never) if is_new else ingester
+        writers[left].end(10**9, msgspec.json.encode(ExchangeEnd("eof")))
+        ingester.drain()
+        assert standing(journal) == left, "those that go on"

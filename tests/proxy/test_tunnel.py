@@ -219,6 +219,23 @@ async def test_a_101_that_nobody_asked_for_passes_and_what_the_upstream_sends_be
     assert (tape.json[Mark.RESPONSE]["status"], tape.body, tape.outcome) == (101, b"raw bytes", "eof")
 
 
+@pytest.mark.parametrize("framing", [b"Content-Length: 8", b"Transfer-Encoding: chunked"])
+@both_loops
+async def test_what_follows_a_101_that_nobody_asked_for_does_not_go_up_as_the_rest_of_a_body(
+    tmp_path: Path, framing: bytes
+) -> None:
+    begun, rest = (b"4\r\nbody\r\n", b"0\r\n\r\n") if b"chunked" in framing else (b"body", b"rest")
+    async with Listener() as listener, proxied(tmp_path, listener.base) as proxy, await proxy.connect() as client:
+        await client.send(get("/v1/responses", framing, method="POST") + begun)
+        async with await listener.accept() as upstream:
+            await upstream.read_until(begun)
+            await upstream.send(SWITCHED + TEXT)
+            assert await client.exactly(len(SWITCHED + TEXT)) == SWITCHED + TEXT
+            await client.send(rest + get("/next", b"Authorization: Bearer next"))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(upstream.read(), 0.2)
+
+
 @on_uvloop
 async def test_a_101_of_a_stranger_protocol_is_passed_on(tmp_path: Path) -> None:
     wrong = SWITCHED.replace(b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", b"wrong").replace(b"Upgrade: websocket", b"Upgrade: foo")
@@ -350,12 +367,18 @@ async def test_a_tunnel_that_outlives_the_grace_ends_as_a_shutdown(tmp_path: Pat
         assert (await tunnel.tape()).outcome == "recorder_shutdown"
 
 
+@pytest.mark.parametrize("had_its_turn", [True, False])
 @on_uvloop
-async def test_a_tunnel_that_opens_while_the_recorder_stops_is_closed_at_once(tmp_path: Path) -> None:
+async def test_a_tunnel_that_opens_while_the_recorder_stops_is_closed_at_once(
+    tmp_path: Path, had_its_turn: bool
+) -> None:
     async with Listener() as listener, proxied(tmp_path, listener.base) as proxy, await proxy.connect() as client:
+        if not had_its_turn:
+            proxy.proxy.stop()
         await client.send(get("/v1/responses", *OFFER))
         async with await listener.accept() as upstream:
-            proxy.proxy.stop()
+            if had_its_turn:
+                proxy.proxy.stop()
             await upstream.send(SWITCHED)
             whole = SWITCHED + SERVICE_RESTART
             assert await client.exactly(len(whole)) == whole

@@ -61,5 +61,6 @@ class Client:
     own_ids: str = ""  # a pattern of ids that the client makes: in a replay it has new ones, and is answered with those
     websocket: bool = False  # its turns go over WebSocket
     has_http: bool = False  # one that has WebSocket, and takes HTTP if that is refused
+    is_broken: bool = False  # the first turns of each thread fail, as in `relay`
     waived: Mapping[str, str] = field(default_factory=dict)  # column: why it does not apply, or lies with the client
     note: str = ""

@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple
 
 from tests.real_clients import installing
 from tests.real_clients.client import UPSTREAMS, Client
+from tests.real_clients.relay import relaying
 
 COMMAND_S = 90.0  # the slowest client takes ten seconds on two busy cores; a retry loop is not waited for
 READY_S = 30.0  # for a server of ours to say where it listens
@@ -61,7 +62,7 @@ def last_line(text: str) -> str:
 
 
 class Stage:
-    """One client's; `demo` is the upstream's address."""
+    """One client's; `demo` is the address of the demo upstream, `upstream` that of the relay before it, if any."""
 
     def __init__(self, client: Client, folder: Path) -> None:
         self.client = client
@@ -70,7 +71,7 @@ class Stage:
         for each in (self.home, self.work):
             each.mkdir()
         self._upstream = contextlib.ExitStack()
-        self.demo = ""
+        self.demo = self.upstream = ""
         self._raise_demo()
         for name, text in client.files.items():
             (self.home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,7 @@ class Stage:
         port = self.demo.rpartition(":")[2] or "0"
         words = [sys.executable, "-m", "recorder.demo", "--pace", PACE, "--linger", LINGER_S, "--port", port]
         self.demo = self._upstream.enter_context(_serving(words, dict(os.environ), ""))
+        self.upstream = self._upstream.enter_context(relaying(self.demo)) if self.client.is_broken else self.demo
 
     def close(self) -> None:
         """Take the upstream away."""
@@ -135,7 +137,7 @@ class Stage:
 
     def _upstreams(self) -> list[str]:
         given = UPSTREAMS if self.client.is_told_upstreams else ()
-        return [word for name in given for word in ("--upstream", f"{name}={self.demo}")]
+        return [word for name in given for word in ("--upstream", f"{name}={self.upstream}")]
 
     def interrupt(self, *options: str, command: Sequence[str], when: str) -> Done:
         """`recorder run` in a terminal, and Ctrl-C as soon as the text `when` is in the log."""
@@ -181,7 +183,7 @@ class Stage:
     def serve(self, database: Path) -> contextlib.AbstractContextManager[str]:
         """`recorder serve` on a free port; gives its address."""
         words = [_recorder(), "serve", "--db", str(database), "--port", "0"]
-        bases = {**dict.fromkeys(UPSTREAMS, self.demo), **self.client.served}
+        bases = {**dict.fromkeys(UPSTREAMS, self.upstream), **self.client.served}
         words += [word for name, base in bases.items() for word in ("--upstream", f"{name}={self.filled(base)}")]
         return _serving(words, self.environment(), "Listening on ")
 

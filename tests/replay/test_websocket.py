@@ -464,7 +464,7 @@ def realtime(close: CloseRecord | None = None, **how: Any) -> Recording:
 
 
 async def test_a_connection_is_played_back_behind_the_messages_of_its_client() -> None:
-    async with mocked(realtime(), speed=1.0) as mock, mock.connect(f"{REALTIME}?model=m") as client:
+    async with mocked(realtime(), speed=1.0) as mock, mock.connect(REALTIME) as client:
         assert await client.recv() == message("session.created").decode()
         await client.send("{}")
         began = time.monotonic()

@@ -16,6 +16,7 @@ from recorder.projections.requests import RequestRow
 from recorder.recordings.loader import load_continued, load_exchanges, load_session
 from recorder.recordings.selection import select_exchanges
 from recorder.store import request_links
+from recorder.store.location import database_url
 from recorder.store.reader import LogReader
 from recorder.store.rebuild import rebuild
 from recorder.store.sql import Statement
@@ -120,6 +121,42 @@ def test_a_conversation_is_put_together_as_far_as_it_is_known(database: URL) -> 
     first = session.exchange(response(*message("Hi")), body=asks(user("Hi"), conversation="conv_1"))
     session.exchange(response(id="resp_2"), body=asks(user("So?"), conversation={"id": "conv_1"}), at_s=1)
     assert rows(database) == [(None, 0, 0, 1, 1), (first.exchange_id, 1, 0, 1, 3)]
+
+
+def conversation(session: Conversation, length: int) -> list[Exchange]:
+    """Requests of one conversation, of which every other one got a response."""
+    ids = [{"id": f"resp_{number}"} if number % 2 == 0 else {} for number in range(length)]
+    return [
+        session.exchange(response(**id) if id else [b": nothing"], body=asks(user("?"), conversation="c"), at_s=number)
+        for number, id in enumerate(ids)
+    ]
+
+
+def test_a_conversation_is_the_same_in_any_order(database: URL) -> None:
+    exchanges = conversation(Conversations(database).session("run"), 4)
+    wanted = rows(database)
+    assert [row[1] for row in wanted] == [0, 1, 1, 2]
+    for order in permutations(exchanges):
+        asked(database, "DELETE FROM p_requests_v1")
+        with Store(database) as store, store.transaction():
+            for each in order:
+                store.projector.project(each.session_id, each.exchange_id)
+        assert rows(database) == wanted
+
+
+def test_a_long_conversation_is_rebuilt_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, looked_up = database_url(tmp_path / "log.db"), list[str]()
+    exchanges = conversation(Conversations(url).session("run"), 60)
+    linked = request_links._linked
+
+    def counted(database: Any, row: RequestRow) -> RequestRow:
+        looked_up.append(row.exchange_id)
+        return linked(database, row)
+
+    monkeypatch.setattr(request_links, "_linked", counted)
+    with Store(url) as store:
+        rebuild(store, lambda done, total: None)
+    assert len(looked_up) < 6 * len(exchanges)
 
 
 def test_a_response_that_is_retrieved_later_counts_with_all_its_items(database: URL) -> None:

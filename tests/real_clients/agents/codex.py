@@ -83,4 +83,10 @@ CODEX = (
         shows=("spawn_agent", f"› {SUB_PROMPT}"),
         waived=_INTERRUPTED_ONCE,
     ),
+    _client(
+        "broken turns",
+        again=_AGAIN,
+        is_broken=True,
+        waived={"cassette": "one is replaced only if no exchange broke off", **_INTERRUPTED_ONCE},
+    ),
 )
