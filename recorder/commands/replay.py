@@ -14,7 +14,7 @@ from recorder.commands.ui.database import database_option
 from recorder.commands.ui.output import echo, write_bytes, write_json, write_line
 from recorder.commands.ui.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.model.events import BODY_KINDS, WEBSOCKET, WHOLE, BrokenOff, Event, Exchange
+from recorder.model.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
@@ -22,6 +22,7 @@ from recorder.replay.pace import paced
 from recorder.store.reader import LogReader
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
+from recorder.wire.recording import is_switched
 from recorder.wire.sse import ends_message
 from recorder.wire.turns import as_block
 
@@ -64,8 +65,8 @@ class _End(msgspec.Struct, frozen=True):
     type=click.Choice(["sse", "jsonl", "text"]),
     default="sse",
     show_default=True,
-    help="sse: the bytes of the response body. jsonl: one event a line, with its JSON payload as data, or "
-    "its bytes as raw. text: what the model wrote.",
+    help="sse: the bytes of the response body, messages over WebSocket as events. jsonl: one event a line, with its "
+    "JSON payload as data, or its bytes as raw. text: what the model wrote.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="Play a session even if some of its bytes were not kept.")
@@ -132,17 +133,18 @@ async def _refuse_gaps(log: LogReader, chosen: list[tuple[int, Exchange]]) -> No
 
 
 class _Sse:
-    """A writer of the received bytes; the messages of a turn over WebSocket become the blocks of a stream."""
+    """A writer of the received bytes; messages over WebSocket become the blocks of a stream."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._is_turn = exchange.method == WEBSOCKET
+        self._is_switched = False  # to WebSocket
         self._parts: list[bytes] = []  # of a long message
 
     def head(self, event: Event) -> None:
-        """Read the head of the response, where it says what the events are."""
+        """Read the head of the response, which says what the events are."""
+        self._is_switched = is_switched(event.raw)
 
     def write(self, event: Event) -> None:
-        if not self._is_turn:
+        if not self._is_switched or event.kind not in ("frame", "part"):
             write_bytes(event.raw)
             return
         self._parts.append(event.raw)
