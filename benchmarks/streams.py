@@ -159,7 +159,7 @@ async def measure(scenario: Scenario, load: Load, subject: Subject, settings: Se
         async with asyncio.TaskGroup() as tasks:
             await run.open(tasks)
             row = await (_window(run, subject, settings) if scenario.window else _to_the_end(run, subject))
-    subject.settle()
+    await asyncio.to_thread(subject.settle)  # in the loop upstreams close, without which connections do not end
     row["ingester_us"] = (subject.children_cpu_s() - ingester_s) / run.sent * 1e6
     row["broken"] = run.broken
     return row
