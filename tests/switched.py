@@ -193,9 +193,9 @@ def response(id: str, *texts: str, **fields: Any) -> list[dict[str, Any]]:
     return [{**message, "sequence_number": number, **fields} for number, message in enumerate(messages)]
 
 
-def write(journal: Journal, steps: Iterable[Step]) -> None:
-    """Write connections into a journal."""
-    writers: dict[int, ExchangeWriter] = {}
+def write(journal: Journal, steps: Iterable[Step], writers: dict[int, ExchangeWriter] | None = None) -> None:
+    """Write connections into a journal; `writers` are those of connections that are open already."""
+    writers = {} if writers is None else writers
     for step in steps:
         writer = writers.get(step.connection) or writers.setdefault(step.connection, journal.exchange())
         if step.mark == Mark.END:

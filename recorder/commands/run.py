@@ -131,23 +131,21 @@ def command(
     gemini.refuse_undecided(words, os.environ)
     if replay is not None:
         names, _ = named((), (), codex_providers(words))
-        replaying = _replay(
-            words, db, replay, names,
-            speed=speed, strict=strict, allow_network=allow_network, websocket=not no_websocket,
-        )  # fmt: skip
-        sys.exit(server.run(replaying))
+        options = {"strict": strict, "allow_network": allow_network, "websocket": not no_websocket}
+        sys.exit(server.run(_replay(words, db, replay, names, speed=speed, **options)))
     name = _name(session, words)
     inherited = _inherited({each.name for each in upstream})
     names, added = named(upstream, inherited, codex_providers(words))
     if (provider := codex_provider(words)) is not None and Doors("", names).name(provider) != "openai":
         _say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
     upstreams = [*inherited, *added, *upstream]
-    options: dict[str, Any] = {
-        "upstreams": upstreams,
-        "durability": durability,
-        "websocket": not no_websocket,
-    }
-    sys.exit(server.run(_record(words, chosen_url(db), name, cassette, names, **options)))
+    recorded = _record(
+        *(words, chosen_url(db), name, cassette, names),
+        upstreams=upstreams,
+        durability=durability,
+        websocket=not no_websocket,
+    )
+    sys.exit(server.run(recorded))
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None) -> None:

@@ -140,7 +140,7 @@ class WebSocketCapture:
         self._unfinished: str | None = None
         self._diverted: dict[str, LateRecordCounter | None] = {}  # exchanges that the log has ended, or purged
 
-    # -- what its owner asks and tells
+    # -- for its owner
 
     @property
     def open_ids(self) -> list[str]:
@@ -174,10 +174,8 @@ class WebSocketCapture:
         """Return why the bytes that follow are no WebSocket, and flag an answer that is not quite one."""
         if not _is_websocket(self._request.items()):
             return "the upstream answered 101 to what was no WebSocket upgrade"
-        key, accepts = (
-            self._request.get("sec-websocket-key"),
-            [value.strip() for name, value in head.headers if name.lower() == "sec-websocket-accept"],
-        )
+        key = self._request.get("sec-websocket-key")
+        accepts = [value.strip() for name, value in head.headers if name.lower() == "sec-websocket-accept"]
         if key is not None and accepts != [accept_of(key)]:
             self._connection.flag("Sec-WebSocket-Accept does not answer the key of the request")
         return None
@@ -409,8 +407,8 @@ class WebSocketCapture:
         outcome: Outcome = "truncated" if end is None or end.outcome in ("eof", "client_done") else end.outcome
         code, reason = self._close or (None, None)
         named = " ".join(filter(None, ("" if code is None else str(code), reason)))
-        said = f"the upstream closed the connection ({named})" if named else "the connection ended without a Close"
-        return ExchangeEnd(outcome, end.error if end is not None and end.error else said)
+        closed = f"the upstream closed the connection ({named})" if named else "the connection ended without a Close"
+        return ExchangeEnd(outcome, end.error if end is not None and end.error else closed)
 
     def _close_record(self) -> CloseRecord:
         return CloseRecord(self._ended_first, *(self._close or (None, None)))

@@ -65,7 +65,7 @@ def fed(url: URL, root: Path, steps: Sequence[Step], stops: Iterable[int], redac
     with Store(url) as store:
         done = 0
         for number, stop in enumerate(stops):
-            add(journal, writers, steps[done:stop])
+            write(journal, steps[done:stop], writers)
             done = stop
             redactor = redactors[number % len(redactors)] if redactors else Redactor()
             Ingester(store, root / "recorder-1", never, redactor).drain()
@@ -303,11 +303,11 @@ def test_what_comes_after_the_log_has_ended_a_connection_is_counted(
     journal, writers = Journal(root, "recorder-1"), dict[int, ExchangeWriter]()
     with Store(database) as store:
         ingester = Ingester(store, root / "recorder-1", never)
-        add(journal, writers, steps[:half])
+        write(journal, steps[:half], writers)
         ingester.drain()
         with store.transaction():
             end_open(store, "recorder-1")
-        add(journal, writers, steps[half:])
+        write(journal, steps[half:], writers)
         (Ingester(store, root / "recorder-1", never) if is_new else ingester).drain()
         journal.close()
     assert asked(database, "SELECT count(*) FROM events WHERE kind = 'note'") == [(2,)]
@@ -316,15 +316,6 @@ def test_what_comes_after_the_log_has_ended_a_connection_is_counted(
         ("recorder_crash", 2),
     ]
     assert run(database, "verify").code == 0
-
-
-def add(journal: Journal, writers: dict[int, ExchangeWriter], steps: Iterable[Step]) -> None:
-    for step in steps:
-        writer = writers.get(step.connection) or writers.setdefault(step.connection, journal.exchange())
-        if step.mark == Mark.END:
-            writer.end(step.t_ns, step.payload)
-        else:
-            writer.write(step.mark, step.t_ns, step.payload)
 
 
 def unmasked(step: Step) -> bytes:
