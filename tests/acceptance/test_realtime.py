@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI, OpenAI
 from websockets.sync.client import connect
-from websockets.sync.server import ServerConnection, serve
+from websockets.sync.server import ServerConnection
 
 from tests.acceptance.logbook import Entry, entries
+from tests.real_clients.relay import listening
 from tests.serving import serving
 
 AUDIO = base64.b64encode(bytes(range(256)) * 64).decode()
@@ -43,22 +43,14 @@ def live(connection: ServerConnection, asked: dict[str, Any]) -> None:
     connection.send(json.dumps(answer).encode())
 
 
-@contextlib.contextmanager
-def upstream(script: Script) -> Iterator[str]:
+def upstream(script: Script) -> AbstractContextManager[str]:
     """Listen on loopback; gives the address."""
 
     def handle(connection: ServerConnection) -> None:
         for message in connection:
             script(connection, json.loads(message))
 
-    with serve(handle, "127.0.0.1", 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    return listening(handle)
 
 
 def only(db: Path) -> Entry:

@@ -12,7 +12,8 @@ import contextlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -79,10 +80,15 @@ def _answer(client: ServerConnection, demo: Connection, fault: str | None) -> bo
     return False
 
 
-@contextlib.contextmanager
-def relaying(demo: str) -> Iterator[str]:
+def relaying(demo: str) -> AbstractContextManager[str]:
     """Listen on loopback during the block; gives the address."""
-    with serve(Relay(demo).handle, "127.0.0.1", 0) as server:
+    return listening(Relay(demo).handle)
+
+
+@contextlib.contextmanager
+def listening(handle: Callable[[ServerConnection], None]) -> Iterator[str]:
+    """Serve WebSocket on loopback during the block; gives the address."""
+    with serve(handle, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
