@@ -12,7 +12,9 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +24,9 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([preloaded.__name__])
 
 TIMEOUT_S = 60.0
+
+_LOCK = threading.Lock()
+"""Of what reads exit codes: a start reads those of all other processes, and two that read one code give 255 to one."""
 
 
 class Ended(NamedTuple):
@@ -40,12 +45,16 @@ def command(arguments: Sequence[object], environment: Mapping[str, str], cwd: Pa
         for path in (out, err):
             path.touch()
         process = _PROCESSES.Process(target=_run, args=([*map(str, arguments)], dict(environment), str(cwd), *streams))
-        process.start()
-        process.join(TIMEOUT_S)
-        if process.exitcode is None:
-            process.kill()
+        with _LOCK:
+            process.start()
+        has_ended = wait([process.sentinel], TIMEOUT_S)
+        with _LOCK:
+            if not has_ended:
+                process.kill()
             process.join()
+        if not has_ended:
             raise TimeoutError(f"recorder {' '.join(map(str, arguments))} has not ended within {TIMEOUT_S:g} s")
+        assert process.exitcode is not None
         return Ended(process.exitcode, out.read_bytes(), err.read_bytes())
 
 
