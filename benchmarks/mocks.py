@@ -27,7 +27,7 @@ from benchmarks.figures import Column, Round, Row, percentile
 from benchmarks.replay import record
 from benchmarks.settings import Settings
 from benchmarks.traffic import BODY
-from recorder.commands.ui.recordings import loader
+from recorder.commands.terminal.recordings import loader
 from recorder.proxy.http import server
 
 EVENTS_S = 50  # of each stream, on average

@@ -14,7 +14,7 @@ from typing import cast
 
 from benchmarks.relay import until_stdin_ends
 from benchmarks.traffic import BODY
-from recorder.commands.ui.recordings import loader
+from recorder.commands.terminal.recordings import loader
 from recorder.model.recording import Piece, Recording
 from recorder.proxy.http.server import run
 

@@ -18,7 +18,7 @@ import click
 import pytest
 
 from recorder.commands import recorder
-from recorder.commands.ui.settings import defaults
+from recorder.commands.terminal.settings import defaults
 from recorder.commands.verbs import VERBS
 from recorder.demo.server import DemoServer, start
 from recorder.model.events import Kind, Status

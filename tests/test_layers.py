@@ -25,7 +25,7 @@ ORDER = (
     ("ingest", "proxy", "demo"),
     ("replay",),
     ("recordings",),
-    ("testing",),
+    ("testing", "ui"),
     ("commands",),
     ("pytest_plugin", "__main__"),
 )

@@ -19,8 +19,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from recorder import __version__
-from recorder.commands.ui.output import open_closed_stdout, stdout_refusal
-from recorder.commands.ui.settings import defaults
+from recorder.commands.terminal.output import open_closed_stdout, stdout_refusal
+from recorder.commands.terminal.settings import defaults
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text

@@ -10,8 +10,8 @@ from recorder.commands.ops.backup import backup
 from recorder.commands.ops.copy import command as copy_command
 from recorder.commands.ops.purge import purge_command
 from recorder.commands.ops.recover import recover_command
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import can_redraw, echo, write_line
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import can_redraw, echo, write_line
 from recorder.errors import UsageError
 from recorder.model.text import counted
 from recorder.store.engine import READER_ROLE, WRITER_ROLE, engine_of

@@ -20,8 +20,8 @@ from recorder.commands import recorder
 from recorder.commands.env import DEFAULT_URL
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.serving.recording import Ending, recording
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, write_line
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, write_line
 from recorder.demo.__main__ import serve as serve_until_stopped
 from recorder.demo.server import start
 from recorder.demo.websocket import DemoClient, connected

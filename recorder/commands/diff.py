@@ -17,12 +17,12 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from recorder.commands.ui.catch_up import wait_option
-from recorder.commands.ui.conversation import as_written
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, is_plain, write_document, write_line
-from recorder.commands.ui.recordings import loader
-from recorder.commands.ui.settings import match_rules
+from recorder.commands.terminal.catch_up import wait_option
+from recorder.commands.terminal.conversation import as_written
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, is_plain, write_document, write_line
+from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.settings import match_rules
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
 from recorder.diff.rendering import SHOWN, Line, Rendering, stat_lines
 from recorder.errors import NotFoundError, UsageError

@@ -14,9 +14,9 @@ from sqlalchemy import URL
 
 from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import with_json, write_json, write_line
-from recorder.commands.ui.settings import FILE_NAME, defaults, match_rules
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import with_json, write_json, write_line
+from recorder.commands.terminal.settings import FILE_NAME, defaults, match_rules
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text

@@ -13,8 +13,8 @@ import click
 from recorder.commands.clients.codex import CHATGPT, PUBLIC, Provider, effective, override, own_name, upstream
 from recorder.commands.clients.presets import CODEX, VARIABLES
 from recorder.commands.clients.shim import read
-from recorder.commands.ui.output import echo, write_line
-from recorder.commands.ui.selection import new_name
+from recorder.commands.terminal.output import echo, write_line
+from recorder.commands.terminal.selection import new_name
 from recorder.errors import UsageError
 from recorder.model.text import safe_text
 

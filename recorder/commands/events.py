@@ -9,13 +9,13 @@ from typing import Any
 import click
 import msgspec
 
-from recorder.commands.ui.catch_up import current_url, wait_option
-from recorder.commands.ui.completion import session_names
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import JsonRows, with_json, write_bytes
-from recorder.commands.ui.preview import PREVIEW, Previews
-from recorder.commands.ui.selection import EXCHANGE_HELP, select
-from recorder.commands.ui.table import SIZED_ROWS, Column, Table, say_hidden
+from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import JsonRows, with_json, write_bytes
+from recorder.commands.terminal.preview import PREVIEW, Previews
+from recorder.commands.terminal.selection import EXCHANGE_HELP, select
+from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.store.reader import LogReader

@@ -13,11 +13,11 @@ from recorder.cassettes.sse_jsonl.header import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines
 from recorder.cassettes.vcr import writer as vcr
 from recorder.commands import replay
-from recorder.commands.ui.catch_up import current_url, wait_option
-from recorder.commands.ui.completion import session_names
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, write_bytes
-from recorder.commands.ui.selection import EXCHANGE_HELP, select
+from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, write_bytes
+from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, Session
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line

@@ -14,10 +14,10 @@ from sqlalchemy import URL
 from recorder.cassettes import Cassette
 from recorder.cassettes.plain import PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.files import SkippedFiles
-from recorder.commands.ui.output import can_redraw, echo, with_json, write_json
-from recorder.commands.ui.selection import NEVER_FOUND, new_name
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.files import SkippedFiles
+from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json
+from recorder.commands.terminal.selection import NEVER_FOUND, new_name
 from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import counted, safe_text

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from recorder.commands.ui.catch_up import wait_option
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, is_plain, with_json, write_json, write_line
-from recorder.commands.ui.recordings import loader
-from recorder.commands.ui.table import Column, write_table
+from recorder.commands.terminal.catch_up import wait_option
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, is_plain, with_json, write_json, write_line
+from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
 from recorder.lint import PROFILES, RULES, Profile
 from recorder.lint.report import WIDTH, Judged, is_faulty, judged, lines, rows, rule_row, summary, unjudged

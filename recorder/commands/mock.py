@@ -26,12 +26,12 @@ from recorder.commands.serving.listening import (
     token_option,
 )
 from recorder.commands.serving.ready_file import announced, ready_file_option
-from recorder.commands.ui.catch_up import wait_option
-from recorder.commands.ui.completion import session_names
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, log_to_stderr
-from recorder.commands.ui.recordings import loader
-from recorder.commands.ui.settings import match_rules
+from recorder.commands.terminal.catch_up import wait_option
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, log_to_stderr
+from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.settings import match_rules
 from recorder.errors import UsageError
 from recorder.model.recording import Recording
 from recorder.model.text import counted

@@ -13,10 +13,10 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
-from recorder.commands.ui.catch_up import current_url, wait_option
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, is_plain, with_json, write_csv, write_json, write_line
-from recorder.commands.ui.table import Column, write_table
+from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, is_plain, with_json, write_csv, write_json, write_line
+from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.projections.views import VIEWS, View, written

@@ -8,11 +8,11 @@ from typing import get_args
 import click
 import msgspec
 
-from recorder.commands.ui.catch_up import current_url, wait_option
-from recorder.commands.ui.completion import session_names
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, write_bytes, write_json, write_line
-from recorder.commands.ui.selection import EXCHANGE_HELP, select
+from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
+from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded

@@ -25,11 +25,11 @@ from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.recording import Durability, Ending, durability_option, recording
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, log_to_stderr
-from recorder.commands.ui.recordings import loader
-from recorder.commands.ui.selection import new_name
-from recorder.commands.ui.settings import match_rules
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, log_to_stderr
+from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.selection import new_name
+from recorder.commands.terminal.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import WHOLE, Exchange, Session, has_ended
 from recorder.model.recording import MemoryBudget, Recording

@@ -34,8 +34,8 @@ from recorder.commands.serving.recording import (
     recording,
     websocket_option,
 )
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, log_to_stderr
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.proxy.http import server
 from recorder.proxy.routing import Routes, Upstream
 from recorder.store.location import chosen_url

@@ -11,12 +11,12 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from recorder.commands.ui.catch_up import current_url, nothing_yet, wait_option
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import FORMATS, echo, seconds, with_json, write_csv, write_json
-from recorder.commands.ui.selection import say_if_stale
-from recorder.commands.ui.table import Column, short_ids, write_table
-from recorder.commands.ui.times import between, check_order
+from recorder.commands.terminal.catch_up import current_url, nothing_yet, wait_option
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import FORMATS, echo, seconds, with_json, write_csv, write_json
+from recorder.commands.terminal.selection import say_if_stale
+from recorder.commands.terminal.table import Column, short_ids, write_table
+from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
 from recorder.store.reader import LogReader

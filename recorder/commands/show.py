@@ -8,20 +8,20 @@ import sys
 
 import click
 
-from recorder.commands.ui.catch_up import current_url, wait_option
-from recorder.commands.ui.completion import session_names
-from recorder.commands.ui.conversation import as_written, conversation
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.document import document
-from recorder.commands.ui.output import echo, seconds, write_document, write_line
-from recorder.commands.ui.request_view import request_document, request_lines
-from recorder.commands.ui.selection import say_if_stale, select
-from recorder.commands.ui.times import At, Moment
+from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.conversation import as_written, conversation
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, seconds, write_document, write_line
+from recorder.commands.terminal.request_view import request_document, request_lines
+from recorder.commands.terminal.selection import say_if_stale, select
+from recorder.commands.terminal.times import At, Moment
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.loader import load_continued, load_exchanges
 from recorder.recordings.session import budget_of
 from recorder.store.reader import LogReader
+from recorder.store.session_document import document
 from recorder.store.session_state import Snapshot, cutoff, take_snapshot
 from recorder.wire.logical_request import LogicalRequests
 

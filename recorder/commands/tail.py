@@ -10,11 +10,11 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from recorder.commands.ui.completion import session_names
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, write_json
-from recorder.commands.ui.preview import PREVIEW, Previews
-from recorder.commands.ui.table import Column, Table
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, write_json
+from recorder.commands.terminal.preview import PREVIEW, Previews
+from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import uuid7
 from recorder.store.location import chosen_url

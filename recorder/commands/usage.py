@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import click
 
-from recorder.commands.ui.catch_up import current_url, wait_option
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo, with_json, write_csv, write_json
-from recorder.commands.ui.table import Column, short_ids, write_table
-from recorder.commands.ui.times import between, check_order
+from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, with_json, write_csv, write_json
+from recorder.commands.terminal.table import Column, short_ids, write_table
+from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError
 from recorder.store.reader import LogReader
 from recorder.store.schema import STALE

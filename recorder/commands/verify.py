@@ -18,10 +18,10 @@ from rich.progress import Progress
 from recorder.cassettes import refused
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.ui.catch_up import current_url, nothing_yet, other_killed, wait_option
-from recorder.commands.ui.completion import session_names
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
+from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_killed, wait_option
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import counted, safe_text

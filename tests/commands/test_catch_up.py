@@ -1,4 +1,4 @@
-"""`recorder.commands.ui.catch_up`: who reads a log that is behind waits a moment, and hears what is missing."""
+"""`recorder.commands.terminal.catch_up`: who reads a log that is behind waits a moment, and hears what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.serving import niceness
-from recorder.commands.ui.catch_up import WAIT_S, behind, wait_for
+from recorder.commands.terminal.catch_up import WAIT_S, behind, wait_for
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed, ingester_pid, waiting

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from recorder.commands import recorder
 from recorder.commands.clients.presets import CODEX, VARIABLES
-from recorder.commands.ui.output import seconds
+from recorder.commands.terminal.output import seconds
 from recorder.commands.verbs import VERBS
 from recorder.ingest.capture import Capture
 from recorder.journal.format import Mark

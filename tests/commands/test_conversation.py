@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from recorder.commands.ui.conversation import as_written, conversation
-from recorder.commands.ui.document import document
+from recorder.commands.terminal.conversation import as_written, conversation
 from recorder.model.events import Exchange, Session
 from recorder.model.facts import ItemKind
 from recorder.model.text import safe_text
@@ -22,6 +21,7 @@ from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
+from recorder.store.session_document import document
 from recorder.store.session_state import CallResult, ExchangeState, Snapshot
 from tests.commands.test_show import CONTROLS
 from tests.corpus import CORPUS, corpus_index, needs_corpus

@@ -18,7 +18,7 @@ import httpx2
 import openai
 import pytest
 
-from recorder.commands.ui.recordings import loader
+from recorder.commands.terminal.recordings import loader
 from recorder.demo.server import start
 from recorder.errors import RecorderError
 from tests.commands.test_commands import FRAMES

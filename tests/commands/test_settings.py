@@ -1,4 +1,4 @@
-"""`recorder.commands.ui.settings`: one name for a setting, from flag, environment and file."""
+"""`recorder.commands.terminal.settings`: one name for a setting, from flag, environment and file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import pytest
 
 from recorder.commands import recorder
-from recorder.commands.ui.settings import match_rules
+from recorder.commands.terminal.settings import match_rules
 from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
 from recorder.replay.matching.noise import DEFAULT_RULES

@@ -22,7 +22,7 @@ from rich.cells import cell_len
 from recorder.commands.events import _COLUMNS as EVENTS
 from recorder.commands.sessions import _BY_NAME as BY_NAME
 from recorder.commands.sessions import _COLUMNS as SESSIONS
-from recorder.commands.ui.table import Column, fitted
+from recorder.commands.terminal.table import Column, fitted
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 from tests import forked

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import URL
 
-from recorder.commands.ui.times import LARGEST_NS, At, Instant, Moment
+from recorder.commands.terminal.times import LARGEST_NS, At, Instant, Moment
 from recorder.store.schema import STALE
 from recorder.store.usage import By
 from tests.behind import connected

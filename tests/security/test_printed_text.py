@@ -129,7 +129,7 @@ def test_no_command_prints_what_a_terminal_would_obey(
 
 
 def test_the_search_finds_what_is_there(monkeypatch: pytest.MonkeyPatch, db: Path) -> None:
-    monkeypatch.setattr("recorder.commands.ui.output.safe_text", str)
+    monkeypatch.setattr("recorder.commands.terminal.output.safe_text", str)
     assert CONTROLS & set(on_terminal(monkeypatch, "events", "latest", "--raw", "--db", db))
 
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from recorder.commands.ui.output import echo
+from recorder.commands.terminal.output import echo
 from recorder.model.text import safe_text
 from recorder.proxy.http.server_capacity import lower_limit
 

@@ -22,7 +22,7 @@ import recorder
 from recorder.commands.clients.child import NOT_FOUND
 from recorder.commands.clients.codex import Doors, Provider, codex_home, configured, effective, pointed
 from recorder.commands.clients.presets import assigned, codex_place
-from recorder.commands.ui.output import echo
+from recorder.commands.terminal.output import echo
 from recorder.errors import UsageError
 from recorder.model.text import safe_text
 

@@ -11,8 +11,8 @@ from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journals
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import can_redraw, echo
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import can_redraw, echo
 from recorder.journal.format import MAGIC
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
 from recorder.model.text import counted, safe_text

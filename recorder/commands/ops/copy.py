@@ -13,8 +13,8 @@ from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.backup import say_waiting
-from recorder.commands.ui.output import can_redraw, echo, with_json, write_json, write_line
-from recorder.commands.ui.selection import say_if_stale
+from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
+from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError
 from recorder.model.text import counted, safe_text
 from recorder.store.copy.copy import copy, same_database

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import URL
 
-from recorder.commands.ui.output import echo
+from recorder.commands.terminal.output import echo
 from recorder.store.engine import engine_of
 from recorder.store.location import database_url
 

@@ -20,11 +20,11 @@ from sqlalchemy import URL
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import can_redraw, echo, write_json
-from recorder.commands.ui.selection import select
-from recorder.commands.ui.table import Column, short_ids, write_table
-from recorder.commands.ui.times import Instant
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import can_redraw, echo, write_json
+from recorder.commands.terminal.selection import select
+from recorder.commands.terminal.table import Column, short_ids, write_table
+from recorder.commands.terminal.times import Instant
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.journal.format import START, Position
 from recorder.journal.scrub import scrub_exchanges

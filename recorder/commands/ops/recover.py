@@ -9,10 +9,10 @@ import click
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import GONE_NS, journals
-from recorder.commands.ui.database import database_option
-from recorder.commands.ui.output import echo
-from recorder.commands.ui.settings import redactor
-from recorder.commands.ui.times import Span
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo
+from recorder.commands.terminal.settings import redactor
+from recorder.commands.terminal.times import Span
 from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished

@@ -17,8 +17,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from recorder.commands.serving import niceness
-from recorder.commands.ui.output import log_to_stderr
-from recorder.commands.ui.settings import redactor
+from recorder.commands.terminal.output import log_to_stderr
+from recorder.commands.terminal.settings import redactor
 from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover, recover_one
 from recorder.journal.reader import claimed, waiting

@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.disk_watch import watch_disk
 from recorder.commands.serving.meter import Meter
-from recorder.commands.ui.settings import redactor
+from recorder.commands.terminal.settings import redactor
 from recorder.errors import StoreBusyError
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal

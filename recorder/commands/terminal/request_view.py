@@ -18,7 +18,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from recorder.commands.ui.table import LEAST_ID
+from recorder.commands.terminal.table import LEAST_ID
 from recorder.model.events import Session
 from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import counted, safe_text, storable

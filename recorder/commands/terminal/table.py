@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 from rich.cells import cell_len, set_cell_size
 
-from recorder.commands.ui.output import echo, is_plain, write_line
+from recorder.commands.terminal.output import echo, is_plain, write_line
 from recorder.model.text import safe_text
 
 GAP = "  "

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from recorder.commands.ui.output import echo
+from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.files import reason, shown

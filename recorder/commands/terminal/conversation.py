@@ -22,8 +22,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from recorder.commands.ui.output import is_dumb, seconds
-from recorder.commands.ui.table import LEAST_ID
+from recorder.commands.terminal.output import is_dumb, seconds
+from recorder.commands.terminal.table import LEAST_ID
 from recorder.model.events import Exchange
 from recorder.model.payloads import CloseRecord
 from recorder.model.text import counted, safe_text

@@ -22,7 +22,7 @@ from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journals, killed, state
 from recorder.commands.serving import niceness
-from recorder.commands.ui.output import echo
+from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError
 from recorder.journal.reader import ingested, ingester_pid, waiting
 from recorder.model.text import safe_text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recorder.commands.ui.catch_up import current_url
-from recorder.commands.ui.selection import select
+from recorder.commands.terminal.catch_up import current_url
+from recorder.commands.terminal.selection import select
 from recorder.recordings.loader import Loader
 from recorder.store.reader import LogReader
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from recorder.commands.ui.output import echo
+from recorder.commands.terminal.output import echo
 from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text

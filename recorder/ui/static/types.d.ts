@@ -1,0 +1,177 @@
+// Types of the viewer's pages, for the type check alone: nothing loads this file.
+
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+type Path = (string | number)[];
+type Op = ["set", Path, Json] | ["add", Path, string] | ["push", Path, Json] | ["cut", Path];
+/** Position, operations; with a third part a step from outside of the exchange, at that time of it. */
+type Step = [number, Op[]] | [number, Op[], number];
+
+/** A piece of a track: the document before event `from`, and what each event to `to` changes in it. */
+interface Segment {
+  exchange_id: string;
+  number: number;
+  from: number;
+  to: number;
+  last: number;
+  has_ended: boolean;
+  state: ExchangeDocument;
+  steps: Step[];
+}
+
+/** An exchange in the JSON of `recorder show --json`. Drawn generically: keys that are absent do not apply. */
+interface ExchangeDocument {
+  exchange_id?: string;
+  status?: string;
+  items?: ItemDocument[];
+  anomalies?: { kind: string; pos: number; count: number; detail?: string }[];
+  [key: string]: unknown;
+}
+
+interface ItemDocument {
+  kind: string;
+  text?: string;
+  arguments?: string;
+  output?: string;
+  [key: string]: unknown;
+}
+
+interface SessionSummary {
+  session_id: string;
+  name: string;
+  title?: string | null;
+  [key: string]: unknown;
+}
+
+interface ExchangeSummary {
+  number: number;
+  exchange_id: string;
+  offset_ns: number;
+  has_ended: boolean;
+  events: number;
+  duration_ns: number;
+  api: string;
+  method: string;
+  target: string;
+  status: string | null;
+  thread_id: string | null;
+  purpose: string | null;
+}
+
+interface SessionHeader {
+  session: SessionSummary;
+  title: string | null;
+  exchanges: ExchangeSummary[];
+}
+
+interface ExchangeTicks {
+  number: number;
+  exchange_id: string;
+  offset_ns: number;
+  has_ended: boolean;
+  last_pos: number;
+  t: number[];
+  size: number[];
+  kind: number[];
+  type: number[];
+  row: number[];
+}
+
+interface Block {
+  row: number;
+  exchange: number;
+  from_ns: number;
+  to_ns: number | null;
+  kind: string;
+  label: string;
+  item: number | null;
+  first_pos: number | null;
+  last_pos: number | null;
+}
+
+interface Timeline {
+  session_id: string;
+  exchanges: ExchangeTicks[];
+  kinds: string[];
+  types: string[];
+  rows: { kind: "connection" | "item" | "client"; group: number; label: string }[];
+  blocks: Block[];
+}
+
+interface Mark {
+  exchange: number;
+  pos: number | null;
+  kind: "lint" | "anomaly";
+  severity: string;
+  rule: string;
+  text: string;
+  why?: string | null;
+}
+
+interface EventRow {
+  pos: number;
+  kind: string;
+  type: string | null;
+  t_ns: number;
+  sequence_number: number | null;
+  item_id: string | null;
+  output_index: number | null;
+  size_bytes: number;
+  preview: string;
+}
+
+interface EventDetails {
+  event: { [key: string]: Json };
+  payload: string | null;
+  body_offset: number | null;
+  reads: [number, number, number][] | null;
+  chain: { hash: string; previous: string | null; holds: boolean };
+}
+
+interface Grown {
+  exchanges: { number: number; exchange_id: string; last_pos: number; has_ended: boolean }[];
+}
+
+/** Where the player has its data from: the viewer's server, or the one file. SESSION is any reference. */
+interface Source {
+  readonly isFile: boolean;
+  about(): Promise<{ [key: string]: Json }>;
+  session(session: string): Promise<SessionHeader>;
+  timeline(session: string, exchange?: number, after?: number): Promise<Timeline>;
+  marks(session: string): Promise<{ marks: Mark[] }>;
+  segment(session: string, exchange: number, at: number): Promise<Segment>;
+  events(session: string, exchange: number, from: number, limit: number): Promise<{ events: EventRow[] }>;
+  event(session: string, exchange: number, pos: number): Promise<EventDetails>;
+  /** Calls back when the session has grown; returns a function that stops it. */
+  follow(session: string, grew: (grown: Grown) => void): () => void;
+}
+
+interface Route {
+  /** home, sessions, player, diff, sql or raw */
+  page: string;
+  session: string | null;
+  exchange: string | null;
+  pos: number | null;
+  query: URLSearchParams;
+}
+
+/** What a page gets from the shell. */
+interface App {
+  source: Source;
+  /** Fetches JSON from the API; throws ApiError. */
+  api(path: string, body?: Json): Promise<any>;
+  go(hash: string): void;
+  /** Changes the address without a new page, for deep links that follow the playhead. */
+  replace(hash: string): void;
+  setTitle(title: string): void;
+  /** Says something to people who listen, and shows it for a moment. */
+  announce(message: string): void;
+}
+
+interface Page {
+  /** Takes a route of the same page and session without a new page; false if it cannot. */
+  update?(route: Route): boolean;
+  key?(event: KeyboardEvent): boolean;
+  close?(): void;
+}
+
+type Render = (main: HTMLElement, route: Route, app: App) => Promise<Page>;
