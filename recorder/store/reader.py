@@ -30,7 +30,7 @@ from recorder.store.request_links import CONTINUED
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
-from recorder.store.session_list import NEWEST_FIRST, SPANS, Listing, SessionFilter, SessionRow
+from recorder.store.session_list import NEWEST_FIRST, OUTLINES, SPANS, Listing, Outline, SessionFilter, SessionRow
 from recorder.store.sql import HAS_ENDED, of_same_exchange
 from recorder.store.usage import By, Tally, sums_by, tallies
 from recorder.wire.dialects.dialect import Links
@@ -202,6 +202,13 @@ class LogReader:
         """Return the nanoseconds that each exchange of a session has taken so far, up to its last event."""
         rows = await self._all(SPANS, session_id=session_id)
         return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}
+
+    async def outlines(self, session_id: str) -> list[Outline]:
+        """Return how far each exchange of a session has come, in no order."""
+        return [
+            Outline(row[0], row[1], row[2], bool(row[3]), *row[4:])
+            for row in await self._all(OUTLINES, session_id=session_id)
+        ]
 
     async def usage(self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
         """Return the tokens of the ended exchanges that began in a period, summed by some keys."""
