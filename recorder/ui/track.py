@@ -56,9 +56,7 @@ def _document(number: int, exchange: Exchange, events: list[Event]) -> dict[str,
     folding.tell_all(events)
     rows = folding.rows()
     [row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
-    return exchange_document(
-        ExchangeState(number, exchange, row, rows["items"], usage, timing, rows["anomalies"], {})
-    )
+    return exchange_document(ExchangeState(number, exchange, row, rows["items"], usage, timing, rows["anomalies"], {}))
 
 
 def compare(before: Any, after: Any, path: list[str | int], ops: list[Any]) -> None:
