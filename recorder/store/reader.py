@@ -30,7 +30,7 @@ from recorder.store.request_links import CONTINUED
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
-from recorder.store.session_list import NEWEST_FIRST, SPANS, Listing, SessionFilter, SessionRow
+from recorder.store.session_list import NEWEST_FIRST, OUTLINES, SPANS, Listing, Outline, SessionFilter, SessionRow
 from recorder.store.sql import HAS_ENDED, of_same_exchange
 from recorder.store.usage import By, Tally, sums_by, tallies
 from recorder.wire.dialects.dialect import Links
@@ -203,6 +203,13 @@ class LogReader:
         rows = await self._all(SPANS, session_id=session_id)
         return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}
 
+    async def outlines(self, session_id: str) -> list[Outline]:
+        """Return how far each exchange of a session has come, in no order."""
+        return [
+            Outline(row[0], row[1], row[2], bool(row[3]), *row[4:])
+            for row in await self._all(OUTLINES, session_id=session_id)
+        ]
+
     async def usage(self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
         """Return the tokens of the ended exchanges that began in a period, summed by some keys."""
         return tallies(by, await self._all(sums_by(by, since_ns, until_ns)))
@@ -242,6 +249,10 @@ class LogReader:
     async def progress(self, since: str, others: Collection[str] = ()) -> list[ExchangeProgress]:
         """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids."""
         return [ExchangeProgress(*row) for row in await self._all(_PROGRESS, since=since, others=list(others))]
+
+    async def rows(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
+        """Return the rows of a statement of the caller, which fit in a page, in a separate transaction."""
+        return await self._all(statement, **values)
 
     async def _event(self, row: AnyRow) -> Event:
         """Return the event of a shared row. One at a time: of a page of recipes, not all bodies are in memory."""

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.store.engine import Engine
 from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.sql import constant, has_ended
+from recorder.store.sql import HAS_ENDED, constant, has_ended
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -60,6 +60,7 @@ class SessionFilter(msgspec.Struct, frozen=True):
     until_ns: int | None = None  # … and before this
     words: str | None = None  # all in one message, piece of reasoning, or arguments of a call; `wea*` begins one
     probes: bool = False  # those of probes, and no others
+    session_id: str | None = None  # this one, of probes or not
 
 
 class SessionRow(Session, frozen=True):
@@ -154,6 +155,33 @@ let SQLite begin with the events: all of the session's.)
 """
 
 
+class Outline(msgspec.Struct, frozen=True):
+    """An exchange in a few words: how far it has come, and what the projections have of it once it has ended."""
+
+    exchange_id: str
+    events: int
+    duration_ns: int  # up to its last event
+    has_ended: bool
+    status: str | None
+    purpose: str | None
+
+
+OUTLINES = (
+    select(
+        exchanges.c.exchange_id,
+        func.coalesce(_last.c.pos + 1, 0),
+        func.coalesce(_last.c.t_ns, 0),
+        HAS_ENDED.label("has_ended"),
+        _projected.c.status,
+        _projected.c.purpose,
+    )
+    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
+    .join(_projected, _within(_projected), isouter=True)
+    .where(exchanges.c.session_id == bindparam("session_id"))
+)
+"""The rows of `Outline`, of the exchanges of a session."""
+
+
 class Listing:
     """The statements for the newest sessions that match a filter, and the rows made of their results.
 
@@ -192,7 +220,8 @@ def _conditions(wanted: SessionFilter, engine: Engine) -> list[Any]:
     """Return the conditions of a filter."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
-    conditions.append((sessions.c.source == PROBE) == wanted.probes)
+    if wanted.session_id is None:
+        conditions.append((sessions.c.source == PROBE) == wanted.probes)
     began = [
         compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
     ]
@@ -216,6 +245,7 @@ def _status() -> Any:
 
 
 _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
+    "session_id": lambda session_id: sessions.c.session_id == session_id,
     "model": lambda model: _some(
         _projected, or_(_has(_projected.c.request_model, model), _has(_projected.c.response_model, model))
     ),

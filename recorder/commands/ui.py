@@ -1,0 +1,69 @@
+"""`recorder ui`: a web server of its own, with the viewer."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from urllib.parse import quote
+
+import click
+
+from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.completion import session_names
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import log_to_stderr, write_line
+from recorder.proxy.http import server
+from recorder.store.reader import LogReader
+from recorder.ui.app import Viewer
+from recorder.ui.security import Guard
+
+PORT = 8788  # the one after the proxy's
+HOST = "127.0.0.1"
+
+
+@click.command()
+@click.argument("session", required=False, shell_complete=session_names)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0 takes a free one."
+)
+@click.option("--open/--no-open", default=None, help="Open a browser with the URL. [default: if stdout is a terminal]")
+@wait_option
+@database_option
+def command(db: str | None, session: str | None, port: int, open: bool | None) -> None:
+    """Look at recordings in a browser, or at SESSION (an id, the beginning of one, a name, or `latest`).
+
+    A server on 127.0.0.1 that only reads. Its URL has a token, which the browser exchanges for a cookie. Stop with
+    Ctrl-C.
+
+    \b
+    recorder ui
+    recorder ui latest
+    recorder ui --port 0 --no-open
+    """
+    log_to_stderr()
+    url = current_url(db)
+    opens = sys.stdout.isatty() if open is None else open
+
+    async def show() -> None:
+        async with await LogReader.open(url) as log:
+            fragment = ""
+            if session is not None:
+                fragment = f"#/s/{quote((await log.session(session)).session_id)}"
+            viewer = Viewer(log, url, Guard())
+
+            def ready(port: int) -> None:
+                viewer.guard.port = port
+                write_line(viewer.entrance(fragment))
+                if opens:
+                    webbrowser.open(viewer.entrance(fragment))
+
+            await server.serve(
+                viewer,
+                *(HOST, port),
+                on_ready=ready,
+                on_stop=lambda _: viewer.shut_down(),
+                on_drain=viewer.shut_down,
+                grace_s=0,
+            )
+
+    server.run(show())

@@ -1,0 +1,233 @@
+"""The API of the viewer: a table of URLs and the functions that answer them. `docs/formats.md` documents it.
+
+Rules of this file:
+
+* A pattern is the path with `{names}`, then `?` and the names of its query, with `&` between; another name is an error.
+* A handler takes the context of the viewer and the values of its pattern. It returns an object, which becomes JSON; or
+  a `Streamed`, whose parts are sent as they are.
+* A failure is an exception of recorder: its class decides the status (`recorder.ui.app`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+from sqlalchemy import URL
+
+from recorder import __version__
+from recorder.errors import UsageError
+from recorder.recordings.selection import select_exchanges
+from recorder.store.reader import LogReader
+from recorder.store.session_list import SessionFilter
+from recorder.ui.lanes import timeline
+from recorder.ui.marks import marks
+from recorder.ui.track import TrackCache, segment
+
+PAGE_SESSIONS = 100
+MOST_SESSIONS = 500
+
+
+@dataclass(slots=True)
+class Context:
+    """The log of a viewer, and all that lives as long as the viewer does."""
+
+    log: LogReader
+    url: URL
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+class Streamed(NamedTuple):
+    """An answer whose length nobody knows yet."""
+
+    content_type: bytes
+    chunks: AsyncGenerator[bytes]
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The values of a request: of the names in its path, of its query, and its JSON body if it is a POST."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any = None
+
+    def __getitem__(self, name: str) -> str:
+        """Return a value of the path."""
+        return self.path[name]
+
+    def text(self, name: str) -> str | None:
+        """Return a value of the query; None if it is absent or empty."""
+        return self.query.get(name) or None
+
+    def number(self, name: str, default: int, least: int = 0, most: int = 2**63 - 1) -> int:
+        """Return a whole number of the query or path. Raise `UsageError` if it is none, or out of bounds."""
+        given = self.path.get(name) or self.query.get(name)
+        if not given:
+            return default
+        try:
+            number = int(given)
+        except ValueError:
+            raise UsageError(f"{name} is not a whole number.") from None
+        if not least <= number <= most:
+            raise UsageError(f"{name} must be {least} to {most}.")
+        return number
+
+    def flag(self, name: str) -> bool:
+        """Return whether a flag is set: 1 or true."""
+        return self.query.get(name, "").lower() in ("1", "true")
+
+
+Handler = Callable[[Context, Parameters], Awaitable[Any]]
+
+
+async def _about(context: Context, _: Parameters) -> dict[str, Any]:
+    log = context.log
+    return {
+        "version": __version__,
+        "database": log.name,
+        "engine": log.engine.name,
+        "is_stale": await log.rebuild_is_due(),
+        "now_ns": time.time_ns(),
+    }
+
+
+async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
+    limit = parameters.number("limit", PAGE_SESSIONS, 1, MOST_SESSIONS)
+    wanted = SessionFilter(
+        model=parameters.text("model"),
+        client=parameters.text("client"),
+        status=parameters.text("status"),
+        words=parameters.text("q"),
+        probes=parameters.flag("probes"),
+    )
+    rows = await context.log.sessions(limit, wanted)
+    return {"sessions": rows, "next": None}
+
+
+async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
+    """Return a session with a summary of each of its exchanges."""
+    log = context.log
+    session, numbered = await select_exchanges(log, parameters["session"], None)
+    [summary] = await log.sessions(1, SessionFilter(session_id=session.session_id))
+    facts = {row.exchange_id: row for row in await log.outlines(session.session_id)}
+    began_ns = min((each.started_ns for _, each in numbered), default=session.created_ns)
+    exchanges = []
+    for number, each in numbered:
+        if (row := facts.get(each.exchange_id)) is None:
+            continue  # it was purged between the two questions
+        exchanges.append(
+            {
+                "number": number,
+                "exchange_id": each.exchange_id,
+                "offset_ns": each.started_ns - began_ns,
+                "started_ns": each.started_ns,
+                "provider": each.provider,
+                "api": each.api,
+                "method": each.method,
+                "target": each.target,
+                "client": each.client,
+                "thread_id": each.thread_id,
+                "purpose": row.purpose,
+                "status": row.status,
+                "has_ended": row.has_ended,
+                "events": row.events,
+                "duration_ns": row.duration_ns,
+            }
+        )
+    return {"session": summary, "title": summary.title, "exchanges": exchanges}
+
+
+async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
+    after = parameters.number("after", -1, -1)
+    return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
+
+
+async def _marks(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await marks(context.log, parameters["session"])
+
+
+async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
+    cache = context.more.setdefault("tracks", TrackCache())
+    return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
+
+
+EXCHANGE = "/api/sessions/{session}/exchanges/{exchange}"
+
+ROUTES: dict[str, Handler] = {
+    "/api/about": _about,
+    "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
+    "/api/sessions/{session}": _session,
+    "/api/sessions/{session}/lanes?exchange&after": _lanes,
+    "/api/sessions/{session}/marks": _marks,
+    f"{EXCHANGE}/track?at": _track,
+}
+"""All of the API that GET reads."""
+
+POSTS: dict[str, Handler] = {}
+"""All of the API that takes a JSON body."""
+
+
+class Endpoint(NamedTuple):
+    """A pattern of the table, taken apart."""
+
+    segments: tuple[str, ...]
+    names: frozenset[str]  # of the query
+    handler: Handler
+
+    def match(self, segments: list[str]) -> dict[str, str] | None:
+        """Return the values of the names in the path, or None if it is another path."""
+        if len(segments) != len(self.segments):
+            return None
+        values: dict[str, str] = {}
+        for own, given in zip(self.segments, segments, strict=True):
+            if own.startswith("{"):
+                values[own[1:-1]] = given
+            elif own != given:
+                return None
+        return values if all(values.values()) else None
+
+
+def routes(table: Mapping[str, Handler]) -> list[Endpoint]:
+    """Return the routes of a table of patterns."""
+    found = []
+    for pattern, handler in table.items():
+        path, _, names = pattern.partition("?")
+        found.append(Endpoint(tuple(path.split("/")), frozenset(filter(None, names.split("&"))), handler))
+    return found
+
+
+def find(table: list[Endpoint], path: bytes) -> tuple[Endpoint, dict[str, str]] | None:
+    """Return the route of a path, as it came, with the values in it; or None."""
+    segments = [unquote_to_bytes(each).decode("utf-8", "replace") for each in path.split(b"/")]
+    for route in table:
+        values = route.match(segments)
+        if values is not None:
+            return route, values
+    return None
+
+
+def query_of(endpoint: Endpoint, query: bytes) -> dict[str, str]:
+    """Return the values of a query. Raise `UsageError` for a name that the route does not have, or has twice."""
+    values: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, encoding="utf-8", errors="replace"):
+        if name not in endpoint.names:
+            known = ", ".join(sorted(endpoint.names)) or "none"
+            raise UsageError(f"There is no parameter {name!r} here: there is {known}.")
+        if name in values:
+            raise UsageError(f"The parameter {name} was given twice.")
+        values[name] = value
+    return values
+
+
+def body_of(data: bytes) -> Any:
+    """Return the JSON value of a body. Raise `UsageError` if it is none."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise UsageError("The body is not JSON.") from None

@@ -1,0 +1,210 @@
+"""The application of the viewer: its door, its files, its API.
+
+Rules of this file:
+
+* Nothing is answered before the door has admitted it, and every answer has the headers of `security`.
+* Files come from the package, by a table that is made once: no path of a request is ever a path of the disk.
+* An answer is encoded in a thread if it is big, so that one does not stop the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import html
+import logging
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import URL
+
+from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
+from recorder.proxy.admission import Refusal
+from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from recorder.store.reader import LogReader
+from recorder.ui import api
+from recorder.ui.security import BODY_LIMIT_BYTES, HEADERS, NO_TOKEN, Guard
+
+HERE = Path(__file__).parent
+FOLDERS = ("static", "vendor")
+HIDDEN = frozenset({"jsconfig.json", "types.d.ts"})  # for tools that check the sources
+TYPES: Mapping[str, bytes] = {  # our own: a system may call JavaScript plain text
+    ".html": b"text/html; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+    ".png": b"image/png",
+}
+JSON = b"application/json"
+NO_STORE = (b"cache-control", b"no-store")
+
+STATUSES: Mapping[type[Exception], tuple[int, str]] = {
+    UsageError: (400, "usage"),
+    NotFoundError: (404, "not_found"),
+    StoreError: (503, "store"),
+    RecorderError: (400, "failed"),
+}
+"""The status and type of a failure, by the first class in this order that it is of."""
+
+log = logging.getLogger(__name__)
+
+
+class Viewer:
+    """The application: an `App` of `recorder.proxy.http`."""
+
+    def __init__(self, reader: LogReader, url: URL, guard: Guard) -> None:
+        self.guard = guard
+        self._context = api.Context(reader, url)
+        self._gets, self._posts = api.routes(api.ROUTES), api.routes(api.POSTS)
+        self._files = _files()
+        self._streams: set[asyncio.Task[Any]] = set()
+
+    def entrance(self, fragment: str = "") -> str:
+        """Return the URL that a person opens."""
+        return f"http://127.0.0.1:{self.guard.port}/?token={self.guard.token}{fragment}"
+
+    def shut_down(self) -> None:
+        """End all streams at once: they have no end of their own."""
+        for task in self._streams:
+            task.cancel()
+
+    async def __call__(self, incoming: ServerExchange) -> None:
+        refused = self.guard.refusal(incoming.method, incoming.path, incoming.headers)
+        if refused is not None:
+            _refuse(incoming, refused)
+            return
+        if incoming.path == b"/" and incoming.method != "POST":
+            cookie = self.guard.cookie_for(incoming.query)
+            if cookie is not None:  # browsers keep the fragment, and the token leaves the address
+                _respond(incoming, 303, [(b"location", b"/"), (b"set-cookie", cookie), NO_STORE], b"")
+                return
+        if not self.guard.is_admitted(incoming.headers):
+            _refuse(incoming, NO_TOKEN)
+        elif incoming.path.startswith(b"/api/"):
+            await self._ask(incoming)
+        else:
+            self._send_file(incoming)
+
+    def _send_file(self, incoming: ServerExchange) -> None:
+        path = self._files.get(incoming.path)
+        if path is None or incoming.method == "POST":
+            _refuse(incoming, Refusal(404, "not_found", "The viewer has no such page."))
+            return
+        data = path.read_bytes()
+        tag = b'"%b"' % sha256(data).hexdigest()[:32].encode()
+        headers = [(b"content-type", TYPES[path.suffix]), (b"cache-control", b"no-cache"), (b"etag", tag)]
+        if dict(incoming.headers).get(b"if-none-match") == tag:
+            incoming.start(304, [*headers, *HEADERS])  # with no length: it would be taken for that of the file
+            incoming.finish()
+        else:
+            _respond(incoming, 200, headers, data)
+
+    async def _ask(self, incoming: ServerExchange) -> None:
+        """Answer a request for the API."""
+        try:
+            answer = await self._answer(incoming)
+        except RecorderError as error:
+            status, type = next(found for kind, found in STATUSES.items() if isinstance(error, kind))
+            _refuse(incoming, Refusal(status, type, str(error)))
+            return
+        except Exception as error:
+            log.error("a page of the viewer could not be answered: %s", type_name(error), exc_info=error)
+            _refuse(incoming, Refusal(500, "internal", f"The viewer failed ({type_name(error)}): that is a bug."))
+            return
+        if isinstance(answer, api.Streamed):
+            await self._stream(incoming, answer)
+        elif not isinstance(answer, Refusal):
+            data = await asyncio.to_thread(msgspec.json.encode, answer)
+            _respond(incoming, 200, [(b"content-type", JSON), NO_STORE], data)
+        else:
+            _refuse(incoming, answer)
+
+    async def _answer(self, incoming: ServerExchange) -> Any:
+        """Return the answer of the route. Raise `RecorderError`."""
+        is_post = incoming.method == "POST"
+        found = api.find(self._posts if is_post else self._gets, incoming.path)
+        if found is None:
+            if api.find(self._gets if is_post else self._posts, incoming.path):
+                use = "GET" if is_post else "POST, with a JSON body"
+                return Refusal(405, "method_not_allowed", f"Use {use} for this.")
+            raise NotFoundError("There is nothing of that name in the API: docs/formats.md has all of it.")
+        route, values = found
+        query = api.query_of(route, incoming.query)
+        body = None
+        if is_post:
+            data = await _body(incoming)
+            if data is None:
+                return Refusal(413, "request_too_large", f"The body is over {BODY_LIMIT_BYTES >> 20} MiB.")
+            body = api.body_of(data)
+        return await route.handler(self._context, api.Parameters(values, query, body))
+
+    async def _stream(self, incoming: ServerExchange, answer: api.Streamed) -> None:
+        """Send the parts as they come, no faster than the client takes them."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            async with contextlib.aclosing(answer.chunks) as chunks:
+                headers = [(b"content-type", answer.content_type), NO_STORE, *answer.headers, *HEADERS]
+                incoming.start(200, headers)
+                if incoming.method != "HEAD":
+                    async for chunk in chunks:
+                        incoming.write(chunk)
+                        if incoming.flow.write_paused:
+                            await incoming.flow.drain()
+                incoming.finish()
+        finally:
+            self._streams.discard(task)
+
+
+async def _body(incoming: ServerExchange) -> bytes | None:
+    """Return the body of a request, or None if it is too large."""
+    data = bytearray()
+    while part := await incoming.read():
+        data += part
+        if len(data) > BODY_LIMIT_BYTES:
+            return None
+    return bytes(data)
+
+
+def type_name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def _files() -> dict[bytes, Path]:
+    """Return the files that are served, by their path in a URL."""
+    found = {
+        f"/{path.relative_to(HERE).as_posix()}".encode(): path
+        for folder in FOLDERS
+        for path in (HERE / folder).rglob("*")
+        if path.suffix in TYPES and path.name not in HIDDEN
+    }
+    found[b"/"] = HERE / "static" / "index.html"
+    return found
+
+
+def _respond(incoming: ServerExchange, status: int, headers: Headers, body: bytes) -> None:
+    incoming.respond(status, [*headers, *HEADERS], body)
+
+
+def _refuse(incoming: ServerExchange, refused: Refusal) -> None:
+    """Answer with an error: JSON for a program, a page for a person."""
+    if incoming.path.startswith(b"/api/"):
+        content_type = JSON
+        body = msgspec.json.encode({"error": {"message": refused.message, "type": refused.type}})
+    else:
+        content_type = TYPES[".html"]
+        body = _PAGE.format(message=html.escape(refused.message)).encode()
+    headers = [(b"content-type", content_type), NO_STORE]
+    if incoming.more:
+        headers.append((b"connection", b"close"))  # the rest of the request is not read
+    _respond(incoming, refused.status, headers, body)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>recorder</title>
+<h1>recorder</h1><p>{message}</p></html>
+"""

@@ -1,0 +1,103 @@
+"""The viewer's door: who may ask it, and what every answer of it says about itself. Pure.
+
+Rules of this file:
+
+* A port on localhost is open to every web page of the user's browser, and to other users of the machine. So there is
+  a token always, and Host and the browser's own headers are checked before it.
+* A GET leaks here, for all of the API reads: reading is checked as strictly as anything else.
+* No answer ever has a CORS header, and no redirect has a target from a request.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from hmac import compare_digest
+from urllib.parse import parse_qsl
+
+from recorder.proxy.admission import TOKEN_HEADER, Refusal, is_local
+
+TOKEN_BYTES = 24  # of chance, which nobody guesses
+COOKIE = "recorder_ui_%d"  # by port: browsers do not tell the ports of a host apart when they send cookies
+SITES = (b"none", b"same-origin")  # Sec-Fetch-Site of a request that no other page caused
+BODY_LIMIT_BYTES = 2**20  # of a POST: SQL that somebody typed
+
+HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+"""Headers of every answer, errors too."""
+
+NO_TOKEN = Refusal(
+    401,
+    "token_required",
+    "This viewer wants its token: open the URL that `recorder ui` printed, or send X-Recorder-Token. "
+    "If you followed a link to here, reload the page.",
+)
+
+
+class Guard:
+    """The token of a viewer, the cookie that a browser gets for it, and the check of a request."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
+        self._cookie = secrets.token_urlsafe(TOKEN_BYTES)
+        self.port = 0  # where the viewer listens; nobody has the token before it is known
+
+    def refusal(self, method: str, path: bytes, headers: list[tuple[bytes, bytes]]) -> Refusal | None:
+        """Return why a request is refused before anybody asks for its token, or None. Names are in lower case."""
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1:
+            return Refusal(400, "bad_request", "A request needs exactly one Host header.")
+        if not is_local(hosts[0], ()):
+            return Refusal(403, "host_not_allowed", "This Host is not one of ours: use 127.0.0.1 or localhost.")
+        origins = {value for name, value in headers if name == b"origin"}
+        if not origins <= {b"http://" + hosts[0]}:
+            return Refusal(403, "origin_not_allowed", "Requests from other web pages are refused.")
+        sites = {value for name, value in headers if name == b"sec-fetch-site"}
+        if path != b"/" and not sites <= set(SITES):  # a link to the page itself may be anywhere
+            return Refusal(403, "origin_not_allowed", "Requests from other web pages are refused.")
+        return _size_refusal(method, headers)
+
+    def is_admitted(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether a request shows the cookie of this viewer, or its token in `X-Recorder-Token`."""
+        shown = [value for name, value in headers if name == TOKEN_HEADER]
+        if shown:
+            return len(shown) == 1 and compare_digest(shown[0], self.token.encode())
+        mine = (COOKIE % self.port).encode()
+        pairs = [
+            each.strip().partition(b"=") for name, value in headers if name == b"cookie" for each in value.split(b";")
+        ]
+        return any(name == mine and compare_digest(value, self._cookie.encode()) for name, _, value in pairs)
+
+    def cookie_for(self, query: bytes) -> bytes | None:
+        """Return the Set-Cookie for a query with the right `token`, or None."""
+        given = [value for name, value in parse_qsl(query.decode("latin-1")) if name == "token"]
+        if len(given) != 1 or not compare_digest(given[0].encode(), self.token.encode()):
+            return None
+        cookie = f"{COOKIE % self.port}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
+        return cookie.encode()
+
+
+def _size_refusal(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
+    """Return why a request is refused for its method or its body."""
+    if method not in ("GET", "HEAD", "POST"):
+        return Refusal(405, "method_not_allowed", "The viewer is for reading: use GET or HEAD.")
+    known = dict(headers)
+    if method != "POST":
+        has_body = b"transfer-encoding" in known or known.get(b"content-length", b"0") != b"0"
+        return Refusal(400, "bad_request", f"A {method} has no body here.") if has_body else None
+    if known.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+        return Refusal(415, "not_json", "The body must be JSON: send content-type: application/json.")
+    length = known.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > BODY_LIMIT_BYTES:
+        return Refusal(413, "request_too_large", f"The body is over the limit of {BODY_LIMIT_BYTES >> 20} MiB.")
+    return None
