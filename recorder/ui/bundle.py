@@ -100,7 +100,9 @@ def _script(sources: dict[str, str]) -> str:
 def wrapped(path: str, source: str, bundled: Collection[str]) -> str:
     """Return a module as a constant with what it exports. Raises `ValueError` for another form of import or export."""
     names = [name for _, name in _EXPORT.findall(source)]
-    inner = _IMPORT.sub(lambda found: f"const {{ {_renamed(found[1])} }} = {_constant(_resolved(path, found[2]))};", source)
+    inner = _IMPORT.sub(
+        lambda found: f"const {{ {_renamed(found[1])} }} = {_constant(_resolved(path, found[2]))};", source
+    )
     inner = _EXPORT.sub(r"\1\2", inner)
     inner = _DYNAMIC.sub(lambda found: _dynamic(_resolved(path, found[1]), bundled), inner)
     if left := _ANY.search(inner):

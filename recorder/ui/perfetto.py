@@ -26,6 +26,8 @@ Json = dict[str, Any]
 PROCESS = 1  # the session: the only one of the trace
 FLOW = "result of a call"
 
+_KINDS = {"connection": 0, "item": 1, "client": 2}
+
 
 async def trace(
     log: LogReader, session: Session, chosen: Iterable[Numbered], timeline: Mapping[str, Any]
@@ -134,13 +136,16 @@ class _Lanes:
         self._depth = depth
 
     def names(self, session: str) -> Iterator[Json]:
+        """Yield the names of the process and of its threads, and the order in which they are shown."""
         yield _named("process_name", 0, {"name": session})
-        for row, each in enumerate(self._rows):
-            group = f" ({each['group'] + 1})" if each["group"] else ""
-            for layer in range(self._depth[row]):
-                thread = self._first[row] + layer
-                yield _named("thread_name", thread, {"name": each["label"] + group})
-                yield _named("thread_sort_index", thread, {"sort_index": thread})
+        order = sorted(
+            range(len(self._rows)), key=lambda row: (self._rows[row]["group"], _KINDS[self._rows[row]["kind"]])
+        )
+        threads = [(row, self._first[row] + layer) for row in order for layer in range(self._depth[row])]
+        for place, (row, thread) in enumerate(threads):
+            group = f" ({self._rows[row]['group'] + 1})" if self._rows[row]["group"] else ""
+            yield _named("thread_name", thread, {"name": self._rows[row]["label"] + group})
+            yield _named("thread_sort_index", thread, {"sort_index": place})
 
     def thread(self, row: int) -> int:
         return self._first[row]
@@ -163,7 +168,7 @@ class _Lanes:
             "name": block["label"] or block["kind"],
             "cat": block["kind"],
             "ts": _us(from_ns),
-            "dur": _us(max(0, to_ns - from_ns)),
+            "dur": max(0, _us(to_ns) - _us(from_ns)),
             "pid": PROCESS,
             "tid": self._first[row] + layer,
             "args": {name: value for name, value in known.items() if value is not None},
@@ -217,6 +222,8 @@ def _named(what: str, thread: int, arguments: Json) -> Json:
     return {"ph": "M", "name": what, "pid": PROCESS, "tid": thread, "args": arguments}
 
 
-def _us(ns: int) -> float:
-    """Return microseconds, exact to the nanosecond for the first three months of a session."""
-    return ns / 1000
+def _us(ns: int) -> int:
+    """Return whole microseconds. Programs cut off fractions, of a beginning and a duration each, and then blocks that
+    follow each other would overlap.
+    """
+    return ns // 1000
