@@ -170,7 +170,10 @@ interface App {
 interface Page {
   /** Takes a route of the same page and session without a new page; false if it cannot. */
   update?(route: Route): boolean;
+  /** Takes a key that is not typed into a field; true if it was one of the page's. */
   key?(event: KeyboardEvent): boolean;
+  /** Keys (separated by spaces) and their meaning, for the help. */
+  help?: [string, string][];
   close?(): void;
 }
 
