@@ -44,10 +44,11 @@ _ANOMALY = ("kind", "pos", "count", "detail")
 def document(snapshot: Snapshot) -> dict[str, Any]:
     """Return the object."""
     session = {**_picked(snapshot.session, _SESSION), **_present(title=snapshot.title)}
-    return {"session": session, "exchanges": [_exchange(each) for each in snapshot.exchanges]}
+    return {"session": session, "exchanges": [exchange_document(each) for each in snapshot.exchanges]}
 
 
-def _exchange(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:
+def exchange_document(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:
+    """Return the part of the object that is one exchange."""
     if isinstance(taken, UnfoldableExchange):
         return {**_picked(taken.exchange, _EXCHANGE), "fault": taken.reason}
     superseded_by = taken.superseded_by

@@ -24,6 +24,9 @@ from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
+from recorder.ui.lanes import timeline
+from recorder.ui.marks import marks
+from recorder.ui.track import TrackCache, segment
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
@@ -140,12 +143,29 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     return {"session": summary, "title": summary.title, "exchanges": exchanges}
 
 
+async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
+    after = parameters.number("after", -1, -1)
+    return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
+
+
+async def _marks(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await marks(context.log, parameters["session"])
+
+
+async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
+    cache = context.more.setdefault("tracks", TrackCache())
+    return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
+
+
 EXCHANGE = "/api/sessions/{session}/exchanges/{exchange}"
 
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
     "/api/sessions/{session}": _session,
+    "/api/sessions/{session}/lanes?exchange&after": _lanes,
+    "/api/sessions/{session}/marks": _marks,
+    f"{EXCHANGE}/track?at": _track,
 }
 """All of the API that GET reads."""
 
