@@ -36,6 +36,9 @@ ARGUMENTS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
 )
 
+REBOUND = "rebound.example"
+"""A name of another site that resolves to this machine, in these browsers."""
+
 TIMEOUT_S = 60.0  # for what a page waits for, on a machine that has other things to do
 
 Theme = Literal["light", "dark"]
@@ -59,10 +62,10 @@ IN_A_BROWSER = [
 
 
 @asynccontextmanager
-async def launched(*arguments: str) -> AsyncIterator[Browser]:
+async def launched() -> AsyncIterator[Browser]:
     """Yield a browser, and end it."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, *arguments])
+        browser = await playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"])
         try:
             yield browser
         finally:
@@ -139,7 +142,8 @@ class Tab:
     async def until_ready(self) -> None:
         """Wait until the page has drawn. Raises `AssertionError` if it shows an error in place of itself."""
         await self.page.wait_for_selector("main .page[data-ready]", state="attached")
-        assert await self.page.locator("main .page > p.error").all_inner_texts() == []
+        error = await self.page.locator("main .page > p.error").all_inner_texts()
+        assert not error, f"{self.page.url}: {error}"
 
     async def show(self, size: tuple[int, int] = WIDE, theme: Theme = "light") -> None:
         """Change the size of the window and the theme of the system."""
@@ -178,7 +182,7 @@ async def opened(
     try:
         tab = Tab(await context.new_page(), url)
         yield tab
-        assert tab.faults == []
+        assert tab.faults == [], "\n".join(map(str, tab.faults))
     finally:
         try:
             await context.close()

@@ -6,6 +6,7 @@ with viewing(path) as viewer:
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.conversations import Conversations, answering, asking, call, message, response, sse, thought
 from tests.corpus import CORPUS
 from tests.log_rows import START_NS
 from tests.serving import PROGRAM, STOPPED_S, environment, run, wait_until
@@ -97,3 +98,45 @@ def hang(path: Path, names: Sequence[str]) -> None:
         files = [str(CORPUS / name) for name in names[part : part + 100]]
         ran = run(path, "import", *files)
         assert ran.code in (0, 1), ran.err
+
+
+HOSTILE = (
+    "<script>window.pwned = 1</script>",
+    '<img src=x onerror="window.pwned = 1">',
+    '"><svg onload="window.pwned = 1">',
+    "javascript:window.pwned=1",
+    "</script></textarea></style></title><!-- ${window.pwned = 1} {{constructor}}",
+    "\u202egnp.exe \u2066\u2067\u200f",  # what turns the direction of text around
+    "\x1b[31mred\x1b[0m\x07\x9b2J",  # a terminal's
+    "a\x00b",
+    "SURROGATE alone",  # in JSON one half of a pair
+    "#/s/../..?token=1&sql=DROP TABLE events",
+)
+"""Texts that a browser, a terminal or a template may take for something else."""
+HUGE_BYTES = 10 * 2**20  # of one line
+
+
+def poison(path: Path) -> None:
+    """Make a database in which every text that an upstream or a client chooses is hostile."""
+    log = Conversations(path)
+    bad = " | ".join(HOSTILE)
+    printable = bad.replace("\x00", "")  # SQL has no place for it in a name
+
+    def halved(frames: Sequence[bytes]) -> list[bytes]:
+        return [frame.replace(b"SURROGATE", b"\\ud800") for frame in frames]
+
+    for number in range(2):
+        session = log.session(f"{printable} {number}")
+        items = [*thought(*HOSTILE), *call(bad, json.dumps({bad: bad}), 1, bad), *message(*HOSTILE, bad, index=2)]
+        frames = response(*items, id=bad, model=printable)
+        asked = [*asking(bad), *answering(bad, bad)]
+        headers = [("X-Bad", printable.encode("ascii", "ignore").decode()), ("User-Agent", HOSTILE[1])]
+        target = "/v1/responses?<script>window.pwned=1</script>"
+        named = [frame.replace(b'"msg_2"', json.dumps(bad).encode()) for frame in frames]
+        session.exchange(halved(named), asked, headers=headers, target=target)
+        session.exchange(halved([sse(printable, bad=bad), f"data: {bad}\n\n".encode()]), at_s=9)
+        error = {"status": "failed", "error": {"code": bad, "message": bad}}
+        body = {"model": printable, "input": bad, "instructions": bad}
+        session.exchange(halved([sse("response.failed", response=error)]), body=body, at_s=12)
+    huge = log.session("huge")
+    huge.exchange(response(*message("before ", "<b>x</b>" * (HUGE_BYTES // 8), " after")), asking("Say much."))
