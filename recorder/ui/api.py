@@ -23,7 +23,7 @@ from recorder import __version__
 from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
+from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.ui import events, follow, sql
 from recorder.ui.sql import Questions
 
@@ -79,6 +79,10 @@ class Parameters:
             raise UsageError(f"{name} must be {least} to {most}.")
         return number
 
+    def time(self, name: str) -> int | None:
+        """Return a wall time in nanoseconds since the epoch; None if it is absent."""
+        return self.number(name, 0) if self.text(name) else None
+
     def flag(self, name: str) -> bool:
         """Return whether a flag is set: 1 or true."""
         return self.query.get(name, "").lower() in ("1", "true")
@@ -104,11 +108,14 @@ async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
         model=parameters.text("model"),
         client=parameters.text("client"),
         status=parameters.text("status"),
+        since_ns=parameters.time("since"),
+        until_ns=parameters.time("until"),
         words=parameters.text("q"),
         probes=parameters.flag("probes"),
     )
-    rows = await context.log.sessions(limit, wanted)
-    return {"sessions": rows, "next": None}
+    cursor = parameters.text("before")
+    page = await context.log.session_page(limit, wanted, ListPlace.parse(cursor) if cursor else None)
+    return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
 async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
