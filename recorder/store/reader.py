@@ -315,6 +315,10 @@ class LogReader:
         statement = _PROGRESS if session_id is None else _PROGRESS_OF_SESSION
         return [ExchangeProgress(*row) for row in await self._all(statement, **values)]
 
+    async def rows(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
+        """Return the rows of a statement of the caller, which fit in a page, in a separate transaction."""
+        return await self._all(statement, **values)
+
     async def _event(self, row: AnyRow) -> Event:
         """Return the event of a shared row. One at a time: of a page of recipes, not all bodies are in memory."""
         try:

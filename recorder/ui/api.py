@@ -25,7 +25,10 @@ from recorder.recordings.selection import select_exchanges
 from recorder.store.reader import LogReader
 from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.ui import events, follow, sql
+from recorder.ui.lanes import timeline
+from recorder.ui.marks import marks
 from recorder.ui.sql import Questions
+from recorder.ui.track import TrackCache, segment
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
@@ -178,6 +181,20 @@ async def _query(context: Context, parameters: Parameters) -> dict[str, Any]:
     return await context.questions.ask(*sql.checked_question(parameters.body))
 
 
+async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
+    after = parameters.number("after", -1, -1)
+    return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
+
+
+async def _marks(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await marks(context.log, parameters["session"])
+
+
+async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
+    cache = context.more.setdefault("tracks", TrackCache())
+    return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
+
+
 SESSION = "/api/sessions/{session}"
 EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 
@@ -185,7 +202,10 @@ ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
     SESSION: _session,
+    f"{SESSION}/lanes?exchange&after": _lanes,
+    f"{SESSION}/marks": _marks,
     f"{SESSION}/follow": _follow_session,
+    f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
     "/api/views": _views,
