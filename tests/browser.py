@@ -65,7 +65,9 @@ IN_A_BROWSER = [
 async def launched() -> AsyncIterator[Browser]:
     """Yield a browser, and end it."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"])
+        browser = await playwright.chromium.launch(
+            executable_path=program(), args=[*ARGUMENTS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
+        )
         try:
             yield browser
         finally:

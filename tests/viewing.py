@@ -78,7 +78,9 @@ def paint(path: Path, now_ns: int) -> None:
     for number, (name, city) in enumerate((("agent", "Paris"), ("agent-again", "Lyon"))):
         session = log.session(name, ago - 7200 + 600 * number)
         plan = thought("**Checking the weather**\n\n", "One city was named", ", so one call will do.")
-        session.exchange(response(*plan, *call("get_weather", f'{{"city":"{city}"}}', 1)), asking(f"Weather in {city}?"))
+        session.exchange(
+            response(*plan, *call("get_weather", f'{{"city":"{city}"}}', 1)), asking(f"Weather in {city}?")
+        )
         said = [f"It is {17 + number} °C and clear ", "in ", city, ". A light jacket will do."]
         asked = [*asking(f"Weather in {city}?"), *answering(f"{17 + number} °C, clear")]
         session.exchange(response(*message(*said), id="resp_2"), asked, at_s=4.2)

@@ -136,4 +136,3 @@ async () => {
   return { ...window.ran, eval: evaluated, style, fetch: fetched };
 }
 """
-
