@@ -24,9 +24,12 @@ from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
+from recorder.ui.home import home
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
+HOME_DAYS = 30
+MOST_DAYS = 3_660  # ten years: as wide as a chart shows single days
 
 
 @dataclass(slots=True)
@@ -140,10 +143,15 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     return {"session": summary, "title": summary.title, "exchanges": exchanges}
 
 
+async def _home(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await home(context.log, context.url, parameters.number("days", HOME_DAYS, 1, MOST_DAYS))
+
+
 EXCHANGE = "/api/sessions/{session}/exchanges/{exchange}"
 
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
+    "/api/home?days": _home,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
     "/api/sessions/{session}": _session,
 }
