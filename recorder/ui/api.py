@@ -24,12 +24,15 @@ from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
+from recorder.ui import events, follow, sql
 from recorder.ui.home import home
+from recorder.ui.sql import Questions
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
 HOME_DAYS = 30
-MOST_DAYS = 3_660  # ten years: as wide as a chart shows single days
+MOST_DAYS = 3_660  # ten years: more days than a chart has pixels
+PAGE_EVENTS = 500
 
 
 @dataclass(slots=True)
@@ -38,7 +41,8 @@ class Context:
 
     log: LogReader
     url: URL
-    more: dict[str, Any] = field(default_factory=dict)
+    questions: Questions
+    more: dict[str, Any] = field(default_factory=dict)  # by whoever keeps something, under the name of its module
 
 
 class Streamed(NamedTuple):
@@ -143,21 +147,55 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     return {"session": summary, "title": summary.title, "exchanges": exchanges}
 
 
+async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
+    first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
+    return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
+
+
+async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
+    pos = parameters.number("pos", 0)
+    return await events.details(context.log, parameters["session"], parameters["exchange"], pos)
+
+
 async def _home(context: Context, parameters: Parameters) -> dict[str, Any]:
-    return await home(context.log, context.url, parameters.number("days", HOME_DAYS, 1, MOST_DAYS))
+    days = parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
+    return await home(context.questions, context.log, days)
 
 
-EXCHANGE = "/api/sessions/{session}/exchanges/{exchange}"
+async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
+    return sql.views(context.url)
+
+
+async def _follow_session(context: Context, parameters: Parameters) -> Streamed:
+    session = await context.log.session(parameters["session"])
+    return Streamed(follow.CONTENT_TYPE, follow.growth(context.log, session.session_id))
+
+
+async def _follow(context: Context, _: Parameters) -> Streamed:
+    return Streamed(follow.CONTENT_TYPE, follow.changes(context.log))
+
+
+async def _query(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await context.questions.ask(*sql.checked_question(parameters.body))
+
+
+SESSION = "/api/sessions/{session}"
+EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
-    "/api/home?days": _home,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
-    "/api/sessions/{session}": _session,
+    SESSION: _session,
+    f"{SESSION}/follow": _follow_session,
+    f"{EXCHANGE}/events?from&limit": _events,
+    f"{EXCHANGE}/events/{{pos}}": _event,
+    "/api/home?days": _home,
+    "/api/views": _views,
+    "/api/follow": _follow,
 }
 """All of the API that GET reads."""
 
-POSTS: dict[str, Handler] = {}
+POSTS: dict[str, Handler] = {"/api/query": _query}
 """All of the API that takes a JSON body."""
 
 

@@ -14,21 +14,13 @@ import asyncio
 import textwrap
 import time
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any, NamedTuple
-
-from sqlalchemy import URL
 
 from recorder.errors import RecorderError
 from recorder.projections.views.view import Either, written
-from recorder.store.engine import engine_of
-from recorder.store.query import QueryResult, Value, open_query
 from recorder.store.reader import LogReader
 from recorder.store.usage import DAY_NS
-from recorder.ui.command_line import query_line
-
-MOST_ROWS = 10_000  # of a panel: more days and kinds of error than a chart shows
-TIMEOUT_S = 30.0  # without a row: a person looks at an empty page meanwhile
+from recorder.ui.sql import Questions
 
 _DAY = Either(
     "date(started_ns / 1000000000, 'unixepoch')",
@@ -148,17 +140,16 @@ PANELS = (
 )
 
 
-async def home(log: LogReader, url: URL, days: int) -> dict[str, Any]:
+async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any]:
     """Return the panels over the last days, today included, in the form that `/api/home` has."""
     since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
-    panels = await asyncio.gather(*(asyncio.to_thread(_answer, url, panel, since_ns) for panel in PANELS))
+    panels = await asyncio.gather(*(_answer(questions, panel, log.engine.name, since_ns) for panel in PANELS))
     return {"days": days, "since_ns": since_ns, "is_empty": not await log.sessions(1), "panels": panels}
 
 
-def _answer(url: URL, panel: Panel, since_ns: int) -> dict[str, Any]:
+async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int) -> dict[str, Any]:
     """Return a panel with its rows, or with the reason why there are none: one that fails does not stop the others."""
-    values: dict[str, Value] = {"since": since_ns}
-    sql = panel.statement(engine_of(url).name)
+    sql, values = panel.statement(engine), {"since": since_ns}
     described = {
         "id": panel.id,
         "title": panel.title,
@@ -167,14 +158,8 @@ def _answer(url: URL, panel: Panel, since_ns: int) -> dict[str, Any]:
         "chart": panel.chart,
         "sql": sql,
         "params": values,
-        "command": query_line(url, sql, values),
     }
     try:
-        with open_query(url) as query:
-            return {**described, **_read(query.ask(sql, values, TIMEOUT_S)), "error": None}
+        return {**described, **await questions.ask(sql, values), "error": None}
     except RecorderError as error:
-        return {**described, "columns": [], "rows": [], "error": str(error)}
-
-
-def _read(answer: QueryResult) -> dict[str, Any]:
-    return {"columns": answer.columns, "rows": list(islice(answer.rows, MOST_ROWS))}
+        return {**described, "columns": [], "rows": [], "command": questions.command(sql, values), "error": str(error)}
