@@ -6,8 +6,13 @@ import { VirtualList } from "./virtual.js";
 const PAGE = 200;
 const TYPED_MS = 250;
 const FILTERS = ["q", "model", "client", "status", "since", "until", "probes"];
-const STATUSES = ["open", "completed", "incomplete", "failed", "truncated", "client_disconnect", "upstream_error", "unknown"];
-const BADGES = /** @type {Record<string, string>} */ ({ completed: "good", open: "active", incomplete: "warning", client_disconnect: "warning" });
+/** As `recorder sessions --status` takes them; a test compares. */
+const STATUSES = [
+  ...["open", "completed", "incomplete", "failed", "error_status", "client_disconnect", "upstream_reset", "upstream_unreachable"],
+  ...["truncated", "timeout", "recorder_shutdown", "recorder_crash", "unknown"],
+];
+/** The usual end is quiet, so that the others are seen. */
+const BADGES = /** @type {Record<string, string>} */ ({ completed: "quiet", open: "badge active", incomplete: "badge warning", client_disconnect: "badge warning" });
 const HEAD = ["Compare", "Name", "Title", "Model", "Client", "Exchanges", "Tokens", "Errors", "Duration", "Last used", "Status"];
 
 /**
@@ -101,7 +106,7 @@ class SessionsPage {
       label: "Sessions, the last used first",
       rowHeight: isNarrow ? 62 : 31,
       head: HEAD,
-      numeric: [5, 6, 7, 8, 9],
+      numeric: [5, 6, 7, 8],
       total: -1,
       draw: (row, index) => this.draw(row, this.rows[index]),
       open: (index, event) => this.open(index, event),
@@ -280,8 +285,8 @@ class SessionsPage {
       el("span", { class: "cell-tokens" }, row.total_tokens === null ? "" : compact(row.total_tokens)),
       el("span", { class: row.errors ? "cell-errors error" : "cell-errors" }, row.errors ? count(row.errors) : ""),
       el("span", { class: "cell-duration quiet" }, duration(row.duration_ns)),
-      el("span", { class: "cell-used quiet" }, wallTime(row.used_ns)),
-      el("span", { class: "cell-status" }, el("span", { class: `badge ${BADGES[row.status] ?? "error"}` }, row.status.replaceAll("_", " "))),
+      el("span", { class: "cell-used num quiet" }, wallTime(row.used_ns)),
+      el("span", { class: "cell-status" }, el("span", { class: BADGES[row.status] ?? "badge error" }, row.status.replaceAll("_", " "))),
     );
   }
 
@@ -309,7 +314,7 @@ class SessionsPage {
     this.list.refresh();
     const names = [...this.marked].map((id) => this.rows.find((each) => each.session_id === id)?.name ?? id);
     this.compare.hidden = this.marked.size < 2;
-    fill(this.compare, `Compare ${names.join(" and ")}`);
+    fill(this.compare, el("span", { class: "cut" }, `Compare ${names.join(" and ")}`));
     this.app.announce(this.marked.size === 1 ? `${names[0]} is marked: mark a second session to compare them.` : "");
   }
 
