@@ -7,9 +7,10 @@ const DEEPEST = 200;
 /**
  * Indent a JSON text. What is no JSON is returned unchanged; so are numbers, escapes and repeated names inside of it.
  * @param {string} text
+ * @param {boolean} [isCut] whether it is only the beginning of a text, which is indented as far as it goes
  * @returns {string}
  */
-export function prettyJson(text) {
+export function prettyJson(text, isCut = false) {
   /** @type {string[]} */
   const out = [];
   /** @type {string[]} */
@@ -43,12 +44,16 @@ export function prettyJson(text) {
       at += 1;
     } else {
       const end = char === '"' ? endOfString(text, at) : endOfScalar(text, at);
-      if (end < 0) return text;
+      if (end < 0) {
+        if (!isCut || !out.length) return text;
+        out.push(text.slice(at));
+        break;
+      }
       out.push(text.slice(at, end));
       at = end;
     }
   }
-  return open.length ? text : out.join("");
+  return open.length && !isCut ? text : out.join("");
 }
 
 /**
