@@ -28,12 +28,11 @@ export function pairedRows(a, b, items) {
   /** @type {PairedRow[]} */
   const rows = [];
   /** @param {string} label @param {Block[]} of_a @param {Block[]} of_b */
-  const add = (label, of_a, of_b) => {
+  const add = (label, of_a, of_b, kind = (of_b[0] ?? of_a[0])?.kind ?? "other") => {
     if (!of_a.length && !of_b.length) return;
-    const kind = (of_b[0] ?? of_a[0])?.kind ?? "other";
     rows.push({ label, kind, a: of_a, b: of_b, ticks: { a: sides.a.ticks(of_a), b: sides.b.ticks(of_b) } });
   };
-  add("connection", sides.a.ofRow("connection"), sides.b.ofRow("connection"));
+  add("connection", sides.a.ofRow("connection"), sides.b.ofRow("connection"), "quiet");
   const inOrder = [...items].sort((one, other) => sides.a.begin(one[0], sides.b, one[1]) - sides.a.begin(other[0], sides.b, other[1]));
   for (const [one, other] of inOrder) {
     const of_a = sides.a.ofItem(one);
@@ -176,7 +175,7 @@ export class LanePair {
     const brush = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     const style = getComputedStyle(canvas);
     /** @param {string} name */
-    const colour = (name) => style.getPropertyValue(`--${name}`).trim() || style.color;
+    const colour = (name) => style.getPropertyValue(`--${name}`).trim() || style.getPropertyValue("--other");
     brush.setTransform(scale, 0, 0, scale, 0, 0);
     brush.clearRect(0, 0, width, height);
     brush.font = `11px ${style.getPropertyValue("--mono")}`;

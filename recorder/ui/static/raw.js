@@ -225,7 +225,7 @@ function responsePanel(raw, path, app) {
 function headersTable(headers, label) {
   const rows = headers.map(([name, value]) => el("tr", {}, el("th", { scope: "row", class: "mono" }, name), el("td", { class: /^REDACTED/.test(value) ? "mono quiet" : "mono" }, value)));
   const table = el("table", { class: "data headers" }, el("tbody", {}, ...rows));
-  return rows.length ? el("details", { class: "heads", open: true }, el("summary", {}, `${headers.length} headers`), el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label }, table)) : el("p", { class: "quiet" }, "No headers.");
+  return rows.length ? el("details", { class: "heads", open: true }, el("summary", {}, `${headers.length} header${headers.length === 1 ? "" : "s"}`), el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label }, table)) : el("p", { class: "quiet" }, "No headers.");
 }
 
 /** The beginning of a body as text, as indented JSON or as a hex dump, with more of it on demand. */
