@@ -29,6 +29,7 @@ from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
 from recorder.ui import events, follow, sql
 from recorder.ui.comparison import comparison, levels_of, terms_of
+from recorder.ui.home import home
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
@@ -37,6 +38,8 @@ from recorder.ui.track import TrackCache, segment
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
+HOME_DAYS = 30
+MOST_DAYS = 3_660  # ten years: more days than a chart has pixels
 PAGE_EVENTS = 500
 
 
@@ -207,6 +210,11 @@ async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
     return await events.details(context.log, parameters["session"], parameters["exchange"], pos)
 
 
+async def _home(context: Context, parameters: Parameters) -> dict[str, Any]:
+    days = parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
+    return await home(context.questions, context.log, days)
+
+
 async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
     return sql.views(context.url)
 
@@ -241,6 +249,7 @@ ROUTES: dict[str, Handler] = {
     f"{SESSION}/follow": _follow_session,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
+    "/api/home?days": _home,
     "/api/views": _views,
     "/api/follow": _follow,
 }

@@ -49,6 +49,10 @@ class Questions:
             question.stop()
             self._asked.discard(question)
 
+    def command(self, sql: str, values: Mapping[str, Value]) -> str:
+        """Return the `recorder query` that gives the same rows as `ask`."""
+        return command_line(self._url, sql, values)
+
     def close(self) -> None:
         """Stop all questions, and take no more."""
         for question in self._asked:
@@ -104,11 +108,14 @@ def command_line(url: URL, sql: str, values: Mapping[str, Value] | None = None) 
 
 
 def database_words(url: URL) -> list[str]:
-    """Return the words of a command line that name a database; none for the default one."""
+    """Return the words of a command line that name a database; none for the default one.
+
+    A password is left out: libpq reads PGPASSWORD and ~/.pgpass.
+    """
     if url == default_url():
         return []
     is_file = bool(engine_of(url).files(url))
-    return ["--db", database_name(url) if is_file else url.render_as_string(hide_password=True)]
+    return ["--db", database_name(url) if is_file else url.set(password=None).render_as_string()]
 
 
 def views(url: URL) -> list[dict[str, Any]]:
