@@ -2,6 +2,7 @@
 
 import { copyButton, count, duration, el, fill } from "./dom.js";
 import { endOf, LanePair, pairedRows } from "./lane_pair.js";
+import { visible } from "./pretty.js";
 
 const LEVELS = ["request", "answer", "tools", "usage", "timing", "events", "bytes"];
 const RECENT = 50; // sessions to choose from
@@ -340,7 +341,7 @@ class Result {
       { class: isChosen ? "chosen" : null },
       el("td", { class: "num" }, choose),
       el("td", { class: "num" }, pair.b.number),
-      el("td", { class: "cut mono" }, pair.a.asked),
+      el("td", { class: "cut mono" }, visible(pair.a.asked)),
       el("td", { class: "quiet" }, HOW[pair.how] ?? pair.how),
       ...levels.map((level) => countCell(pair.levels.find((each) => each.level === level))),
     );
@@ -359,7 +360,7 @@ class Result {
       {},
       el("td", { class: "num" }, side === "a" ? go : "–"),
       el("td", { class: "num" }, side === "b" ? go : "–"),
-      el("td", { class: "cut mono" }, which.asked),
+      el("td", { class: "cut mono" }, visible(which.asked)),
       el("td", { colspan: levels.length + 1 }, el("span", { class: "badge warning" }, change), ` only in ${side.toUpperCase()}`),
     );
   }
@@ -513,7 +514,7 @@ class Result {
       fill(more, `Show ${Math.min(DIFFERENCES_SHOWN, differences.length - drawn)} more of ${count(differences.length)}`);
     };
     add();
-    const heads = ["Where", "Change", "Difference", "Events"].map((name) => el("th", { scope: "col" }, name));
+    const heads = ["Where", "Change", "Difference", "Open"].map((name) => el("th", { scope: "col" }, name));
     const table = el("table", { class: "data differences" }, el("thead", {}, el("tr", {}, ...heads)), body);
     return el("div", {}, el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Differences" }, table), more);
   }
@@ -525,14 +526,15 @@ class Result {
   differenceRow(pair, each) {
     const { sessions } = this.found;
     const change = each.change ?? "changed";
+    const isPlaced = each.a_pos !== undefined || each.b_pos !== undefined;
     const places = [
-      each.a_pos === undefined ? null : link(sessions.a.session_id, "A", `#${each.a_pos}`, pair.a.number, each.a_pos),
-      each.b_pos === undefined ? null : link(sessions.b.session_id, "B", `#${each.b_pos}`, pair.b.number, each.b_pos),
+      isPlaced && each.a_pos === undefined ? null : link(sessions.a.session_id, "A", each.a_pos === undefined ? "" : `#${each.a_pos}`, pair.a.number, each.a_pos),
+      isPlaced && each.b_pos === undefined ? null : link(sessions.b.session_id, "B", each.b_pos === undefined ? "" : `#${each.b_pos}`, pair.b.number, each.b_pos),
     ];
     return el(
       "tr",
       {},
-      el("td", { class: "where" }, each.where),
+      el("td", { class: "where" }, visible(each.where)),
       el("td", {}, el("span", { class: `badge ${change}` }, change)),
       el("td", { class: "words" }, ...(each.words ? each.words.map(word) : sides(each))),
       el("td", { class: "places" }, ...places.flatMap((place) => (place ? [place, " "] : []))),
@@ -549,8 +551,9 @@ class Result {
  * @returns {Node}
  */
 function word([of, text]) {
-  if (of === "-") return el("del", {}, text);
-  return of === "+" ? el("ins", {}, text) : document.createTextNode(text);
+  const shown = visible(text);
+  if (of === "-") return el("del", {}, shown);
+  return of === "+" ? el("ins", {}, shown) : document.createTextNode(shown);
 }
 
 /**
@@ -562,7 +565,7 @@ function sides(each) {
   const isChanged = (each.change ?? "changed") === "changed";
   const a = each.a ?? (isChanged ? "(nothing)" : null);
   const b = each.b ?? (isChanged ? "(nothing)" : null);
-  return [...(a === null ? [] : [el("del", {}, a)]), ...(a !== null && b !== null ? [" → "] : []), ...(b === null ? [] : [el("ins", {}, b)])];
+  return [...(a === null ? [] : [el("del", {}, visible(a))]), ...(a !== null && b !== null ? [" → "] : []), ...(b === null ? [] : [el("ins", {}, visible(b))])];
 }
 
 /** @param {Measure[]} measures */
@@ -678,7 +681,7 @@ function span(blocks) {
  */
 function link(session, side, text, exchange, pos) {
   const place = exchange === undefined ? "" : `/x/${exchange}${pos === undefined ? "" : `/e/${pos}`}`;
-  return el("a", { href: `#/s/${session}${place}`, class: "side" }, el("span", { class: `side-name ${side}` }, side), " ", text);
+  return el("a", { href: `#/s/${session}${place}`, class: "side", "aria-label": text ? null : `Open ${side} in the player` }, el("span", { class: `side-name ${side}` }, side), " ", text);
 }
 
 /** @param {Level | undefined} level */

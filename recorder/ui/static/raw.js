@@ -1,7 +1,7 @@
 // One exchange as it was sent and received: heads, bodies as bytes, and lines to copy that repeat it.
 
 import { copyButton, count, duration, el, fill } from "./dom.js";
-import { prettyJson } from "./pretty.js";
+import { prettyJson, visible } from "./pretty.js";
 
 const PART_BYTES = 4 * 2 ** 20; // fetched at once: what a browser indents in a tenth of a second
 const SHOWN_CHARS = 60_000; // of text added to the page at once: one line of that length is laid out in a frame or two
@@ -154,7 +154,7 @@ function sentRequest(raw, path, app) {
   return el(
     "div",
     { class: "stack" },
-    el("p", { class: "mono start-line" }, `${request.method} ${request.target}`, el("span", { class: "quiet" }, ` → ${request.upstream}`)),
+    el("p", { class: "mono start-line" }, visible(`${request.method} ${request.target}`), el("span", { class: "quiet" }, ` → ${request.upstream}`)),
     headersTable(request.headers, "Headers of the request"),
     facts.length ? el("p", { class: "note" }, facts.join(" · ")) : null,
     request.size_bytes ? new BodyView(`${path}/body?of=request`, request.size_bytes, request.file, app).element : el("p", { class: "quiet" }, "No body."),
@@ -223,7 +223,7 @@ function responsePanel(raw, path, app) {
  * @param {string} label
  */
 function headersTable(headers, label) {
-  const rows = headers.map(([name, value]) => el("tr", {}, el("th", { scope: "row", class: "mono" }, name), el("td", { class: /^REDACTED/.test(value) ? "mono quiet" : "mono" }, value)));
+  const rows = headers.map(([name, value]) => el("tr", {}, el("th", { scope: "row", class: "mono" }, name), el("td", { class: /^REDACTED/.test(value) ? "mono quiet" : "mono" }, visible(value))));
   const table = el("table", { class: "data headers" }, el("tbody", {}, ...rows));
   return rows.length ? el("details", { class: "heads", open: true }, el("summary", {}, `${headers.length} header${headers.length === 1 ? "" : "s"}`), el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label }, table)) : el("p", { class: "quiet" }, "No headers.");
 }
@@ -312,7 +312,7 @@ class BodyView {
     };
     fill(
       this.place,
-      el("pre", { class: isHex ? "code hex" : "code", tabindex: 0, role: "region", "aria-label": "Body" }, text),
+      el("pre", { class: isHex ? "code hex" : "code", tabindex: 0, role: "region", "aria-label": "Body" }, visible(text)),
       hasMore ? el("div", { class: "more" }, el("button", { type: "button", onclick: more }, "More"), el("span", { class: "note" }, this.progress(text.length, isHex))) : null,
     );
   }
