@@ -24,7 +24,7 @@ ENTRY = "file.js"
 PAGES = ("player/player.js",)
 
 _IMPORT = re.compile(r'^import \{ ([^{}]+) \} from "(\.{1,2}/[^"]+\.js)";$', re.MULTILINE)
-_DYNAMIC = re.compile(r'\bimport\("(\./[^"]+\.js)"\)')
+_DYNAMIC = re.compile(r'=> import\("(\./[^"]+\.js)"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
 _ANY = re.compile(r"^\s*(?:import|export)\b(?!\()[^\n]*", re.MULTILINE)
 _STYLE = re.compile(r'^<link rel="stylesheet" href="/(static|vendor)/([^"]+)">\n', re.MULTILINE)
@@ -111,7 +111,8 @@ def wrapped(path: str, source: str, bundled: Collection[str]) -> str:
 
 
 def _dynamic(path: str, bundled: Collection[str]) -> str:
-    return f"Promise.resolve({_constant(path)})" if path in bundled else f"Promise.reject(new Error({NOT_HERE!r}))"
+    page = f"Promise.resolve({_constant(path)})" if path in bundled else f"Promise.reject(new Error({NOT_HERE!r}))"
+    return f"=> {page}"
 
 
 def _style(folder: str, name: str) -> str:

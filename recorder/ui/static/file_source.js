@@ -1,7 +1,7 @@
 // The data inside of the one file, answered as the API would. Nothing here interprets a protocol: it puts together
 // what `recorder/ui/html_file.py` took apart so that each text is in the file once.
 
-const SEGMENT = 256;
+import { SEGMENT, applied } from "./player/track.js";
 
 /** @implements {Source} */
 export class FileSource {
@@ -245,28 +245,9 @@ function opsOf(steps, pos) {
  */
 function after(state, steps, from, to) {
   for (const step of steps.slice(firstAt(steps, from), firstAt(steps, to + 1))) {
-    if (step.length === 2) for (const op of step[1]) state = applied(state, op, 0);
+    if (step.length === 2) for (const op of step[1]) state = /** @type {ExchangeDocument} */ (applied(state, op));
   }
   return state;
-}
-
-/**
- * Apply an operation to a copy that shares what it does not change.
- * @param {any} value
- * @param {Op} op
- * @param {number} depth
- * @returns {any}
- */
-function applied(value, op, depth) {
-  const [name, path, given] = op;
-  if (depth === path.length) return name === "add" ? value + given : name === "push" ? [...value, given] : given;
-  const copy = Array.isArray(value) ? [...value] : { ...value };
-  const key = path[depth];
-  if (name === "cut" && depth === path.length - 1) {
-    if (Array.isArray(copy)) copy.splice(Number(key), 1);
-    else delete copy[key];
-  } else copy[key] = applied(copy[key], op, depth + 1);
-  return copy;
 }
 
 /**
