@@ -65,7 +65,9 @@ IN_A_BROWSER = [
 async def launched() -> AsyncIterator[Browser]:
     """Yield a browser, and end it."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"])
+        browser = await playwright.chromium.launch(
+            executable_path=program(), args=[*ARGUMENTS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
+        )
         try:
             yield browser
         finally:
@@ -99,7 +101,7 @@ _GO = """
 
 
 class Fault(NamedTuple):
-    """Something a page must not do: an error on the console (also a violation of the CSP), or one that nobody caught."""
+    """Something a page must not do: an error on the console (a violation of the CSP is one), or an uncaught one."""
 
     kind: Literal["console", "page", "crash"]
     text: str
@@ -127,23 +129,23 @@ class Tab:
         self._expected.append(pattern)
 
     async def open(self, route: str = "#/") -> None:
-        """Go to a page of the viewer, until it shows something; the first time by the address with the token."""
+        """Go to a page of the viewer, until it has drawn. Raises `AssertionError` if it shows an error instead."""
+        await self.enter(route)
+        error = await self.page.locator("main .page > p.error").all_inner_texts()
+        assert not error, f"{self.page.url}: {error}"
+
+    async def enter(self, route: str) -> None:
+        """Go to a page of the viewer, until it has drawn or failed; the first time by the address with the token."""
         if self.page.url.startswith(self.origin):
             await self.page.evaluate(_GO, route)
         else:
             await self.page.goto(self.url + route)
-        await self.until_ready()
+        await self.page.wait_for_selector("main .page[data-ready]", state="attached")
 
     @property
     def origin(self) -> str:
         """The address without path, token and route; of a file its whole path."""
         return re.sub(r"(?<=\w)/?\?.*", "", self.url)
-
-    async def until_ready(self) -> None:
-        """Wait until the page has drawn. Raises `AssertionError` if it shows an error in place of itself."""
-        await self.page.wait_for_selector("main .page[data-ready]", state="attached")
-        error = await self.page.locator("main .page > p.error").all_inner_texts()
-        assert not error, f"{self.page.url}: {error}"
 
     async def show(self, size: tuple[int, int] = WIDE, theme: Theme = "light") -> None:
         """Change the size of the window and the theme of the system."""

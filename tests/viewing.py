@@ -78,14 +78,16 @@ def paint(path: Path, now_ns: int) -> None:
     for number, (name, city) in enumerate((("agent", "Paris"), ("agent-again", "Lyon"))):
         session = log.session(name, ago - 7200 + 600 * number)
         plan = thought("**Checking the weather**\n\n", "One city was named", ", so one call will do.")
-        session.exchange(response(*plan, *call("get_weather", f'{{"city":"{city}"}}', 1)), asking(f"Weather in {city}?"))
+        session.exchange(
+            response(*plan, *call("get_weather", f'{{"city":"{city}"}}', 1)), asking(f"Weather in {city}?")
+        )
         said = [f"It is {17 + number} °C and clear ", "in ", city, ". A light jacket will do."]
         asked = [*asking(f"Weather in {city}?"), *answering(f"{17 + number} °C, clear")]
         session.exchange(response(*message(*said), id="resp_2"), asked, at_s=4.2)
         session.exchange(response(*message("You are ", "welcome."), id="resp_3"), asking("Thanks"), at_s=9.0)
     broken = log.session("broken", ago - 3000)
     whole = response(*thought("Hm. "), *message("This will ", "not ", "end", index=1))
-    broken.exchange(whole[:6], asking("Tell me a story"), outcome="upstream_error")
+    broken.exchange(whole[:6], asking("Tell me a story"), outcome="upstream_reset")
     broken.exchange([*whole[:7], *whole[5:]], asking("Again"), at_s=5.0)
     long = log.session("long", ago - 1800)
     words = [f"word{number}{'.' if number % 12 == 11 else ''} " for number in range(LONG)]
