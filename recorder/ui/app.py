@@ -24,9 +24,11 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.proxy.admission import Refusal
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
 from recorder.ui import api
 from recorder.ui.security import BODY_LIMIT_BYTES, HEADERS, NO_TOKEN, Guard
+from recorder.ui.sql import Questions
 
 HERE = Path(__file__).parent
 FOLDERS = ("static", "vendor")
@@ -40,6 +42,7 @@ TYPES: Mapping[str, bytes] = {  # our own: a system may call JavaScript plain te
 }
 JSON = b"application/json"
 NO_STORE = (b"cache-control", b"no-store")
+STREAMS = 16  # at once: each looks at the log several times a second
 
 STATUSES: Mapping[type[Exception], tuple[int, str]] = {
     UsageError: (400, "usage"),
@@ -55,9 +58,10 @@ log = logging.getLogger(__name__)
 class Viewer:
     """The application: an `App` of `recorder.proxy.http`."""
 
-    def __init__(self, reader: LogReader, url: URL, guard: Guard) -> None:
+    def __init__(self, reader: LogReader, url: URL, guard: Guard, rules: Rules = DEFAULT_RULES) -> None:
         self.guard = guard
-        self._context = api.Context(reader, url)
+        self._questions = Questions(url)
+        self._context = api.Context(reader, url, self._questions, rules)
         self._gets, self._posts = api.routes(api.ROUTES), api.routes(api.POSTS)
         self._files = _files()
         self._streams: set[asyncio.Task[Any]] = set()
@@ -67,9 +71,10 @@ class Viewer:
         return f"http://127.0.0.1:{self.guard.port}/?token={self.guard.token}{fragment}"
 
     def shut_down(self) -> None:
-        """End all streams at once: they have no end of their own."""
+        """End all streams, which have no end of their own, and stop all questions."""
         for task in self._streams:
             task.cancel()
+        self._questions.close()
 
     async def __call__(self, incoming: ServerExchange) -> None:
         refused = self.guard.refusal(incoming.method, incoming.path, incoming.headers)
@@ -145,6 +150,9 @@ class Viewer:
         """Send the parts as they come, no faster than the client takes them."""
         task = asyncio.current_task()
         assert task is not None
+        if len(self._streams) >= STREAMS:
+            _refuse(incoming, Refusal(503, "too_many", f"This viewer follows {STREAMS} things: close some pages."))
+            return
         self._streams.add(task)
         try:
             async with contextlib.aclosing(answer.chunks) as chunks:
