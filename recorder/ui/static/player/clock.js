@@ -69,7 +69,7 @@ export class Clock {
   stepItem(direction) {
     const { timeline } = this;
     const starts = timeline.blocks
-      .filter((block) => block.item !== null && block.first_pos !== null)
+      .filter((block) => timeline.isItem(block) && block.first_pos !== null)
       .map((block) => timeline.indexOf(timeline.slotOf(block.exchange), block.first_pos ?? 0));
     this.#stepTo(starts, direction);
   }

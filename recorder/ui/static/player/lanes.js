@@ -39,6 +39,9 @@ export class Lanes {
     this.hovered = -1;
     this.width = 0;
     this.height = 0;
+    this.ratio = 1;
+    /** @type {Record<string, string> | null} */
+    this.colours = null;
     this.isStale = true;
     this.base = /** @type {HTMLCanvasElement} */ (el("canvas", { "aria-hidden": "true" }));
     this.overlay = /** @type {HTMLCanvasElement} */ (el("canvas", { "aria-hidden": "true" }));
@@ -342,7 +345,7 @@ export class Lanes {
    */
   #context(canvas) {
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    context.setTransform(this.ratio ?? 1, 0, 0, this.ratio ?? 1, 0, 0);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     return context;
   }
@@ -423,12 +426,12 @@ export class Lanes {
       const y = block.row * ROW + 3;
       const colour = colours[`block:${block.kind}`] ?? colours.quiet;
       context.fillStyle = colour;
-      context.globalAlpha = block.item === null ? 0.13 : 0.24;
+      context.globalAlpha = this.timeline.isItem(block) ? 0.24 : 0.13;
       context.beginPath();
       context.roundRect(x, y, width, ROW - 5, Math.min(3, width / 2));
       context.fill();
       context.globalAlpha = 0.9;
-      if (block.item !== null) context.fillRect(x, y, Math.min(2, width), ROW - 5);
+      if (this.timeline.isItem(block)) context.fillRect(x, y, Math.min(2, width), ROW - 5);
       context.globalAlpha = 1;
       this.#drawLabel(context, block.label, x, width, y, colours);
     }

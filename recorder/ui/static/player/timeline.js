@@ -10,40 +10,83 @@ const LONG_NS = 3e9;
 export class SessionTimeline {
   /** @param {Timeline} timeline */
   constructor(timeline) {
-    this.kinds = timeline.kinds;
-    this.types = timeline.types;
-    this.rows = timeline.rows;
-    this.blocks = timeline.blocks;
-    this.exchanges = [...timeline.exchanges].sort((a, b) => a.offset_ns - b.offset_ns || a.number - b.number);
+    /** @type {string[]} */
+    this.kinds = [];
+    /** @type {string[]} */
+    this.types = [];
+    /** @type {Timeline["rows"]} in the order in which they are drawn */
+    this.rows = [];
+    /** @type {Block[]} */
+    this.blocks = [];
+    /** @type {ExchangeTicks[]} */
+    this.exchanges = [];
+    /** Time, slot and position of each event. */
+    this.time = new Float64Array();
+    this.slot = new Int32Array();
+    this.pos = new Int32Array();
+    /** @type {Int32Array[]} the index of each position, by slot */
+    this.places = [];
+    this.#take(timeline);
+  }
+
+  /**
+   * Take what is new of an exchange. Return false if events between are missing, so that all has to be loaded again.
+   * @param {Timeline} fresh
+   */
+  add(fresh) {
+    for (const grown of fresh.exchanges) {
+      const known = this.exchanges.find((each) => each.exchange_id === grown.exchange_id);
+      if (grown.last_pos + 1 - grown.t.length > (known?.t.length ?? 0)) return false;
+    }
+    this.#take(fresh);
+    return true;
+  }
+
+  /** @param {Timeline} fresh its numbers of rows, kinds and types are valid in it alone */
+  #take(fresh) {
+    const kinds = fresh.kinds.map((name) => numberOf(this.kinds, name));
+    const types = fresh.types.map((name) => numberOf(this.types, name));
+    const rows = this.#takeRows(fresh.rows);
+    for (const ticks of fresh.exchanges) {
+      ticks.kind = ticks.kind.map((kind) => kinds[kind]);
+      ticks.type = ticks.type.map((type) => types[type] ?? -1);
+      ticks.row = ticks.row.map((row) => rows[row]);
+      const known = this.exchanges.find((each) => each.exchange_id === ticks.exchange_id);
+      if (known) append(known, ticks);
+      else this.exchanges.push(ticks);
+    }
+    this.exchanges.sort((a, b) => a.offset_ns - b.offset_ns || a.number - b.number);
+    const numbers = new Set(fresh.exchanges.map((each) => each.number));
+    const before = this.blocks.filter((block) => numbers.has(block.exchange));
+    const blocks = fresh.blocks.map((block) => continued({ ...block, row: rows[block.row] }, before));
+    const hasItems = blocks.some((block) => block.item !== null);
+    // Until the items of an open exchange are known, what is new says nothing of the blocks before it.
+    const left = hasItems ? [] : before.filter((block) => !blocks.some((each) => isSameBlock(each, block)));
+    this.blocks = [...this.blocks.filter((block) => !numbers.has(block.exchange)), ...left, ...blocks];
     this.#order();
   }
 
   /**
-   * Take what is new of an exchange. False if the rows have changed, so that all has to be loaded again.
-   * @param {Timeline} fresh
+   * Add rows that are new, in the order of their lanes, and return the number of each given row.
+   * @param {Timeline["rows"]} fresh
    */
-  add(fresh) {
-    const [grown] = fresh.exchanges;
-    const known = grown && this.exchanges.find((each) => each.exchange_id === grown.exchange_id);
-    const hasSameRows = fresh.rows.length === this.rows.length && fresh.rows.every((row, index) => row.label === this.rows[index].label && row.group === this.rows[index].group);
-    const hasSameNames = isBeginning(this.kinds, fresh.kinds) && isBeginning(this.types, fresh.types);
-    if (!grown || !known || !hasSameRows || !hasSameNames) return false;
-    this.kinds = fresh.kinds;
-    this.types = fresh.types;
-    const skipped = known.t.length - (grown.last_pos + 1 - grown.t.length);
-    if (skipped < 0) return false;
-    for (const name of /** @type {const} */ (["t", "size", "kind", "type", "row"])) {
-      for (let at = skipped; at < grown[name].length; at++) known[name].push(grown[name][at]);
+  #takeRows(fresh) {
+    const before = this.rows;
+    const added = fresh.filter((row) => !before.some((each) => isSameRow(each, row)));
+    if (added.length) {
+      this.rows = [...before, ...added].sort(compareRows);
+      const moved = before.map((row) => this.rows.indexOf(row));
+      if (moved.some((to, from) => to !== from)) {
+        for (const ticks of this.exchanges) ticks.row = ticks.row.map((row) => moved[row]);
+        for (const block of this.blocks) block.row = moved[block.row];
+      }
     }
-    known.has_ended = grown.has_ended;
-    known.last_pos = grown.last_pos;
-    for (const block of fresh.blocks) {
-      const place = this.blocks.findIndex((each) => each.exchange === block.exchange && each.row === block.row && each.from_ns === block.from_ns && each.kind === block.kind);
-      if (place >= 0) this.blocks[place] = block;
-      else this.blocks.push(block);
-    }
-    this.#order();
-    return true;
+    return fresh.map((row) => this.rows.findIndex((each) => isSameRow(each, row)));
+  }
+
+  /** @param {Block} block */
+  isItem(block) {
+    return this.rows[block.row]?.kind === "item";
   }
 
   get length() {
@@ -180,11 +223,65 @@ export class SessionTimeline {
 }
 
 /**
- * @param {string[]} beginning
- * @param {string[]} all
+ * Return the number of a name; one that is new is added.
+ * @param {string[]} names
+ * @param {string} name
  */
-function isBeginning(beginning, all) {
-  return beginning.every((each, index) => each === all[index]);
+function numberOf(names, name) {
+  const known = names.indexOf(name);
+  return known >= 0 ? known : names.push(name) - 1;
+}
+
+/**
+ * @param {ExchangeTicks} known
+ * @param {ExchangeTicks} fresh
+ */
+function append(known, fresh) {
+  const skipped = known.t.length - (fresh.last_pos + 1 - fresh.t.length);
+  for (const name of /** @type {const} */ (["t", "size", "kind", "type", "row"])) {
+    for (let at = Math.max(0, skipped); at < fresh[name].length; at++) known[name].push(fresh[name][at]);
+  }
+  known.has_ended = fresh.has_ended;
+  known.last_pos = Math.max(known.last_pos, fresh.last_pos);
+}
+
+/**
+ * Return a block with its beginning from before: what is new of an open exchange knows only the end.
+ * @param {Block} block
+ * @param {Block[]} before
+ */
+function continued(block, before) {
+  const known = before.find((each) => isSameBlock(each, block));
+  if (!known || known.from_ns >= block.from_ns) return block;
+  return { ...block, from_ns: known.from_ns, first_pos: known.first_pos };
+}
+
+/**
+ * @param {Block} a
+ * @param {Block} b
+ */
+function isSameBlock(a, b) {
+  return a.exchange === b.exchange && a.row === b.row && a.kind === b.kind && a.item === b.item && a.label === b.label;
+}
+
+/** @typedef {Timeline["rows"][number]} Row */
+
+/**
+ * @param {Row} a
+ * @param {Row} b
+ */
+function isSameRow(a, b) {
+  return a.kind === b.kind && a.group === b.group && a.label === b.label;
+}
+
+const ROW_KINDS = ["connection", "item", "client"];
+
+/**
+ * @param {Row} a
+ * @param {Row} b
+ */
+function compareRows(a, b) {
+  return a.group - b.group || ROW_KINDS.indexOf(a.kind) - ROW_KINDS.indexOf(b.kind) || (a.output_index ?? Infinity) - (b.output_index ?? Infinity) || 0;
 }
 
 /** Where a time is on the picture: the time itself, with long silences between exchanges drawn shorter. */
@@ -254,7 +351,7 @@ function longSilences(timeline) {
   const gaps = [];
   const { time, slot, pos } = timeline;
   const offsets = new Map(timeline.exchanges.map((each) => [each.number, each.offset_ns]));
-  const items = timeline.blocks.filter((block) => block.item !== null);
+  const items = timeline.blocks.filter((block) => timeline.isItem(block));
   for (let index = 1; index < timeline.length; index++) {
     const from = time[index - 1];
     const to = time[index];
