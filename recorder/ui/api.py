@@ -10,6 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,11 +23,14 @@ from sqlalchemy import URL
 from recorder import __version__
 from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
 from recorder.ui import events, follow, sql
+from recorder.ui.comparison import comparison, levels_of, terms_of
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
+from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
 from recorder.ui.sql import Questions
 from recorder.ui.track import TrackCache, segment
 
@@ -42,6 +46,9 @@ class Context:
     log: LogReader
     url: URL
     questions: Questions
+    rules: Rules = DEFAULT_RULES  # of requests that are compared
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while whole sessions are: each may take all the memory that there is for them, so one answer at a time."""
     more: dict[str, Any] = field(default_factory=dict)  # by whoever keeps something, under the name of its module
 
 
@@ -161,6 +168,34 @@ async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
     return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
 
 
+async def _diff(context: Context, parameters: Parameters) -> dict[str, Any]:
+    a, b = parameters.text("a"), parameters.text("b")
+    terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
+    async with context.loading:
+        return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
+
+
+async def _raw(context: Context, parameters: Parameters) -> dict[str, Any]:
+    at = parameters.number("at", 0) if parameters.text("at") is not None else None
+    return await raw_exchange(context.log, context.url, parameters["session"], parameters["exchange"], at)
+
+
+async def _model(context: Context, parameters: Parameters) -> dict[str, Any]:
+    async with context.loading:
+        return await model_request(context.log, parameters["session"], parameters["exchange"])
+
+
+async def _body(context: Context, parameters: Parameters) -> Streamed:
+    """Return bytes that no browser takes for a page, whatever was recorded."""
+    start = parameters.number("from", 0)
+    limit = parameters.number("limit", 0) if parameters.text("limit") is not None else None
+    async with context.loading:
+        found = await exchange_body(context.log, parameters["session"], parameters["exchange"], parameters.text("of"))
+    saved_as, chunks = found
+    disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
+    return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
+
+
 async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
     first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
     return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
@@ -197,6 +232,10 @@ ROUTES: dict[str, Handler] = {
     "/api/sessions/{session}/lanes?exchange&after": _lanes,
     "/api/sessions/{session}/marks": _marks,
     f"{EXCHANGE}/track?at": _track,
+    f"{EXCHANGE}/raw?at": _raw,
+    f"{EXCHANGE}/model": _model,
+    f"{EXCHANGE}/body?of&from&limit": _body,
+    "/api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: _session,
     f"{SESSION}/follow": _follow_session,
     f"{EXCHANGE}/events?from&limit": _events,

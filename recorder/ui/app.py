@@ -24,6 +24,7 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.proxy.admission import Refusal
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
 from recorder.ui import api
 from recorder.ui.security import BODY_LIMIT_BYTES, HEADERS, NO_TOKEN, Guard
@@ -57,10 +58,10 @@ log = logging.getLogger(__name__)
 class Viewer:
     """The application: an `App` of `recorder.proxy.http`."""
 
-    def __init__(self, reader: LogReader, url: URL, guard: Guard) -> None:
+    def __init__(self, reader: LogReader, url: URL, guard: Guard, rules: Rules = DEFAULT_RULES) -> None:
         self.guard = guard
         self._questions = Questions(url)
-        self._context = api.Context(reader, url, self._questions)
+        self._context = api.Context(reader, url, self._questions, rules)
         self._gets, self._posts = api.routes(api.ROUTES), api.routes(api.POSTS)
         self._files = _files()
         self._streams: set[asyncio.Task[Any]] = set()
