@@ -106,7 +106,13 @@ class FileData:
         }
         return {
             "recorder_html": 1,
-            "about": {"version": __version__, "database": "", "engine": "file", "is_stale": False, "now_ns": time.time_ns()},
+            "about": {
+                "version": __version__,
+                "database": "",
+                "engine": "file",
+                "is_stale": False,
+                "now_ns": time.time_ns(),
+            },
             "session": self._redacted(header),
             "timeline": self._redacted(timeline),
             "marks": self._redacted(marks),
