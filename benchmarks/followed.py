@@ -131,7 +131,7 @@ async def main(url: str) -> None:
             if line == "watch":
                 await page.goto("about:blank")
                 await page.goto(url.replace(url[url.index("?") : url.index("#")], ""))
-                await page.wait_for_selector('[data-page="player"][data-ready], [data-page="player"] [data-ready]')
+                await page.wait_for_selector('[data-page="player"] [data-ready="true"]')
                 fetched.clear()
                 print(0, flush=True)
             else:

@@ -129,7 +129,7 @@ async def draw() -> None:
                     async with opened(browser, viewer.url, size=SIZE, theme=theme, timezone_id="UTC") as tab:
                         await tab.open(ROUTE)
                         await tab.page.wait_for_load_state("networkidle")
-                        await tab.page.screenshot(path=picture(theme))
+                        await tab.shoot(picture(theme))
                     click.echo(f"{picture(theme).relative_to(ROOT)}: {picture(theme).stat().st_size:,} bytes")
 
 

@@ -34,6 +34,8 @@ export class Conversation {
     /** False while the user reads another place than the playhead's. */
     this.isFollowing = true;
     this.wrote = new Marker("wrote");
+    /** @type {Range | null} the last of what is marked */
+    this.last = null;
     this.observer = new IntersectionObserver(
       (entries) => {
         for (const entry of entries) {
@@ -115,7 +117,7 @@ export class Conversation {
   }
 
   /**
-   * Mark what an event wrote, and bring it into view.
+   * Mark what an event wrote.
    * @param {number} number
    * @param {import("./track.js").Written[]} written
    */
@@ -128,23 +130,25 @@ export class Conversation {
       if (range) ranges.push(range);
     }
     this.wrote.set(ranges);
-    if (this.isFollowing && section) this.#reveal(section, ranges);
+    this.last = ranges.at(-1) ?? null;
   }
 
   /**
-   * @param {Section} section
-   * @param {Range[]} ranges
+   * Bring what the playhead's event wrote into view, else its exchange; unless the user reads another place.
+   * @param {number} number
    */
-  #reveal(section, ranges) {
-    const last = ranges.at(-1);
+  reveal(number) {
+    const section = this.sections.get(number);
+    if (!this.isFollowing || !section) return;
     const box = this.element.getBoundingClientRect();
-    // The last character alone: the boxes of a long range are many.
-    if (last) last.setStart(last.endContainer, Math.max(0, last.endOffset - 1));
-    const target = last ? last.getBoundingClientRect() : section.element.getBoundingClientRect();
-    if (last && (target.height === 0 || box.height === 0)) return;
-    if (target.top < box.top + 30) this.element.scrollTop += target.top - box.top - (last ? box.height * 0.3 : 0);
-    else if (target.bottom > box.bottom - 24 && (last || target.top > box.bottom - 120)) {
-      this.element.scrollTop += last ? target.bottom - box.bottom + Math.min(120, box.height * 0.25) : target.top - box.top;
+    const target = this.last ? lastCharacter(this.last).getBoundingClientRect() : section.element.getBoundingClientRect();
+    if (box.height === 0 || target.height === 0) return;
+    if (this.last) {
+      if (target.top < box.top + 30) this.element.scrollTop += target.top - box.top - box.height * 0.3;
+      else if (target.bottom > box.bottom - 24) this.element.scrollTop += target.bottom - box.bottom + Math.min(120, box.height * 0.25);
+    } else if (target.bottom > box.bottom || target.top < box.top) {
+      const isLong = target.height > box.height;
+      this.element.scrollTop += isLong && target.top < box.top ? target.bottom - box.bottom : isLong ? target.top - box.top : target.bottom > box.bottom ? target.bottom - box.bottom : target.top - box.top;
     }
   }
 
@@ -168,6 +172,16 @@ export class Conversation {
     }
     return chosen;
   }
+}
+
+/**
+ * Return the end of a range: the boxes of a long one are many.
+ * @param {Range} range
+ */
+function lastCharacter(range) {
+  const last = range.cloneRange();
+  last.setStart(range.endContainer, Math.max(0, range.endOffset - 1));
+  return last;
 }
 
 /** Marked ranges: a highlight of the browser, else a class on the blocks of the text. */
@@ -222,11 +236,12 @@ class Section {
     this.error = el("p", { class: "error" });
     this.list = el("div", { class: "items" });
     this.anomalies = el("ul", { class: "anomalies" });
-    this.usage = el("p", { class: "figures" });
-    this.timing = el("p", { class: "figures" });
+    this.usage = el("p", { class: "tally" });
+    this.timing = el("p", { class: "tally" });
     /** @type {DrawnText | null} */
     this.json = null;
     this.error.hidden = true;
+    this.status.hidden = true;
     this.anomalies.hidden = true;
     this.head = el("header", { class: "section-head" }, this.title, this.about, this.status);
     this.body = el("div", { class: "section-body" }, this.error, this.list, this.anomalies, this.usage, this.timing);
@@ -313,6 +328,7 @@ class Section {
   /** @param {string} status */
   #drawStatus(status) {
     setText(this.status, status);
+    this.status.hidden = !status;
     this.status.className = `badge ${statusClass(status)}`;
   }
 

@@ -4,7 +4,9 @@
 import { duration, el, fill } from "../dom.js";
 import { Axis } from "./timeline.js";
 
-const ROW = 22;
+const ROW = 24;
+/** Free space at both ends, so that the first and the last tick can be seen and hit. */
+const PAD = 8;
 const RULER = 22;
 /** Upper bounds of the silence before a tick, for its colour, in ns. */
 const HEAT_NS = [50e6, 250e6, 1e9, 5e9];
@@ -158,12 +160,16 @@ export class Lanes {
 
   /** @param {number} t */
   #x(t) {
-    return ((this.axis.placeOf(t) - this.from) / (this.to - this.from)) * this.width;
+    return PAD + ((this.axis.placeOf(t) - this.from) / (this.to - this.from)) * this.inner;
   }
 
   /** @param {number} x */
   placeAt(x) {
-    return this.from + (x / (this.width || 1)) * (this.to - this.from);
+    return this.from + ((x - PAD) / this.inner) * (this.to - this.from);
+  }
+
+  get inner() {
+    return Math.max(1, this.width - 2 * PAD);
   }
 
   #resize() {
@@ -448,15 +454,13 @@ export class Lanes {
   #drawLabel(context, label, x, width, y, colours) {
     const left = Math.max(x, 0);
     const room = Math.min(x + width, this.width) - left;
-    if (room < 40 || !label) return;
-    context.save();
-    context.beginPath();
-    context.rect(left, y, room - 4, ROW);
-    context.clip();
+    if (room < 30 || !label) return;
+    // A label is recorded text: never draw more of it than can be visible.
+    let shown = label.slice(0, 100);
+    while (shown.length > 2 && context.measureText(shown).width > room - 11) shown = `${shown.slice(0, Math.floor(shown.length * 0.8) - 1)}…`;
+    if (shown.length < Math.min(5, label.length)) return;
     context.fillStyle = colours.text;
-    // A label is recorded text: no line of it can be longer than what may be visible.
-    context.fillText(label.slice(0, 200), left + 7, y + 6);
-    context.restore();
+    context.fillText(shown, left + 7, y + 6);
   }
 
   /**
@@ -468,13 +472,13 @@ export class Lanes {
     const { timeline, axis } = this;
     const width = Math.ceil(this.width);
     const heats = new Int8Array(width * timeline.rows.length);
-    const first = timeline.at(axis.timeOf(this.from));
-    const last = Math.min(timeline.length - 1, timeline.at(axis.timeOf(this.to)));
-    const scale = this.width / (this.to - this.from);
+    const first = timeline.at(axis.timeOf(this.placeAt(0)));
+    const last = Math.min(timeline.length - 1, timeline.at(axis.timeOf(this.placeAt(this.width))));
+    const scale = this.inner / (this.to - this.from);
     for (let index = first; index <= last; index++) {
       const ticks = timeline.exchanges[timeline.slot[index]];
       const pos = timeline.pos[index];
-      const x = Math.min(width - 1, Math.round((axis.placeOf(timeline.time[index]) - this.from) * scale));
+      const x = Math.min(width - 1, Math.round(PAD + (axis.placeOf(timeline.time[index]) - this.from) * scale));
       if (x < 0) continue;
       const silence = pos > 0 ? ticks.t[pos] - ticks.t[pos - 1] : 0;
       let heat = 0;
@@ -484,7 +488,7 @@ export class Lanes {
     }
     for (let heat = 1; heat <= HEAT_NS.length + 1; heat++) {
       context.fillStyle = colours[`heat:${heat - 1}`];
-      const height = heat === 1 ? 8 : 10;
+      const height = heat === 1 ? 7 : 9;
       for (let cell = 0; cell < heats.length; cell++) {
         if (heats[cell] !== heat) continue;
         const row = Math.floor(cell / width);

@@ -263,7 +263,10 @@ export class Player {
       const isDrawn = this.#drawExchange(number, number === exchange ? pos : timeline.posAt(each, index), clock.t - timeline.exchanges[each].offset_ns);
       if (number === exchange) isReady = isDrawn;
     }
-    if (isReady) this.#mark(exchange, pos);
+    if (isReady) {
+      this.#mark(exchange, pos);
+      this.conversation.reveal(exchange);
+    }
     this.element.dataset.exchange = String(exchange);
     this.element.dataset.pos = String(pos);
     this.element.dataset.ready = String(isReady);
