@@ -3,141 +3,156 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.async_api import Browser
 
-from tests.browser import IN_A_BROWSER, NARROW, THEMES, WIDE, Tab, opened
+from tests.browser import IN_A_BROWSER, NARROW, PLAYER, THEMES, WIDE, Tab, Theme, opened
 from tests.conversations import Conversations, asking, message, response
 from tests.corpus import needs_corpus
 from tests.html_files import exported
 from tests.secret_shapes import made
-from tests.serving import run_apart
+from tests.serving import run
+from tests.ui.test_browser_state import Shown, compare, shown
 from tests.viewing import SAMPLE, poison
 
 pytestmark = IN_A_BROWSER
 
-STATE = """
-async ([exchange, pos]) => {
-  const { player } = document.querySelector(".player");
-  await player.seek(exchange, pos);
-  return player.document();
+EVENTS = """
+async (player, [exchange, count]) => {
+  const { source } = player.player.app;
+  const positions = [...Array(count).keys()];
+  return {
+    details: await Promise.all(positions.map((pos) => source.event("any", exchange, pos))),
+    rows: (await source.events("any", exchange, 0, count)).events,
+  };
 }
 """
-EVENT = """
-async ([exchange, pos]) => {
-  const { player } = document.querySelector(".player");
-  return await player.app.source.event("any", exchange, pos);
-}
-"""
-ROWS = """
-async ([exchange, from, limit]) => {
-  const { player } = document.querySelector(".player");
-  return (await player.app.source.events("any", exchange, from, limit)).events;
-}
-"""
+KEYS = ("pos", "kind", "type", "t_ns", "sequence_number", "item_id", "output_index")
+THOUGHTS = ("**Checking the weather**\n\n", "One city was named", ", so one call will do.")
 
-Open = Callable[..., AbstractAsyncContextManager[Tab]]
+
+class Given(NamedTuple):
+    """An exported file, and what the commands say of one exchange in it. Commands run before the loop of a test."""
+
+    path: Path
+    session: str
+    exchange: int
+    states: Shown
+    events: list[dict[str, Any]]
+
+
+def given(db: Path, folder: Path, session: str, exchange: int, *options: object) -> Given:
+    path = folder / "a run.html"
+    path.write_text(exported(db, session, *options))
+    rows = json.loads(run(db, "events", session, "--exchange", exchange, "--json").out)
+    return Given(path, session, exchange, shown(db, session, exchange), rows)
 
 
 @pytest.fixture
-def open_file(chromium: Browser, tmp_path: Path) -> Open:
-    """Opens the exported file of a session."""
-
-    @asynccontextmanager
-    async def open_one(db: Path, session: str, *options: object) -> AsyncIterator[Tab]:
-        path = tmp_path / "run.html"
-        path.write_text(exported(db, session, *options))
-        async with opened(chromium, path.as_uri(), offline=True) as tab:
-            await tab.open("")
-            yield tab
-
-    return open_one
+def file(request: pytest.FixtureRequest, gallery: Path, tmp_path: Path) -> Given:
+    """The file of a session of the gallery: its name, the exchange to compare, and options."""
+    return given(gallery, tmp_path, *getattr(request, "param", ("agent", 1)))
 
 
-def answered(db: Path, *arguments: object) -> Any:
-    return json.loads(run_apart(db, *arguments, "--json").out)
+@pytest.fixture
+def long(tmp_path: Path) -> Given:
+    """A file that is deflated, with several segments."""
+    log = Conversations(tmp_path / "log.db")
+    words = [f"</script>{made('abcdefghij ', 1500, number)}" for number in range(700)]
+    log.session("long").exchange(response(*message(*words)), asking("Count."))
+    return given(log.path, tmp_path, "long", 1)
 
 
-async def assert_states(tab: Tab, db: Path, session: str, number: int, positions: list[int]) -> None:
-    for pos in positions:
-        shown = answered(db, "show", session, number, "--at-event", pos)["exchanges"][0]
-        assert await tab.page.evaluate(STATE, [number, pos]) == shown, (session, number, pos)
+@pytest.fixture
+def hostile(tmp_path: Path) -> list[Path]:
+    """Files in which every text is hostile."""
+    poison(tmp_path / "log.db")
+    paths = []
+    for row in json.loads(run(tmp_path / "log.db", "sessions", "--json").out):
+        paths.append(tmp_path / f"{row['session_id']}.html")
+        paths[-1].write_text(exported(tmp_path / "log.db", row["session_id"]))
+    return paths
+
+
+@asynccontextmanager
+async def off_line(chromium: Browser, path: Path) -> AsyncIterator[Tab]:
+    async with opened(chromium, path.as_uri(), offline=True) as tab:
+        await tab.open("")
+        yield tab
+
+
+async def assert_events(tab: Tab, file: Given) -> None:
+    """Assert that the file has the events of the log, byte for byte, with what the API says of them."""
+    found = await tab.page.locator(PLAYER).evaluate(EVENTS, [file.exchange, len(file.events)])
+    previous = None
+    for row, details in zip(file.events, found["details"], strict=True):
+        assert details["event"] == row
+        start, length = row["data_start"], row["data_length"]
+        payload = None if start is None else row["raw"].encode()[start : start + length].decode()
+        assert details["payload"] == payload
+        assert details["chain"] == {"hash": row["hash"], "previous": previous, "holds": True}
+        previous = row["hash"]
+    assert [[row[key] for key in KEYS] for row in found["rows"]] == [[row[key] for key in KEYS] for row in file.events]
+    assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", SAMPLE)
-async def test_the_state_at_an_event_is_that_of_show(name: str, gallery: Path, open_file: Open) -> None:
-    session = Path(name).name.removesuffix(".sse")
-    last = len(answered(gallery, "events", session)) - 1
-    async with open_file(gallery, session) as tab:
-        await assert_states(tab, gallery, session, 1, [last, 0, last // 3, last // 2, last - 1])
+@pytest.mark.parametrize("file", [(Path(each).stem, 1) for each in SAMPLE], indirect=True, ids=range(len(SAMPLE)))
+async def test_the_player_in_a_file_draws_what_the_command_shows(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        await compare(tab, file.session, file.exchange, file.states)
+        await assert_events(tab, file)
 
 
-async def test_events_are_those_of_the_log(gallery: Path, open_file: Open) -> None:
-    rows = [row for row in answered(gallery, "events", "agent") if row["exchange_id"]]
-    first = [row for row in rows if row["exchange_id"] == rows[0]["exchange_id"]]
-    async with open_file(gallery, "agent") as tab:
-        for pos in range(len(first)):
-            details = await tab.page.evaluate(EVENT, [1, pos])
-            assert details["event"] == first[pos]
-            start, length = first[pos]["data_start"], first[pos]["data_length"]
-            payload = None if start is None else first[pos]["raw"].encode()[start : start + length].decode()
-            assert details["payload"] == payload
-            assert details["chain"]["holds"] is True
-            assert details["chain"]["previous"] == (first[pos - 1]["hash"] if pos else None)
-        listed = await tab.page.evaluate(ROWS, [1, 0, 500])
-        keys = ("pos", "kind", "type", "t_ns", "sequence_number", "item_id", "output_index")
-        assert [[row[key] for key in keys] for row in listed] == [[row[key] for key in keys] for row in first]
-        assert [row["preview"] for row in listed if row["type"] == "response.reasoning_summary_text.delta"] == [
-            json.dumps(text)
-            for text in ("**Checking the weather**\n\n", "One city was named", ", so one call will do.")
-        ]
+@pytest.mark.parametrize("file", [("agent", 1), ("agent", 2, "--exchange", 2), ("broken", 2)], indirect=True)
+async def test_a_session_or_one_exchange_of_it_opens(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        await compare(tab, file.session, file.exchange, file.states)
+        await assert_events(tab, file)
 
 
-async def test_a_long_deflated_session_is_sought_in_segments(tmp_path: Path, open_file: Open) -> None:
-    log = Conversations(tmp_path / "log.db")
-    words = [made("abcdefghij ", 900, number) + "</script>" for number in range(1000)]
-    log.session("long").exchange(response(*message(*words)), asking("Count."))
-    async with open_file(log.path, "long") as tab:
-        await assert_states(tab, log.path, "long", 1, [700, 10, 1000, 255, 256])
-        details = await tab.page.evaluate(EVENT, [1, 700])
-        assert details["event"]["raw"] == answered(log.path, "events", "long")[700]["raw"]
+async def test_a_long_file_is_inflated_and_sought_in_segments(long: Given, chromium: Browser) -> None:
+    assert 'data-coding="deflate"' in long.path.read_text()
+    async with off_line(chromium, long.path) as tab:
+        await compare(tab, long.session, 1, long.states)
+        await assert_events(tab, long)
 
 
-async def test_one_exchange_opens_alone(gallery: Path, open_file: Open) -> None:
-    async with open_file(gallery, "agent", "--exchange", 2) as tab:
-        await assert_states(tab, gallery, "agent", 2, [5])
-        await tab.page.get_by_text("Lyon").or_(tab.page.get_by_text("A light jacket")).first.wait_for(state="attached")
+async def test_previews_are_what_events_add(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        found = await tab.page.locator(PLAYER).evaluate(EVENTS, [1, len(file.events)])
+        deltas = [row["preview"] for row in found["rows"] if row["type"] == "response.reasoning_summary_text.delta"]
+        assert deltas == [json.dumps(text) for text in THOUGHTS]
 
 
-async def test_hostile_texts_run_nothing(tmp_path: Path, open_file: Open) -> None:
-    poison(tmp_path / "log.db")
-    for row in answered(tmp_path / "log.db", "sessions"):
-        async with open_file(tmp_path / "log.db", row["session_id"]) as tab:
+async def test_hostile_texts_run_nothing(hostile: list[Path], chromium: Browser) -> None:
+    assert hostile
+    for path in hostile:
+        async with off_line(chromium, path) as tab:
             assert await tab.page.evaluate("() => !('pwned' in window) && document.scripts.length === 1")
 
 
-async def test_it_has_the_player_alone_and_says_what_is_in_it(gallery: Path, open_file: Open) -> None:
-    async with open_file(gallery, "agent") as tab:
+async def test_it_has_the_player_alone_and_says_what_is_in_it(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
         assert await tab.page.locator("nav").count() == 0
         note = tab.page.locator("details.note")
         assert "no secret was found" in await note.locator("summary").inner_text()
         await note.locator("summary").click()
         assert "Not in this file" in await note.inner_text()
+        await tab.enter("#/sql")
+        assert "is not in the file" in await tab.page.locator("main [role=alert]").inner_text()
         await tab.page.locator(".brand").click()
-        await tab.until_ready()
-        await tab.page.evaluate("location.hash = '#/sql'")
-        await tab.page.get_by_text("This page is not in the file").wait_for()
+        await tab.page.locator(PLAYER).wait_for()
 
 
 @pytest.mark.parametrize("theme", THEMES)
-async def test_it_is_for_everybody(theme: Any, gallery: Path, open_file: Open) -> None:
-    async with open_file(gallery, "agent") as tab:
+async def test_it_is_for_everybody(theme: Theme, file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
         await tab.page.locator("details.note summary").click()
         for size in (WIDE, NARROW):
             await tab.show(size, theme)
