@@ -1,7 +1,7 @@
 """A viewer that follows a live session: whether it costs the streams through the proxy anything.
 
-`python -m benchmarks.followed URL` is the browser. At a line `watch` on its standard input it opens the page, at `leave`
-it leaves it. It answers each line with the number of updates that the page has fetched since the last.
+`python -m benchmarks.followed URL` is the browser. At a line `watch` on its standard input it opens the page, at
+`leave` it leaves it. It answers each line with the number of updates that the page has fetched since the last.
 
 The viewer's process shares the core of the proxy, as the ingester does. The browser shares the core of upstream and
 client, at the lowest priority: it is another program of the same machine.
@@ -53,7 +53,8 @@ def rounds(settings: Settings) -> list[Round]:
 
 
 async def _rounds(settings: Settings) -> list[Round]:
-    load, found = Load(), []
+    found: list[Round] = []
+    load = Load()
     port = await load.start()
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         database = Path(folder) / "recording" / "recorder.db"
@@ -130,7 +131,7 @@ async def main(url: str) -> None:
             if line == "watch":
                 await page.goto("about:blank")
                 await page.goto(url.replace(url[url.index("?") : url.index("#")], ""))
-                await page.wait_for_selector('[data-page="player"][data-ready], [data-page="player"] [data-ready]')
+                await page.wait_for_selector('[data-page="player"] [data-ready="true"]')
                 fetched.clear()
                 print(0, flush=True)
             else:

@@ -45,7 +45,7 @@ class Paced:
 
 
 class Timed:
-    """So many events a second in each stream, by the timers of the event loop: it leaves its core to others meanwhile."""
+    """So many events a second in each stream, by the timers of the event loop: others may use its core meanwhile."""
 
     batch = 1
 

@@ -20,4 +20,14 @@ class Settings(msgspec.Struct, frozen=True):
     few: bool = False  # alternatives: not nginx, mitmproxy and `strict`, only the relay and ours
 
 
-QUICK = Settings(warm_up_s=0.05, window_s=0.12, flat_events=1_600, rows=5_000, replay_s=0.4, exchanges=1_000, viewer_events=10_000, viewer_s=0.5, few=True)
+QUICK = Settings(
+    warm_up_s=0.05,
+    window_s=0.12,
+    flat_events=1_600,
+    rows=5_000,
+    replay_s=0.4,
+    exchanges=1_000,
+    viewer_events=10_000,
+    viewer_s=0.5,
+    few=True,
+)

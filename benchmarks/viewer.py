@@ -41,7 +41,7 @@ COLUMNS = (
 # When the page says that it has drawn the session, since the navigation began.
 _OPENED = """
 new MutationObserver((_, observer) => {
-  if (document.querySelector('[data-page="player"][data-ready], [data-page="player"] [data-ready]')) {
+  if (document.querySelector('[data-page="player"] [data-ready="true"]')) {
     window.openedAt = performance.now();
     observer.disconnect();
   }
@@ -161,7 +161,7 @@ async def _seen(browser: Browser, url: str) -> Page:
 
 async def _drag(page: Page) -> None:
     """Drag the playhead from the begin of the session to its end and back."""
-    box = await page.locator('[data-page="player"] canvas').first.bounding_box()
+    box = await page.locator('[data-page="player"] .lanes-plot').bounding_box()
     assert box is not None
     left, y, width = box["x"] + box["width"] * 0.1, box["y"] + box["height"] / 2, box["width"] * 0.85
     await page.mouse.move(left, y)

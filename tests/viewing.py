@@ -87,7 +87,7 @@ def paint(path: Path, now_ns: int) -> None:
         session.exchange(response(*message("You are ", "welcome."), id="resp_3"), asking("Thanks"), at_s=9.0)
     broken = log.session("broken", ago - 3000)
     whole = response(*thought("Hm. "), *message("This will ", "not ", "end", index=1))
-    broken.exchange(whole[:6], asking("Tell me a story"), outcome="upstream_error")
+    broken.exchange(whole[:6], asking("Tell me a story"), outcome="upstream_reset")
     broken.exchange([*whole[:7], *whole[5:]], asking("Again"), at_s=5.0)
     long = log.session("long", ago - 1800)
     words = [f"word{number}{'.' if number % 12 == 11 else ''} " for number in range(LONG)]

@@ -1,5 +1,5 @@
-"""Each page in a browser with recordings: without a fault, usable by everybody (axe-core), wide and narrow, by day and by
-night. Their pictures are for people to look at, in `tests.browser.screenshots()`.
+"""Each page in a browser with recordings: without a fault, usable by everybody (axe-core), wide and narrow, light and
+dark. Their pictures are for people to look at, in `tests.browser.screenshots()`.
 """
 
 from __future__ import annotations

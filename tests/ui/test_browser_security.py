@@ -24,7 +24,7 @@ async def another_site() -> AsyncIterator[str]:
     async def answer(incoming: ServerExchange) -> None:
         incoming.respond(200, [(b"content-type", b"text/html")], b"<!doctype html><title>evil</title><p>hello")
 
-    server = Server(answer, "127.0.0.1", 0)
+    server = Server(answer, "127.0.0.1", 0, on_drain=lambda: None)
     await server.start()
     try:
         yield f"http://127.0.0.1:{server.port}/"
