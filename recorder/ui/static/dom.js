@@ -86,3 +86,13 @@ export function copyButton(label, read, app) {
     );
   return el("button", { type: "button", onclick: copy }, label);
 }
+
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/**
+ * Format a number in three digits or so: 1.2K, 34M.
+ * @param {number} value
+ */
+export function compact(value) {
+  return Math.abs(value) < 1000 ? String(Math.round(value * 100) / 100) : COMPACT.format(value);
+}
