@@ -151,8 +151,9 @@ class _Track:
         if event.t_ns < self._t_ns:  # a clock that went back: the moments since are to come again
             self._passed = self._passed_at(event.t_ns)
             ops += document.see(self._surroundings.view(event.t_ns))
-        for t_ns in self._next_moments(event.t_ns):
-            self._add(self._pos, document.see(self._surroundings.view(t_ns)), t_ns)
+        if self._passed < len(self._moments):
+            for t_ns in self._next_moments(event.t_ns):
+                self._add(self._pos, document.see(self._surroundings.view(t_ns)), t_ns)
         if event.pos % SEGMENT == 0:
             self._close_segment(document)
         ops += document.tell(event)
