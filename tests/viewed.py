@@ -22,7 +22,7 @@ from recorder.store.writer import Store
 from recorder.ui.app import Viewer
 from recorder.ui.security import Guard
 from tests.folds import captured
-from tests.log_rows import add, make_exchange, make_session
+from tests.log_rows import make_exchange, make_session
 from tests.projects import stream
 from tests.sockets import RawClient, RawResponse
 
@@ -91,4 +91,5 @@ def fill(database: Path | URL, bodies: Iterable[bytes] = (stream(*WORDS),), cuts
             )
             with store.transaction():
                 store.add_exchange(exchange)
-            add(store, events)
+                store.append(events)
+                store.projector.project(exchange.session_id, exchange.exchange_id)
