@@ -13,11 +13,11 @@ from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import JsonRows, with_json, write_bytes
-from recorder.commands.terminal.preview import PREVIEW, Previews
 from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.recordings.preview import PREVIEW, Previews
 from recorder.store.reader import LogReader
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less

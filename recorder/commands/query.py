@@ -19,8 +19,8 @@ from recorder.commands.terminal.output import echo, is_plain, with_json, write_c
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
-from recorder.projections.views import VIEWS, View, written
-from recorder.projections.views.columns import meaning
+from recorder.projections.views import VIEWS
+from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url
 from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, open_query
@@ -191,16 +191,10 @@ def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool, engine: str
         odd = "--csv" if csv else f"{sql!r}"
         raise UsageError(f"--list names all views: leave {odd} out. Only --json or --jsonl can be added.")
     if json or jsonl:
-        write_json((_described(view, engine) for view in VIEWS), lines=jsonl)
+        write_json((described(view, engine) for view in VIEWS), lines=jsonl)
         return
     for view in VIEWS:
         write_line(view.name if is_plain() else click.style(view.name, bold=True))
         for line in (view.row, ", ".join(view.columns)):
             write_line(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
     echo("--list --json says what each column means, and has an example of each view.")
-
-
-def _described(view: View, engine: str) -> dict[str, Any]:
-    """Return a view with the example for its engine."""
-    columns = [{"name": name, "meaning": meaning(view.name, name)} for name in view.columns]
-    return {"view": view.name, "row": view.row, "columns": columns, "example": written(view.example, engine)}

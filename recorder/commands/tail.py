@@ -13,10 +13,10 @@ import msgspec
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, write_json
-from recorder.commands.terminal.preview import PREVIEW, Previews
 from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import uuid7
+from recorder.recordings.preview import PREVIEW, Previews
 from recorder.store.location import chosen_url
 from recorder.store.reader import ExchangeProgress, LogReader
 

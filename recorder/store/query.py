@@ -19,6 +19,9 @@ Row = tuple[Any, ...]
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
+STOPPED = "The statement was stopped."
+
+
 class QueryResult(NamedTuple):
     """The columns of a result, each name once, and its rows as they are read."""
 
@@ -37,6 +40,9 @@ class Query(Protocol):
 
         It may compute for `timeout_s` before the first row and between two; what is done with a row takes its time.
         """
+
+    def stop(self) -> None:
+        """Stop the statement, and each later one: `ask` or the next row raises `RecorderError`. For another thread."""
 
 
 def open_query(url: URL) -> AbstractContextManager[Query]:

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from sqlalchemy import URL, Row, Select, bindparam, func, or_, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreError, UsageError
-from recorder.model.events import LATEST, PROBE, Event, Exchange, Session
+from recorder.model.events import BODY_KINDS, LATEST, PROBE, Event, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import storable
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
@@ -30,8 +31,17 @@ from recorder.store.request_links import CONTINUED
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
-from recorder.store.session_list import NEWEST_FIRST, OUTLINES, SPANS, Listing, Outline, SessionFilter, SessionRow
-from recorder.store.sql import HAS_ENDED, of_same_exchange
+from recorder.store.session_list import (
+    NEWEST_FIRST,
+    OUTLINES,
+    SPANS,
+    Listing,
+    ListPlace,
+    Outline,
+    SessionFilter,
+    SessionRow,
+)
+from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
 from recorder.store.usage import By, Tally, sums_by, tallies
 from recorder.wire.dialects.dialect import Links
 
@@ -57,6 +67,13 @@ _after = [
 ]
 
 
+_EVENT = select(events).where(of_exchange(events), events.c.pos == bindparam("pos"))
+_HASH = select(events.c.hash).where(of_exchange(events), events.c.pos == bindparam("pos"))
+_BODY_BEFORE = select(func.coalesce(func.sum(func.length(events.c.raw)), 0)).where(
+    of_exchange(events), events.c.pos < bindparam("pos"), events.c.kind.in_(sorted(BODY_KINDS))
+)
+
+
 def _page(kinds: Collection[str] | None) -> AnySelect:
     """Select the events after a position that fit in a page: the sizes decide where it ends, then the rows are read."""
     wanted = [*_after, events.c.kind.in_(sorted(kinds))] if kinds is not None else _after
@@ -65,6 +82,21 @@ def _page(kinds: Collection[str] | None) -> AnySelect:
     sizes = select(events.c.pos, before).where(*wanted).order_by(events.c.pos).limit(PAGE_ROWS).subquery()
     until = select(func.max(sizes.c.pos)).where(sizes.c.before < PAGE_BYTES).scalar_subquery()
     return select(events).where(*wanted, events.c.pos <= until).order_by(events.c.pos)
+
+
+class EventPlace(msgspec.Struct, frozen=True):
+    """An event, the hash of the one before it, and the bytes of the decoded response body before it."""
+
+    event: Event
+    previous: bytes | None
+    body_offset: int
+
+
+class SessionPage(NamedTuple):
+    """A part of the list of sessions, and the place after which it goes on; None at its end."""
+
+    rows: list[SessionRow]
+    next: ListPlace | None
 
 
 class ExchangeProgress(msgspec.Struct, frozen=True):
@@ -97,6 +129,12 @@ _PROGRESS = (
     )
     .order_by(exchanges.c.exchange_id)
 )
+_PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("session_id"))
+
+
+async def _listed(connection: AsyncConnection, listing: Listing) -> list[AnyRow]:
+    used = (await connection.execute(listing.used)).all()
+    return listing.merged(used, (await connection.execute(listing.unused(used))).all())
 
 
 class LogReader:
@@ -134,14 +172,22 @@ class LogReader:
 
     async def sessions(self, limit: int | None = None, wanted: SessionFilter | None = None) -> list[SessionRow]:
         """Return the sessions of the newest exchanges, newest first, each with the sums of its exchanges."""
-        listing = Listing(wanted or SessionFilter(), limit, self.engine)
+        return (await self.session_page(limit, wanted)).rows
+
+    async def session_page(
+        self, limit: int | None, wanted: SessionFilter | None = None, before: ListPlace | None = None
+    ) -> SessionPage:
+        """Return the sessions that follow a place in the list, and the place where it goes on."""
+        listing = Listing(wanted or SessionFilter(), limit, self.engine, before)
+        lines: list[AnyRow] = []
+        sums: list[AnyRow] = []
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
-                rows = (await connection.execute(listing.newest)).all()
-                if not rows:
-                    return []  # of no session a view would sum up all
-                lines, sums = [(await connection.execute(each)).all() for each in listing.about(rows)]
-        return listing.rows(rows, lines, sums)
+                found = await _listed(connection, listing)
+                for of_exchanges, of_projections in listing.about(found):  # of no session a view would sum up all
+                    lines += (await connection.execute(of_exchanges)).all()
+                    sums += (await connection.execute(of_projections)).all()
+        return SessionPage(listing.rows(found, lines, sums), listing.next(found))
 
     async def session(self, ref: str) -> Session:
         """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the beginning of an id.
@@ -150,7 +196,7 @@ class LogReader:
         """
         ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         if ref == LATEST:
-            found = await self._newest(sessions.c.source != PROBE, limit=1)
+            found = await self._last_used()
         else:
             exact = ids_beginning(ref.lower()) if len(ref) == ID_LENGTH else None
             found = await self._newest(sessions.c.session_id == exact.first, limit=1) if exact else []
@@ -234,6 +280,17 @@ class LogReader:
                 return
             after = rows[-1].pos
 
+    async def place(self, session_id: str, exchange_id: str, pos: int) -> EventPlace | None:
+        """Return the event at a position, or None if there is none (yet)."""
+        key = {"session_id": session_id, "exchange_id": exchange_id}
+        rows = await self._all(_EVENT, **key, pos=pos)
+        if not rows:
+            return None
+        before = await self._all(_HASH, **key, pos=pos - 1)
+        [(offset,)] = await self._all(_BODY_BEFORE, **key, pos=pos)
+        event = await self._event(rows[0]) if is_shared(rows[0]) else Event(*rows[0])
+        return EventPlace(event, before[0].hash if before else None, int(offset))
+
     async def earlier_events(self, exchange: Exchange) -> list[Event]:
         """Return the events of the response that an exchange resumes, from before it was resumed."""
         values = earlier(exchange)
@@ -246,9 +303,17 @@ class LogReader:
         rows = await self._all(CONTINUED, session_id=session_id, **ids)
         return [row.exchange_id for row in rows]
 
-    async def progress(self, since: str, others: Collection[str] = ()) -> list[ExchangeProgress]:
-        """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids."""
-        return [ExchangeProgress(*row) for row in await self._all(_PROGRESS, since=since, others=list(others))]
+    async def progress(
+        self, since: str, others: Collection[str] = (), session_id: str | None = None
+    ) -> list[ExchangeProgress]:
+        """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids:
+        of one session, or of all.
+        """
+        values: dict[str, Any] = {"since": since, "others": list(others)}
+        if session_id is not None:
+            values["session_id"] = session_id
+        statement = _PROGRESS if session_id is None else _PROGRESS_OF_SESSION
+        return [ExchangeProgress(*row) for row in await self._all(statement, **values)]
 
     async def rows(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """Return the rows of a statement of the caller, which fit in a page, in a separate transaction."""
@@ -274,6 +339,13 @@ class LogReader:
                 f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:{named}{more}"
             )
         return found
+
+    async def _last_used(self) -> list[Session]:
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
+                return [
+                    Session(*row[:-1]) for row in await _listed(connection, Listing(SessionFilter(), 1, self.engine))
+                ]
 
     async def _newest(self, *where: Any, limit: int) -> list[Session]:
         statement = select(sessions).where(*where).order_by(*NEWEST_FIRST).limit(limit)

@@ -23,13 +23,16 @@ from recorder import __version__
 from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
+from recorder.store.session_list import ListPlace, SessionFilter
+from recorder.ui import events, follow, sql
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
+from recorder.ui.sql import Questions
 from recorder.ui.track import TrackCache, segment
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
+PAGE_EVENTS = 500
 
 
 @dataclass(slots=True)
@@ -38,7 +41,8 @@ class Context:
 
     log: LogReader
     url: URL
-    more: dict[str, Any] = field(default_factory=dict)
+    questions: Questions
+    more: dict[str, Any] = field(default_factory=dict)  # by whoever keeps something, under the name of its module
 
 
 class Streamed(NamedTuple):
@@ -78,6 +82,10 @@ class Parameters:
             raise UsageError(f"{name} must be {least} to {most}.")
         return number
 
+    def time(self, name: str) -> int | None:
+        """Return a wall time in nanoseconds since the epoch; None if it is absent."""
+        return self.number(name, 0) if self.text(name) else None
+
     def flag(self, name: str) -> bool:
         """Return whether a flag is set: 1 or true."""
         return self.query.get(name, "").lower() in ("1", "true")
@@ -103,11 +111,14 @@ async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
         model=parameters.text("model"),
         client=parameters.text("client"),
         status=parameters.text("status"),
+        since_ns=parameters.time("since"),
+        until_ns=parameters.time("until"),
         words=parameters.text("q"),
         probes=parameters.flag("probes"),
     )
-    rows = await context.log.sessions(limit, wanted)
-    return {"sessions": rows, "next": None}
+    cursor = parameters.text("before")
+    page = await context.log.session_page(limit, wanted, ListPlace.parse(cursor) if cursor else None)
+    return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
 async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
@@ -143,6 +154,33 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     return {"session": summary, "title": summary.title, "exchanges": exchanges}
 
 
+async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
+    first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
+    return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
+
+
+async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
+    pos = parameters.number("pos", 0)
+    return await events.details(context.log, parameters["session"], parameters["exchange"], pos)
+
+
+async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
+    return sql.views(context.url)
+
+
+async def _follow_session(context: Context, parameters: Parameters) -> Streamed:
+    session = await context.log.session(parameters["session"])
+    return Streamed(follow.CONTENT_TYPE, follow.growth(context.log, session.session_id))
+
+
+async def _follow(context: Context, _: Parameters) -> Streamed:
+    return Streamed(follow.CONTENT_TYPE, follow.changes(context.log))
+
+
+async def _query(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await context.questions.ask(*sql.checked_question(parameters.body))
+
+
 async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
     after = parameters.number("after", -1, -1)
     return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
@@ -157,19 +195,25 @@ async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
     return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
 
 
-EXCHANGE = "/api/sessions/{session}/exchanges/{exchange}"
+SESSION = "/api/sessions/{session}"
+EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
-    "/api/sessions/{session}": _session,
-    "/api/sessions/{session}/lanes?exchange&after": _lanes,
-    "/api/sessions/{session}/marks": _marks,
+    SESSION: _session,
+    f"{SESSION}/lanes?exchange&after": _lanes,
+    f"{SESSION}/marks": _marks,
+    f"{SESSION}/follow": _follow_session,
     f"{EXCHANGE}/track?at": _track,
+    f"{EXCHANGE}/events?from&limit": _events,
+    f"{EXCHANGE}/events/{{pos}}": _event,
+    "/api/views": _views,
+    "/api/follow": _follow,
 }
 """All of the API that GET reads."""
 
-POSTS: dict[str, Handler] = {}
+POSTS: dict[str, Handler] = {"/api/query": _query}
 """All of the API that takes a JSON body."""
 
 

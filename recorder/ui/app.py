@@ -27,6 +27,7 @@ from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.store.reader import LogReader
 from recorder.ui import api
 from recorder.ui.security import BODY_LIMIT_BYTES, HEADERS, NO_TOKEN, Guard
+from recorder.ui.sql import Questions
 
 HERE = Path(__file__).parent
 FOLDERS = ("static", "vendor")
@@ -40,6 +41,7 @@ TYPES: Mapping[str, bytes] = {  # our own: a system may call JavaScript plain te
 }
 JSON = b"application/json"
 NO_STORE = (b"cache-control", b"no-store")
+STREAMS = 16  # at once: each looks at the log several times a second
 
 STATUSES: Mapping[type[Exception], tuple[int, str]] = {
     UsageError: (400, "usage"),
@@ -55,21 +57,28 @@ log = logging.getLogger(__name__)
 class Viewer:
     """The application: an `App` of `recorder.proxy.http`."""
 
-    def __init__(self, reader: LogReader, url: URL, guard: Guard) -> None:
+    def __init__(self, guard: Guard) -> None:
         self.guard = guard
-        self._context = api.Context(reader, url)
+        self.why_closed = "The log is not open yet: try again in a moment."
+        self._context: api.Context | None = None
         self._gets, self._posts = api.routes(api.ROUTES), api.routes(api.POSTS)
         self._files = _files()
         self._streams: set[asyncio.Task[Any]] = set()
+
+    def show(self, log: LogReader, url: URL) -> None:
+        """Answer from this log from now on."""
+        self._context = api.Context(log, url, Questions(url))
 
     def entrance(self, fragment: str = "") -> str:
         """Return the URL that a person opens."""
         return f"http://127.0.0.1:{self.guard.port}/?token={self.guard.token}{fragment}"
 
     def shut_down(self) -> None:
-        """End all streams at once: they have no end of their own."""
+        """End all streams, which have no end of their own, and stop all questions."""
         for task in self._streams:
             task.cancel()
+        if self._context is not None:
+            self._context.questions.close()
 
     async def __call__(self, incoming: ServerExchange) -> None:
         refused = self.guard.refusal(incoming.method, incoming.path, incoming.headers)
@@ -131,6 +140,8 @@ class Viewer:
                 use = "GET" if is_post else "POST, with a JSON body"
                 return Refusal(405, "method_not_allowed", f"Use {use} for this.")
             raise NotFoundError("There is nothing of that name in the API: docs/formats.md has all of it.")
+        if self._context is None:
+            raise StoreError(self.why_closed)
         route, values = found
         query = api.query_of(route, incoming.query)
         body = None
@@ -145,6 +156,9 @@ class Viewer:
         """Send the parts as they come, no faster than the client takes them."""
         task = asyncio.current_task()
         assert task is not None
+        if len(self._streams) >= STREAMS:
+            _refuse(incoming, Refusal(503, "too_many", f"This viewer follows {STREAMS} things: close some pages."))
+            return
         self._streams.add(task)
         try:
             async with contextlib.aclosing(answer.chunks) as chunks:

@@ -6,6 +6,9 @@ A name means the same in every view; the key `view.column` has the meaning of a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from recorder.projections.views.view import View, written
 
 MEANINGS: Mapping[str, str] = {
     "session_id": "UUIDv7",
@@ -151,3 +154,9 @@ MEANINGS: Mapping[str, str] = {
 def meaning(view: str, column: str) -> str:
     """Return the meaning of a view's column; empty if its name makes it clear."""
     return MEANINGS.get(f"{view}.{column}") or MEANINGS.get(column, "")
+
+
+def described(view: View, engine: str) -> dict[str, Any]:
+    """Return a view with the meaning of its columns, and the example for its engine."""
+    columns = [{"name": name, "meaning": meaning(view.name, name)} for name in view.columns]
+    return {"view": view.name, "row": view.row, "columns": columns, "example": written(view.example, engine)}

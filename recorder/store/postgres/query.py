@@ -25,11 +25,12 @@ from recorder.errors import RecorderError, UsageError
 from recorder.store.postgres.connection import translated
 from recorder.store.postgres.ddl import READER, SCHEMA
 from recorder.store.postgres.migrate import open_log
-from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
+from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
 STOP_S = 5.0  # for the server to hear of a cancel
+LOOK_S = 0.2  # between two looks at whether somebody stops the statement
 AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
 
 _SETTINGS = {
@@ -47,6 +48,7 @@ class PostgresQuery:
     def __init__(self, url: URL, connection: psycopg.Connection) -> None:
         self._url, self._connection = url, connection
         self._until_s = float("inf")
+        self._is_stopped = False
         self._open_rows: Generator[Row] | None = None
 
     @classmethod
@@ -78,6 +80,9 @@ class PostgresQuery:
         self._let_go()
         rows = self._open_rows = self._rows(sql, dict(values or {}), timeout_s)
         return QueryResult([str(name) for name in next(rows)], rows)
+
+    def stop(self) -> None:
+        self._is_stopped = True
 
     def _let_go(self) -> None:
         """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
@@ -111,8 +116,8 @@ class PostgresQuery:
 
         def watch() -> None:
             again_s = AGAIN_S
-            while not stopped.wait(max(again_s, self._until_s - time.monotonic())):
-                if time.monotonic() >= self._until_s:
+            while not stopped.wait(max(again_s, min(LOOK_S, self._until_s - time.monotonic()))):
+                if self._is_stopped or time.monotonic() >= self._until_s:
                     again_s = min(2 * again_s, STOP_S)
                     with suppress(psycopg.Error):
                         self._connection.cancel_safe(timeout=STOP_S)
@@ -132,6 +137,8 @@ class PostgresQuery:
                 try:
                     yield
                 except errors.QueryCanceled as error:
+                    if self._is_stopped:
+                        raise RecorderError(STOPPED) from error
                     raise RecorderError(
                         f"The statement gave no row for {timeout_s:g} s: --timeout gives it more."
                     ) from error

@@ -21,7 +21,7 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import engine_of
-from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
+from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.migrate import open_log
@@ -47,6 +47,7 @@ class SqliteQuery:
         self.path = path
         self._connection = connection
         self._timeout_s, self._until_s = TIMEOUT_S, math.inf
+        self._is_stopped = False
         connection.set_progress_handler(self._is_late, STEPS)  # Python looks for signals when it calls it
 
     @classmethod
@@ -74,6 +75,9 @@ class SqliteQuery:
             raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
         return QueryResult(distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
 
+    def stop(self) -> None:
+        self._is_stopped = True
+
     def _rows(self, sql: str, cursor: sqlite3.Cursor) -> Iterator[Row]:
         while True:  # `yield from` would close the cursor, after its connection
             with self._explained(sql):
@@ -83,7 +87,7 @@ class SqliteQuery:
             yield row
 
     def _is_late(self) -> bool:
-        return time.monotonic() > self._until_s
+        return self._is_stopped or time.monotonic() > self._until_s
 
     @contextmanager
     def _explained(self, sql: str) -> Iterator[None]:
@@ -94,6 +98,8 @@ class SqliteQuery:
             raise RecorderError(f"{error.object.decode('utf-8', 'replace').rstrip('.')}.") from error
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_INTERRUPT and self._is_stopped:
+                raise RecorderError(STOPPED) from error
             if code == sqlite3.SQLITE_INTERRUPT and self._is_late():
                 raise RecorderError(
                     f"The statement gave no row for {self._timeout_s:g} s: --timeout gives it more."

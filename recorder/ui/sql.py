@@ -1,0 +1,128 @@
+"""SQL of the people who look: what `recorder query` may do, within the limits of a page.
+
+Rules of this file:
+
+* Each question has a connection of its own that can only read (`recorder.store.query`), and a thread of its own.
+* A question whose client has left is stopped, and so are all of them when the viewer stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from sqlalchemy import URL
+
+from recorder.errors import RecorderError, UsageError
+from recorder.projections.views import VIEWS
+from recorder.projections.views.columns import described
+from recorder.store.engine import engine_of
+from recorder.store.location import database_name, default_url
+from recorder.store.query import STOPPED, Query, QueryResult, Value, open_query
+from recorder.ui.events import plain
+
+AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
+TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it
+MOST_ROWS = 10_000  # of an answer: more than anyone reads, and what a table in a page can hold
+MOST_BYTES = 8 * 2**20
+
+
+class Questions:
+    """All questions of one viewer, few at a time."""
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+        self._pool = ThreadPoolExecutor(AT_ONCE, "query")
+        self._asked: set[_Question] = set()
+
+    async def ask(self, sql: str, values: Mapping[str, Value] | None = None) -> dict[str, Any]:
+        """Return the rows of a statement that fit into an answer. Raise `RecorderError` with the engine's objection."""
+        question = _Question(self._url, sql, values or {})
+        self._asked.add(question)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, question.answer)
+        finally:
+            question.stop()
+            self._asked.discard(question)
+
+    def close(self) -> None:
+        """Stop all questions, and take no more."""
+        for question in self._asked:
+            question.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Question:
+    """One statement, which another thread may stop."""
+
+    def __init__(self, url: URL, sql: str, values: Mapping[str, Value]) -> None:
+        self._url, self._sql, self._values = url, sql, values
+        self._is_stopped = False
+        self._query: Query | None = None
+
+    def answer(self) -> dict[str, Any]:
+        began = time.monotonic()
+        with open_query(self._url) as self._query:
+            if self._is_stopped:
+                raise RecorderError(STOPPED)
+            result = self._query.ask(self._sql, self._values, TIMEOUT_S)
+            rows, is_all = _held(result, began + TIMEOUT_S)
+        return {
+            "columns": result.columns,
+            "rows": rows,
+            "is_all": is_all,
+            "elapsed_ms": round((time.monotonic() - began) * 1e3, 1),
+            "command": command_line(self._url, self._sql, self._values),
+        }
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._query is not None:
+            self._query.stop()
+
+
+def _held(result: QueryResult, until_s: float) -> tuple[list[list[Any]], bool]:
+    """Return the rows that fit into an answer and come in time, and whether these are all."""
+    held: list[list[Any]] = []
+    size_bytes = 0
+    for row in result.rows:
+        size_bytes += sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+        if len(held) == MOST_ROWS or size_bytes > MOST_BYTES or time.monotonic() > until_s:
+            return held, False
+        held.append([plain(value) for value in row])
+    return held, True
+
+
+def command_line(url: URL, sql: str, values: Mapping[str, Value] | None = None) -> str:
+    """Return the `recorder query` that gives the same rows. Never with a password."""
+    given: Iterable[str] = (word for name, value in (values or {}).items() for word in ("-p", name, str(value)))
+    return shlex.join(["recorder", "query", sql, *given, *database_words(url)])
+
+
+def database_words(url: URL) -> list[str]:
+    """Return the words of a command line that name a database; none for the default one."""
+    if url == default_url():
+        return []
+    is_file = bool(engine_of(url).files(url))
+    return ["--db", database_name(url) if is_file else url.render_as_string(hide_password=True)]
+
+
+def views(url: URL) -> list[dict[str, Any]]:
+    """Return the views with the meaning of their columns: `recorder query --list --json`."""
+    return [described(view, engine_of(url).name) for view in VIEWS]
+
+
+def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
+    """Return the SQL and the values of a request's body. Raise `UsageError` for any other."""
+    if not isinstance(body, dict) or not isinstance(body.get("sql"), str) or body.keys() - {"sql", "params"}:
+        raise UsageError('Send {"sql": "select …", "params": {"name": value}}.')
+    values = body.get("params") or {}
+    if not isinstance(values, dict) or not all(
+        isinstance(value, int | float | str | None) for value in values.values()
+    ):
+        raise UsageError("params is an object of names with a number, a text or null each.")
+    return body["sql"], values
