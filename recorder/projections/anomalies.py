@@ -54,6 +54,7 @@ class Anomalies:
         self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
         self._says_its_end = dialect is not by_name("other")
         self._seen: dict[tuple[Anomaly, str], list[int]] = {}  # position and count
+        self.noted = 0  # times that something was reported: as long as it is the same, so are the rows
         self._is_turn = exchange.method == WEBSOCKET
         resumes_after = exchange.resumes_after
         self._next_number = 0 if resumes_after is None else resumes_after + 1
@@ -65,6 +66,7 @@ class Anomalies:
 
     def note(self, kind: Anomaly, detail: str, event: Event) -> None:
         """Count an anomaly."""
+        self.noted += 1
         key = (kind, detail[:DETAIL_LIMIT])
         known = self._seen.get(key)
         if known is not None:

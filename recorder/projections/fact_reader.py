@@ -108,6 +108,11 @@ class FactReader:
         read = _READERS.get(event.kind)
         return read(self, event) if read else _NOTHING
 
+    @property
+    def holds_back(self) -> bool:
+        """Return True if `close` may have facts: of a request or a document whose end is not there yet."""
+        return self._is_asking or self._body.size_bytes > 0
+
     def close(self) -> Sequence[Fact]:
         """Return the last facts of an exchange that has no `end` yet, for a look at it at this moment."""
         document = (fact for fact in self._read_document() if not isinstance(fact, Malformed))  # half of it is no fault

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from copy import copy, deepcopy
+from typing import Any, Self
 
 import msgspec
 
@@ -29,20 +30,31 @@ class Folding:
     those of the whole response.
     """
 
-    def __init__(self, exchange: Exchange, reading: FactReader | None = None, *, with_history: bool = False) -> None:
-        """`with_history`: the session was found by the history that requests repeat, so that is projected too."""
+    def __init__(
+        self,
+        exchange: Exchange,
+        reading: FactReader | None = None,
+        *,
+        with_history: bool = False,
+        observer: Fold | None = None,
+    ) -> None:
+        """`with_history`: the session was found by the history that requests repeat, so that is projected too.
+
+        `observer` gets the facts after all projections; its rows are not taken.
+        """
         self._reading = reading or FactReader(exchange)
         anomalies, timing = Anomalies(exchange), Timing(exchange)
         self._observe_anomalies, self._observe_timing = anomalies.event, timing.event
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
         self._rows: dict[str, list[Any]] = {}
-        witness = Witness(anomalies.note, timing.began, anomalies.last_number, lambda: self._rows["items"])
+        witness = Witness(anomalies.note, timing.began, anomalies.last_number, self._item_rows)
         self._folds = {
             each.name: each.fold(exchange, witness) if each.fold else shared[each.name]
             for each in PROJECTIONS
             if with_history or each is not history.PROJECTION
         }
-        self._handlers = Handlers(self._folds.values())
+        self._observers = () if observer is None else (observer,)
+        self._handlers = Handlers((*self._folds.values(), *self._observers))
         self._recall_handlers: Handlers | None = None  # few exchanges go on with another
         self._last: Event | None = None
 
@@ -69,6 +81,26 @@ class Folding:
             for fact in facts_of(event):
                 handlers[fact.__class__](fact, event)
         self._last = event
+
+    @property
+    def holds_back(self) -> bool:
+        """Return True if `rows` may have more than the projections have now: it ends what is not complete."""
+        return self._reading.holds_back
+
+    def fold(self, name: str) -> Any:
+        """Return the state of one projection, which changes with every event."""
+        return self._folds[name]
+
+    def copy(self) -> Self:
+        """Return a copy, for a look at its rows while events follow here. It has no observer."""
+        made = copy(self)
+        own = {**self.__dict__, "_handlers": {}, "_recall_handlers": None, "_observers": ()}
+        made.__dict__.update(deepcopy(own, {id(self): made}))
+        made._handlers = Handlers(made._folds.values())
+        return made
+
+    def _item_rows(self) -> Iterable[Any]:
+        return self._rows["items"]
 
     def rows(self) -> Rows:
         """Return the rows of all projections after the events so far. No event may follow."""

@@ -46,12 +46,15 @@ _KIND: Mapping[Field, ItemKind] = {
 }
 
 
-class _Items:
+class Items:
+    """The fold."""
+
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._note, self._began = witness.note, witness.began
         self._items: dict[ItemKey, Item] = {}
         self._order: list[Item] = []
+        self._numbers: dict[ItemKey, int] = {}  # of items in that order
         self._calls: dict[str, Item] = {}  # by call id
         self._undeclared: set[ItemKey] = set()
         self._is_finished = False
@@ -211,12 +214,31 @@ class _Items:
     def _add(self, key: ItemKey, kind: ItemKind, type: str, event: Event) -> Item:
         item = self._items[key] = Item(kind, type, event.t_ns)
         if len(self._order) < ITEMS_LIMIT:
+            self._numbers[key] = len(self._order)
             self._order.append(item)
         else:
+            self._numbers.pop(key, None)
             self._note("cut", f"items after the first {ITEMS_LIMIT:,}", event)
         return item
 
     # -- what it comes to
+
+    def number(self, key: ItemKey) -> int | None:
+        """Return the number of the item that events name so; None if it has no row."""
+        return self._numbers.get(key)
+
+    def item(self, number: int) -> Item:
+        """Return an item by the number of its row."""
+        return self._order[number]
+
+    def row(self, number: int) -> ItemRow:
+        """Return one row, the same as in `rows`."""
+        item, key = self._order[number], None
+        if item.kind == "tool_call":
+            earlier = self._order[:number] if item.call_id is None else ()
+            nameless = (each for each in earlier if each.kind == "tool_call" and each.call_id is None)
+            key = call_key(item.call_id, item.name, sum(each.name == item.name for each in nameless))
+        return row_of(self._ids, number, item, key)
 
     def rows(self) -> Iterator[ItemRow]:
         numbers: Counter[str | None] = Counter()
@@ -228,4 +250,4 @@ class _Items:
             yield row_of(self._ids, number, item, key)
 
 
-PROJECTION = Projection("items", 1, ItemRow, ("session_id", "exchange_id", "item"), _Items)
+PROJECTION = Projection("items", 1, ItemRow, ("session_id", "exchange_id", "item"), Items)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import sub
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +15,7 @@ from recorder.model.facts import Ended, Fact, Field, FirstByte, Responded
 from recorder.projections.projection import Handler, Projection
 
 STALL_NS = 2_000_000_000  # a silence in which a person wonders whether it still runs
+PERCENTS = (50, 95, 99)
 
 
 class TimingRow(msgspec.Struct, frozen=True):
@@ -39,6 +41,16 @@ class TimingRow(msgspec.Struct, frozen=True):
     gap_p50_ns: int | None  # between an event and the next
     gap_p95_ns: int | None
     gap_p99_ns: int | None
+
+
+class Gaps(NamedTuple):
+    """The times between events and the next ones, in numbers."""
+
+    longest_ns: int | None = None
+    stalls: int = 0
+    p50_ns: int | None = None
+    p95_ns: int | None = None
+    p99_ns: int | None = None
 
 
 class Timing:
@@ -85,7 +97,19 @@ class Timing:
     def _on_ended(self, fact: Ended, event: Event) -> None:
         self._duration_ns = event.t_ns
 
+    @property
+    def times(self) -> Sequence[int]:
+        """Return the times of all events so far."""
+        return self._times
+
     def rows(self) -> Iterable[TimingRow]:
+        gaps = sorted(map(sub, self._times[1:], self._times))
+        longest_ns = gaps[-1] if gaps else None
+        stalls = len(gaps) - bisect_right(gaps, STALL_NS)
+        yield self.row(Gaps(longest_ns, stalls, *(_percentile(gaps, percent) for percent in PERCENTS)))
+
+    def row(self, gaps: Gaps) -> TimingRow:
+        """Return the row, with the gaps between the events so far."""
         reasoning = self._earliest("reasoning", "summary")
         text = self._earliest("text", "refusal")
         arguments = self._earliest("arguments")
@@ -93,8 +117,7 @@ class Timing:
         spoken = times or self._document or (None,)
         first, last = spoken[0], spoken[-1]
         span_ns = 0 if first is None or last is None else last - first
-        gaps = sorted(map(sub, times[1:], times))
-        yield TimingRow(
+        return TimingRow(
             *self._ids,
             head_ns=self._head_ns,
             first_byte_ns=first if self._first_byte_ns is None else self._first_byte_ns,
@@ -105,15 +128,15 @@ class Timing:
             ttft_ns=min((t_ns for t_ns in (reasoning, text, arguments) if t_ns is not None), default=None),
             last_event_ns=last,
             duration_ns=self._duration_ns,
-            longest_silence_ns=gaps[-1] if gaps else None,
-            stalls=len(gaps) - bisect_right(gaps, STALL_NS),
+            longest_silence_ns=gaps.longest_ns,
+            stalls=gaps.stalls,
             events=len(times) if times else int(first is not None),
             bytes=self._bytes,
             events_per_s=_per_second(len(times) - 1, span_ns) if times else None,
             bytes_per_s=_per_second(self._bytes, span_ns),
-            gap_p50_ns=_percentile(gaps, 50),
-            gap_p95_ns=_percentile(gaps, 95),
-            gap_p99_ns=_percentile(gaps, 99),
+            gap_p50_ns=gaps.p50_ns,
+            gap_p95_ns=gaps.p95_ns,
+            gap_p99_ns=gaps.p99_ns,
         )
 
     def _earliest(self, *fields: Field) -> int | None:

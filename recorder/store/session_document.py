@@ -10,7 +10,13 @@ from typing import Any
 
 import msgspec
 
+from recorder.model.events import Exchange
+from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.connection import ConnectionSummary
+from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
+from recorder.projections.timing import TimingRow
+from recorder.projections.usage import UsageRow
 from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
@@ -44,26 +50,53 @@ _ANOMALY = ("kind", "pos", "count", "detail")
 def document(snapshot: Snapshot) -> dict[str, Any]:
     """Return the object."""
     session = {**_picked(snapshot.session, _SESSION), **_present(title=snapshot.title)}
-    return {"session": session, "exchanges": [_exchange(each) for each in snapshot.exchanges]}
+    return {"session": session, "exchanges": [exchange_document(each) for each in snapshot.exchanges]}
 
 
-def _exchange(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:
+def exchange_document(taken: ExchangeState | UnfoldableExchange) -> dict[str, Any]:
+    """Return the part of the object that is one exchange."""
     if isinstance(taken, UnfoldableExchange):
         return {**_picked(taken.exchange, _EXCHANGE), "fault": taken.reason}
-    superseded_by = taken.superseded_by
     return {
-        **_picked(taken.exchange, _EXCHANGE),
-        **_picked(taken.row, _OF_ROW),
-        **_present(superseded_by=superseded_by and superseded_by[1].exchange_id),
-        **_present(connection=taken.connection and msgspec.to_builtins(taken.connection)),
-        "usage": _picked(taken.usage, _TOKENS),
-        "timing": _present(**_all_but(taken.timing, _KEY)),
-        "items": [_item(item, taken.answers.get(item.item)) for item in taken.items],
-        "anomalies": [_picked(row, _ANOMALY) for row in taken.anomalies],
+        **heading(taken.exchange, taken.row, taken.superseded_by, taken.connection),
+        "usage": usage_document(taken.usage),
+        "timing": timing_document(taken.timing),
+        "items": [item_document(item, taken.answers.get(item.item)) for item in taken.items],
+        "anomalies": anomaly_documents(taken.anomalies),
     }
 
 
-def _item(item: ItemRow, answer: CallResult | None) -> dict[str, Any]:
+# The parts of an exchange, for a viewer that makes only the one anew which an event changes.
+
+
+def heading(
+    exchange: Exchange,
+    row: ExchangeRow,
+    superseded_by: tuple[int, Exchange] | None,
+    connection: ConnectionSummary | None,
+) -> dict[str, Any]:
+    """Return the members of an exchange that are no parts of their own."""
+    return {
+        **_picked(exchange, _EXCHANGE),
+        **_picked(row, _OF_ROW),
+        **_present(superseded_by=superseded_by and superseded_by[1].exchange_id),
+        **_present(connection=connection and msgspec.to_builtins(connection)),
+    }
+
+
+def usage_document(usage: UsageRow) -> dict[str, Any]:
+    return _picked(usage, _TOKENS)
+
+
+def timing_document(timing: TimingRow) -> dict[str, Any]:
+    return _present(**_all_but(timing, _KEY))
+
+
+def anomaly_documents(rows: Iterable[AnomalyRow]) -> list[dict[str, Any]]:
+    return [_picked(row, _ANOMALY) for row in rows]
+
+
+def item_document(item: ItemRow, answer: CallResult | None) -> dict[str, Any]:
     lists = {name: _list(getattr(item, name)) for name in _LISTS.get(item.kind, ())}
     answered = {} if answer is None else msgspec.structs.asdict(answer)
     return {**_picked(item, (*_ITEM, *_OF_KIND[item.kind])), **lists, **_present(**answered)}

@@ -138,7 +138,7 @@ async def take_snapshot(
     if folds.have_any({each.resumes_response_id for _, each in begun} - {None}):
         for number, each in begun:
             await folds.fold(number, each)
-    results = _Results(
+    results = Results(
         (row for _, each in begun for row in folds.rows.get(each.exchange_id, _NO_ROWS)["results"]),
         {each.exchange_id: each.thread_id for _, each in everything},
     )
@@ -182,12 +182,21 @@ async def folded_exchange(
     except RecorderError:
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        message = f"recorder cannot make sense of exchange {exchange.exchange_id}, please report it: {reason}"
-        raise RecorderError(message) from error
+        raise unfoldable(exchange, error) from error
 
 
-class _Results:
+def unfoldable(exchange: Exchange, error: Exception) -> RecorderError:
+    """Return the error for an exchange whose fold failed."""
+    reason = f"{type(error).__name__}: {error}"
+    return RecorderError(f"recorder cannot make sense of exchange {exchange.exchange_id}, please report it: {reason}")
+
+
+def counter_of(exchange: Exchange) -> ConnectionCounter | None:
+    """Return a counter of an exchange that may be a WebSocket connection."""
+    return ConnectionCounter() if exchange.method == "GET" and exchange.api == "other" else None
+
+
+class Results:
     """The results of calls, by call; requests repeat them all, each is kept once."""
 
     def __init__(self, rows: Iterable[ResultRow], threads: Mapping[str, str | None]) -> None:
@@ -239,7 +248,7 @@ class _Folds:
             return
         at_ns = None if pos is not None else self._until.at_ns(exchange)
         try:
-            counter = ConnectionCounter() if exchange.method == "GET" and exchange.api == "other" else None
+            counter = counter_of(exchange)
             rows = await folded_exchange(self._log, exchange, at_pos=pos, at_ns=at_ns, counter=counter)
             self.rows[exchange_id] = rows
         except StoreError:
@@ -277,7 +286,7 @@ class _Folds:
                 others = others or row.user_text
         return others
 
-    async def find_results(self, results: _Results, exchange: Exchange, begun: Numbered) -> None:
+    async def find_results(self, results: Results, exchange: Exchange, begun: Numbered) -> None:
         """Read the requests after an exchange until its calls have their results."""
         items = self.rows.get(exchange.exchange_id, _NO_ROWS)["items"]
         calls = [item for item in items if item.kind == "tool_call" and item.output is None]
@@ -296,14 +305,15 @@ class _Folds:
             async for event in self._log.events(exchange.session_id, exchange.exchange_id, kinds=REQUEST_KINDS):
                 if at_ns is None or event.t_ns <= at_ns:
                     events.append(event)
-            self._requests[exchange.exchange_id] = _requested(exchange, events)
+            self._requests[exchange.exchange_id] = requested(exchange, events)
         return self._requests[exchange.exchange_id]
 
 
 _NO_ROWS: Rows = {projection.name: [] for projection in PROJECTIONS}
 
 
-def _requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
+def requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
+    """Return the projections of an exchange of which only the request is known; empty ones if it cannot be folded."""
     folding = Folding(exchange)
     try:
         folding.tell_all(events)
@@ -312,14 +322,14 @@ def _requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
         return _NO_ROWS
 
 
-def _shown(number: int, exchange: Exchange, folds: _Folds, results: _Results) -> ExchangeState | UnfoldableExchange:
+def _shown(number: int, exchange: Exchange, folds: _Folds, results: Results) -> ExchangeState | UnfoldableExchange:
     rows = folds.rows.get(exchange.exchange_id)
     if rows is None:
         return UnfoldableExchange(number, exchange, folds.failed[exchange.exchange_id])
     [row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
     calls = [item for item in rows["items"] if item.kind == "tool_call"]
     first_ns = folds.first_ns(exchange)
-    answers = {call.item: _answer(exchange, call, results.of(call, first_ns)) for call in calls}
+    answers = {call.item: answer_of(exchange, call, results.of(call, first_ns)) for call in calls}
     return ExchangeState(
         number=number,
         exchange=exchange,
@@ -329,19 +339,19 @@ def _shown(number: int, exchange: Exchange, folds: _Folds, results: _Results) ->
         timing=timing,
         anomalies=rows["anomalies"],
         answers={item: answer for item, answer in answers.items() if answer is not None},
-        superseded_by=_superseded_by(row, folds.with_response(row)),
+        superseded_by=superseded_by(row, folds.with_response(row)),
         connection=folds.connections.get(exchange.exchange_id),
     )
 
 
-def _superseded_by(row: ExchangeRow, others: Iterable[FoldedExchange]) -> tuple[int, Exchange] | None:
+def superseded_by(row: ExchangeRow, others: Iterable[FoldedExchange]) -> tuple[int, Exchange] | None:
     """Return the exchange that has most of a response, if that is another one (`recorder.projections.exchanges`)."""
     best = max(others, key=lambda folded: completeness(folded.row), default=None)
     is_better = best is not None and completeness(best.row) > completeness(row)
     return (best.number, best.exchange) if best is not None and is_better else None
 
 
-def _answer(exchange: Exchange, call: ItemRow, result: ResultRow | None) -> CallResult | None:
+def answer_of(exchange: Exchange, call: ItemRow, result: ResultRow | None) -> CallResult | None:
     """Return the result of a call: the provider's own, or the one that the client sent."""
     if call.output is not None:
         ended_ns = call.ended_ns

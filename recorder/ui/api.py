@@ -23,10 +23,13 @@ from recorder import __version__
 from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
+from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.ui import events, follow, sql
 from recorder.ui.home import home
+from recorder.ui.lanes import timeline
+from recorder.ui.marks import marks
 from recorder.ui.sql import Questions
+from recorder.ui.track import TrackCache, segment
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
@@ -82,6 +85,10 @@ class Parameters:
             raise UsageError(f"{name} must be {least} to {most}.")
         return number
 
+    def time(self, name: str) -> int | None:
+        """Return a wall time in nanoseconds since the epoch; None if it is absent."""
+        return self.number(name, 0) if self.text(name) else None
+
     def flag(self, name: str) -> bool:
         """Return whether a flag is set: 1 or true."""
         return self.query.get(name, "").lower() in ("1", "true")
@@ -107,11 +114,14 @@ async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
         model=parameters.text("model"),
         client=parameters.text("client"),
         status=parameters.text("status"),
+        since_ns=parameters.time("since"),
+        until_ns=parameters.time("until"),
         words=parameters.text("q"),
         probes=parameters.flag("probes"),
     )
-    rows = await context.log.sessions(limit, wanted)
-    return {"sessions": rows, "next": None}
+    cursor = parameters.text("before")
+    page = await context.log.session_page(limit, wanted, ListPlace.parse(cursor) if cursor else None)
+    return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
 async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
@@ -179,6 +189,20 @@ async def _query(context: Context, parameters: Parameters) -> dict[str, Any]:
     return await context.questions.ask(*sql.checked_question(parameters.body))
 
 
+async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
+    after = parameters.number("after", -1, -1)
+    return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
+
+
+async def _marks(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await marks(context.log, parameters["session"])
+
+
+async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
+    cache = context.more.setdefault("tracks", TrackCache())
+    return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
+
+
 SESSION = "/api/sessions/{session}"
 EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 
@@ -186,7 +210,10 @@ ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
     SESSION: _session,
+    f"{SESSION}/lanes?exchange&after": _lanes,
+    f"{SESSION}/marks": _marks,
     f"{SESSION}/follow": _follow_session,
+    f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
     "/api/home?days": _home,

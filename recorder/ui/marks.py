@@ -1,0 +1,103 @@
+"""The marks of a session: findings of the linter and anomalies, at the events that show them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import bindparam, select
+
+from recorder.errors import RecorderError, StoreError
+from recorder.lint import lint, profile_of
+from recorder.model.events import Exchange, Session
+from recorder.projections.anomalies import AnomalyRow
+from recorder.recordings.loader import load_exchanges
+from recorder.recordings.selection import select_exchanges
+from recorder.store.reader import LogReader
+from recorder.store.schema import tables_of
+from recorder.store.session_state import folded_exchange
+
+MARKS_LIMIT = 10_000  # of one session: more than a person looks through
+
+_anomalies, _projected = tables_of["anomalies"], tables_of["exchanges"]
+_ANOMALIES = (
+    select(_anomalies)
+    .where(_anomalies.c.session_id == bindparam("session_id"), _anomalies.c.exchange_id == bindparam("exchange_id"))
+    .order_by(_anomalies.c.anomaly)
+)
+_PROJECTED = select(_projected.c.exchange_id).where(_projected.c.session_id == bindparam("session_id"))
+
+
+async def marks(log: LogReader, session_ref: str) -> dict[str, Any]:
+    """Return the marks of a session, exchange by exchange; `notes` say which are missing, and why.
+
+    An exchange is in memory alone, so that a session of any size has marks, but for its exchanges that are too large.
+    """
+    session, numbered = await select_exchanges(log, session_ref, None)
+    projected = {row.exchange_id for row in await log.rows(_PROJECTED, session_id=session.session_id)}
+    found: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for number, exchange in numbered:
+        for read in (_findings, _anomalies_of):
+            try:
+                found += await read(log, session, number, exchange, exchange.exchange_id in projected)
+            except StoreError:
+                raise
+            except RecorderError as error:
+                notes.append(f"Exchange {number}: {error}")
+        if len(found) > MARKS_LIMIT:
+            notes.append(f"These are the first {MARKS_LIMIT:,} marks: exchanges after {number} were not looked at.")
+            break
+    return {"marks": found[:MARKS_LIMIT], "notes": notes}
+
+
+async def _findings(log: LogReader, session: Session, number: int, exchange: Exchange, _: bool) -> list[dict[str, Any]]:
+    """Return what the rules of the exchange's own API find in it."""
+    if profile_of(exchange.api) is None:
+        return []
+    [recording] = await load_exchanges(log, session, [(number, exchange)])
+    return [
+        _mark(
+            number, place.pos, "lint", finding.severity, finding.rule, _text(finding.meaning, place.said), finding.why
+        )
+        for finding in await asyncio.to_thread(lint, recording)
+        for place in finding.places
+    ]
+
+
+def _text(meaning: str, said: str) -> str:
+    return f"{meaning} ({said})" if said else meaning
+
+
+async def _anomalies_of(
+    log: LogReader, session: Session, number: int, exchange: Exchange, is_projected: bool
+) -> list[dict[str, Any]]:
+    """Return the anomalies of an exchange: of one without projections those of a fold."""
+    if is_projected:
+        values = {"session_id": session.session_id, "exchange_id": exchange.exchange_id}
+        rows = [AnomalyRow(*row) for row in await log.rows(_ANOMALIES, **values)]
+    else:
+        rows = (await folded_exchange(log, exchange))["anomalies"]
+    return list(_anomaly_marks(number, rows))
+
+
+def _anomaly_marks(number: int, rows: list[AnomalyRow]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        times = f"{row.count} times" if row.count > 1 else ""
+        text = ", ".join(filter(None, (row.detail, times)))
+        yield _mark(number, row.pos, "anomaly", "warning", row.kind, text or row.kind, None)
+
+
+def _mark(
+    number: int, pos: int | None, kind: str, severity: str, rule: str, text: str, why: str | None
+) -> dict[str, Any]:
+    return {
+        "exchange": number,
+        "pos": pos,
+        "kind": kind,
+        "severity": severity,
+        "rule": rule,
+        "text": text,
+        "why": why,
+    }
