@@ -292,7 +292,8 @@ class Result {
 
   drawPairs() {
     const { found } = this;
-    if (found.pairs.length === 1 && !found.missing.length && !found.added.length) return fill(this.pairs);
+    this.pairs.hidden = found.pairs.length === 1 && !found.missing.length && !found.added.length;
+    if (this.pairs.hidden) return;
     const levels = LEVELS.filter((level) => level in found.levels);
     const visible = this.visible();
     const rows = visible.slice(0, this.shown).map((index) => this.pairRow(index, levels));
