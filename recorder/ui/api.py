@@ -26,7 +26,7 @@ from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
+from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.ui import events, follow, sql
 from recorder.ui.comparison import comparison, levels_of, terms_of
 from recorder.ui.home import home
@@ -93,6 +93,10 @@ class Parameters:
             raise UsageError(f"{name} must be {least} to {most}.")
         return number
 
+    def time(self, name: str) -> int | None:
+        """Return a wall time in nanoseconds since the epoch; None if it is absent."""
+        return self.number(name, 0) if self.text(name) else None
+
     def flag(self, name: str) -> bool:
         """Return whether a flag is set: 1 or true."""
         return self.query.get(name, "").lower() in ("1", "true")
@@ -118,11 +122,14 @@ async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
         model=parameters.text("model"),
         client=parameters.text("client"),
         status=parameters.text("status"),
+        since_ns=parameters.time("since"),
+        until_ns=parameters.time("until"),
         words=parameters.text("q"),
         probes=parameters.flag("probes"),
     )
-    rows = await context.log.sessions(limit, wanted)
-    return {"sessions": rows, "next": None}
+    cursor = parameters.text("before")
+    page = await context.log.session_page(limit, wanted, ListPlace.parse(cursor) if cursor else None)
+    return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
 async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
@@ -238,15 +245,15 @@ EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
-    f"{SESSION}/lanes?exchange&after": _lanes,
-    f"{SESSION}/marks": _marks,
-    f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/raw?at": _raw,
     f"{EXCHANGE}/model": _model,
     f"{EXCHANGE}/body?of&from&limit": _body,
     "/api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: _session,
+    f"{SESSION}/lanes?exchange&after": _lanes,
+    f"{SESSION}/marks": _marks,
     f"{SESSION}/follow": _follow_session,
+    f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
     "/api/home?days": _home,
