@@ -22,7 +22,7 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, default_url
-from recorder.store.query import STOPPED, Query, QueryResult, Value, open_query
+from recorder.store.query import STOPPED, Query, QueryResult, Value, open_query, value_of
 from recorder.ui.events import plain
 
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
@@ -124,7 +124,10 @@ def views(url: URL) -> list[dict[str, Any]]:
 
 
 def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
-    """Return the SQL and the values of a request's body. Raise `UsageError` for any other."""
+    """Return the SQL and the values of a request's body. Raise `UsageError` for any other.
+
+    A text is read as `recorder query -p` reads it, so that the command in the answer has the same values.
+    """
     if not isinstance(body, dict) or not isinstance(body.get("sql"), str) or body.keys() - {"sql", "params"}:
         raise UsageError('Send {"sql": "select …", "params": {"name": value}}.')
     values = body.get("params") or {}
@@ -132,4 +135,6 @@ def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
         isinstance(value, int | float | str | None) for value in values.values()
     ):
         raise UsageError("params is an object of names with a number, a text or null each.")
-    return body["sql"], values
+    return body["sql"], {
+        name: value_of(value) if isinstance(value, str) else value for name, value in values.items()
+    }

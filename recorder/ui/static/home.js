@@ -140,7 +140,7 @@ function draw(panel, answer, charts, app) {
     sqlButton.setAttribute("aria-expanded", String(!sql.hidden));
   };
   const query = new URLSearchParams({ sql: panel.sql, ...Object.fromEntries(Object.entries(panel.params).map(([name, value]) => [`p.${name}`, String(value)])) });
-  const actions = el("div", { class: "panel-actions" }, copyButton("Copy `recorder query …`", () => panel.command, app), copyButton("Copy SQL", () => panel.sql, app), el("a", { class: "button", href: `#/sql?${query}` }, "Open in SQL"));
+  const actions = el("div", { class: "panel-actions" }, copyButton("Copy command", () => panel.command, app), copyButton("Copy SQL", () => panel.sql, app), el("a", { class: "button", href: `#/sql?${query}` }, "Open in SQL"));
   sql.append(el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": `SQL of ${panel.title}` }, panel.sql), actions);
   body.append(picture, wrapper);
   return el(

@@ -58,7 +58,7 @@ class SqlPage {
     this.runButton = el("button", { type: "button", class: "primary", onclick: () => this.run() }, "Run");
     this.kinds = el("div", { class: "group", role: "group", "aria-label": "Result as" });
     this.summary = el("span", { class: "note sql-summary", role: "status" });
-    this.copies = el("div", { class: "group", hidden: true });
+    this.copies = el("div", { class: "group", role: "group", "aria-label": "Copy", hidden: true });
     this.place = el("div", { class: "grow sql-result" });
     this.views = el("div", { class: "sql-views scroll" });
     const bar = el("div", { class: "toolbar" }, this.runButton, el("span", { class: "note sql-keys" }, el("kbd", {}, "Ctrl"), " ", el("kbd", {}, "Enter")), this.parameters);
@@ -68,8 +68,8 @@ class SqlPage {
     fill(
       this.copies,
       copyButton("Copy CSV", () => csv(this.result), app),
-      copyButton("JSON", () => json(this.result), app),
-      copyButton("`recorder query …`", () => this.result?.command ?? "", app),
+      copyButton("Copy JSON", () => json(this.result), app),
+      copyButton("Copy command", () => this.result?.command ?? "", app),
     );
   }
 
@@ -123,8 +123,7 @@ class SqlPage {
     this.runButton.toggleAttribute("disabled", true);
     fill(this.summary, "Running …");
     try {
-      const params = Object.fromEntries(given.map(([name, value]) => [name, parameter(value)]));
-      const result = /** @type {Result} */ (await api("/api/query", { sql, params }, parseExactly));
+      const result = /** @type {Result} */ (await api("/api/query", { sql, params: Object.fromEntries(given) }, parseExactly));
       if (mine !== this.asked) return;
       this.result = result;
       fill(this.error);
@@ -146,7 +145,7 @@ class SqlPage {
     const { result } = this;
     if (!result) return;
     const rows = `${count(result.rows.length)} ${result.rows.length === 1 ? "row" : "rows"}`;
-    const more = result.is_all ? "" : "; the result has more: `recorder query … --csv` gives all of it";
+    const more = result.is_all ? "" : "; there are more: the command with --csv gives all of them";
     fill(this.summary, `${rows} in ${result.elapsed_ms} ms${more}`);
     this.copies.hidden = false;
     const kinds = numericColumns(result).length && result.rows.length > 1 ? ["table", "bars", "lines"] : ["table"];
@@ -271,16 +270,6 @@ class SqlPage {
     this.list?.close();
     this.chart?.close();
   }
-}
-
-/**
- * Return a parameter as `recorder query -p` reads it: a number if it is written as one.
- * @param {string} text
- */
-function parameter(text) {
-  const isNumber = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?$/.test(text);
-  // An integer that a JavaScript number cannot hold stays text here; the server reads its digits.
-  return isNumber && (text.includes(".") || Number.isSafeInteger(Number(text))) ? Number(text) : text;
 }
 
 /**
