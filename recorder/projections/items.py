@@ -223,6 +223,11 @@ class Items:
 
     # -- what it comes to
 
+    @property
+    def count(self) -> int:
+        """Return the number of items that have a row."""
+        return len(self._order)
+
     def number(self, key: ItemKey) -> int | None:
         """Return the number of the item that events name so; None if it has no row."""
         return self._numbers.get(key)

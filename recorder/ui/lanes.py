@@ -307,7 +307,7 @@ class _Exchange:
             )
 
     def item_blocks(self, items: Iterable[AnyRow]) -> Iterator[dict[str, Any]]:
-        """Yield the items that the projections have. Of one that did not end, the last event of its output is the end."""
+        """Yield the items that the projections have. One that did not end reaches to the last event of its output."""
         by_row: dict[int, list[AnyRow]] = {}
         for event in self._events:
             by_row.setdefault(self._rows[event.output_index], []).append(event)

@@ -1,81 +1,229 @@
-"""The track of an exchange: its document after each of its events, as a state and steps."""
+"""The track of an exchange: its document after each of its events, as a state and steps, in segments.
+
+A step is what an event changes in the document (`recorder.ui.ops`). A step with a time comes from outside of the
+exchange: from a request with the result of a call, or from a better copy of the response. After the steps up to an
+event, the document is that of `recorder show --at-event`.
+
+The steps of an exchange are computed once, from its first event on, as far as a segment is wanted, and kept. States are
+kept here and there: the others follow from steps.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
-from recorder.model.events import Event, Exchange, has_ended
-from recorder.projections.fold import Folding
-from recorder.recordings.selection import select_exchanges
-from recorder.store.reader import LogReader
-from recorder.store.session_document import exchange_document
-from recorder.store.session_state import ExchangeState
+import msgspec
+from sqlalchemy import bindparam, func, select
 
-SEGMENT = 256
+from recorder.errors import NotFoundError
+from recorder.model.events import Event, Exchange
+from recorder.recordings.selection import Numbered, select_exchanges
+from recorder.store.reader import LogReader
+from recorder.store.schema import events
+from recorder.store.sql import IS_END
+from recorder.ui.ops import Op, apply
+from recorder.ui.running_document import RunningDocument
+from recorder.ui.surroundings import Surroundings
+
+SEGMENT = 256  # positions: 60 KB of JSON, a few milliseconds for both sides
+CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 events, or one that is open and very long
+SLICE = 64  # events that are applied at a time: a few milliseconds
+EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
+
+_of_exchange = (events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
+_LAST = select(func.max(events.c.pos), select(events.c.pos).where(*_of_exchange, IS_END).exists()).where(*_of_exchange)
 
 
 class TrackCache:
-    """The tracks that were computed last."""
+    """The tracks that were used last, within a limit of bytes. A seek in any other folds its exchange anew."""
+
+    def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._tracks: dict[str, _Track] = {}  # the one that was used last at the end
+
+    def take(self, number: int, exchange: Exchange) -> _Track:
+        """Return the track of an exchange, a new one if there is none."""
+        track = self._tracks.pop(exchange.exchange_id, None) or _Track(number, exchange)
+        self._tracks[exchange.exchange_id] = track
+        return track
+
+    def trim(self) -> None:
+        """Drop the tracks that were used longest ago, as far as all together are over the limit."""
+        total = sum(track.size_bytes for track in self._tracks.values())
+        for exchange_id in list(self._tracks):
+            if total <= self._limit_bytes:
+                return
+            total -= self._tracks.pop(exchange_id).size_bytes
 
 
 async def segment(log: LogReader, session_ref: str, exchange_ref: str, at: int, cache: TrackCache) -> dict[str, Any]:
-    """Return the segment of an exchange that has the position `at`."""
-    _, [(number, exchange)] = await select_exchanges(log, session_ref, exchange_ref)
-    events = [event async for event in log.events(exchange.session_id, exchange.exchange_id)]
-    last = len(events) - 1
-    first = min(max(at, 0), last) // SEGMENT * SEGMENT
-    to = min(first + SEGMENT - 1, last)
-    return await asyncio.to_thread(_segment, number, exchange, events, first, to)
+    """Return the segment of an exchange that has a position, or its last segment if there is no such position."""
+    session, chosen = await select_exchanges(log, session_ref, exchange_ref)
+    [(number, exchange)] = chosen
+    everything = list(enumerate(await log.exchanges(session.session_id), 1))
+    track = cache.take(number, exchange)
+    try:
+        async with track.lock:
+            return await track.segment(log, everything, at)
+    finally:
+        cache.trim()
 
 
-def _segment(number: int, exchange: Exchange, events: list[Event], first: int, to: int) -> dict[str, Any]:
-    state = _document(number, exchange, events[:first]) if first else {}
-    before, steps = state, []
-    for pos in range(first, to + 1):
-        after = _document(number, exchange, events[: pos + 1])
-        ops: list[Any] = []
-        compare(before, after, [], ops)
+class _Track:
+    """The segments of one exchange so far, and its running document, for events may follow."""
+
+    def __init__(self, number: int, exchange: Exchange) -> None:
+        self._number, self._exchange = number, exchange
+        self.lock = asyncio.Lock()
+        self._surroundings = Surroundings(exchange)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin anew, with what is known of the surroundings by now."""
+        self._moments = list(self._surroundings.moments)
+        self._passed = 0  # moments
+        self._document: RunningDocument | None = None
+        self._pos, self._t_ns = -1, -1  # of the last event
+        self._folded_bytes = 0
+        self._segments: list[bytes] = []
+        self._steps: list[bytes] = []  # of the segment that is not complete
+        self._states: dict[int, bytes] = {}  # at the beginnings of some segments
+        self._state_bytes = self._since_state = 0  # of the last of them, and of the steps since
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of memory that it takes, about: a fold holds the texts of its events."""
+        packed = (*self._segments, *self._steps, *self._states.values())
+        return self._folded_bytes + sum(map(len, packed))
+
+    async def segment(self, log: LogReader, everything: Sequence[Numbered], at: int) -> dict[str, Any]:
+        """Return the segment that has a position. To be called by one caller at a time."""
+        ids = {"session_id": self._exchange.session_id, "exchange_id": self._exchange.exchange_id}
+        [(last, has_ended)] = await log.rows(_LAST, **ids)
+        if last is None:
+            raise NotFoundError(f"Exchange {self._number} has no events yet.")
+        last = max(last, self._pos)
+        first = min(max(at, 0), last) // SEGMENT * SEGMENT
+        to = min(first + SEGMENT - 1, last)
+        await self._advance(log, min(to + 1, last))
+        while not await self._is_up_to_date(log, everything):
+            self._begin()
+            await self._advance(log, min(to + 1, last))
+        if has_ended and self._pos == last and self._document is not None:
+            self._folded_bytes = self._document.finish()
+        state, steps = await asyncio.to_thread(self._unpacked, first // SEGMENT)
+        return {
+            "exchange_id": self._exchange.exchange_id,
+            "number": self._number,
+            "from": first,
+            "to": to,
+            "last": last,
+            "has_ended": bool(has_ended),
+            "state": state,
+            "steps": [*steps, *self._later_steps()] if to == last else [step for step in steps if step[0] <= to],
+        }
+
+    async def _advance(self, log: LogReader, target: int) -> None:
+        """Apply the events up to a position, a few at a time: other tasks get their turns."""
+        exchange = self._exchange
+        if self._pos >= target:
+            return
+        if self._document is not None and self._document.is_finished:
+            self._begin()  # a note follows an end
+        if self._document is None:
+            earlier = await log.earlier_events(exchange)
+            self._document = RunningDocument(self._number, exchange, earlier, self._surroundings.view(-1))
+        async for event in log.events(exchange.session_id, exchange.exchange_id, after=self._pos):
+            self._tell(self._document, event)
+            if event.pos >= target:
+                return
+            if event.pos % SLICE == 0:
+                await asyncio.sleep(0)
+
+    def _tell(self, document: RunningDocument, event: Event) -> None:
+        """Add the step of the next event, and before it those from outside since the last one."""
+        ops: list[Op] = []
+        if event.t_ns < self._t_ns:  # a clock that went back: the moments since are to come again
+            self._passed = self._passed_at(event.t_ns)
+            ops += document.see(self._surroundings.view(event.t_ns))
+        if self._passed < len(self._moments):
+            for t_ns in self._next_moments(event.t_ns):
+                self._add(self._pos, document.see(self._surroundings.view(t_ns)), t_ns)
+        if event.pos % SEGMENT == 0:
+            self._close_segment(document)
+        ops += document.tell(event)
+        self._add(event.pos, ops)
+        self._pos, self._t_ns = event.pos, event.t_ns
+        self._folded_bytes += len(event.raw) + EVENT_BYTES
+
+    def _passed_at(self, t_ns: int) -> int:
+        return bisect_right(self._moments, t_ns, key=itemgetter(0))
+
+    def _next_moments(self, until_ns: int) -> list[int]:
+        """Return the times of the moments up to one, and pass them."""
+        start, self._passed = self._passed, self._passed_at(until_ns)
+        return sorted({moment[0] for moment in self._moments[start : self._passed]})
+
+    def _add(self, pos: int, ops: list[Op], t_ns: int | None = None) -> None:
         if ops:
-            steps.append([pos, ops])
-        before = after
-    return {
-        "exchange_id": exchange.exchange_id,
-        "number": number,
-        "from": first,
-        "to": to,
-        "last": len(events) - 1,
-        "has_ended": has_ended(events),
-        "state": state,
-        "steps": steps,
-    }
+            step = [pos, ops] if t_ns is None else [pos, ops, t_ns]
+            self._steps.append(msgspec.json.encode(step))
+            self._since_state += len(self._steps[-1])
+
+    def _close_segment(self, document: RunningDocument) -> None:
+        """Pack the steps of the segment that ends here, and the state if it is not more than all steps since the last.
+
+        So all states together take no more than the steps, and a state is made of an earlier one in the time that it
+        takes to read it.
+        """
+        if self._pos >= 0:
+            self._segments.append(_packed(b"[%b]" % b",".join(self._steps)))
+            self._steps = []
+        if self._since_state >= self._state_bytes:
+            state = msgspec.json.encode(document.state())
+            if self._since_state >= len(state) or not self._states:
+                self._states[len(self._segments)] = _packed(state)
+                self._since_state = 0
+            self._state_bytes = len(state)
+
+    def _unpacked(self, index: int) -> tuple[Any, list[Any]]:
+        """Return the state at the beginning of a segment, and its steps."""
+        nearest = max(number for number in self._states if number <= index)
+        state = msgspec.json.decode(zlib.decompress(self._states[nearest]))
+        between = (step for number in range(nearest, index) for step in self._steps_of(number))
+        return apply(state, (op for step in between for op in step[1])), self._steps_of(index)
+
+    def _steps_of(self, index: int) -> list[Any]:
+        if index < len(self._segments):
+            packed = zlib.decompress(self._segments[index])
+        else:
+            packed = b"[%b]" % b",".join(self._steps)
+        steps: list[Any] = msgspec.json.decode(packed)
+        return steps
+
+    async def _is_up_to_date(self, log: LogReader, everything: Sequence[Numbered]) -> bool:
+        """Look at the surroundings; return False if they say something else of the time of the events so far."""
+        document = self._document
+        if document is not None:
+            await self._surroundings.look(log, everything, document.calls, document.response_id)
+        before, self._moments = self._moments[: self._passed], list(self._surroundings.moments)
+        return before == self._moments[: self._passed_at(self._t_ns)]
+
+    def _later_steps(self) -> list[Any]:
+        """Return the steps from outside after the last event. The document is then as it was before."""
+        document = self._document
+        times = sorted({moment[0] for moment in self._moments[self._passed_at(self._t_ns) :]})
+        if document is None or not times:
+            return []
+        steps = [[self._pos, document.see(self._surroundings.view(t_ns)), t_ns] for t_ns in times]
+        document.see(self._surroundings.view(self._t_ns))
+        return [step for step in steps if step[1]]
 
 
-def _document(number: int, exchange: Exchange, events: list[Event]) -> dict[str, Any]:
-    folding = Folding(exchange)
-    folding.tell_all(events)
-    rows = folding.rows()
-    [row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
-    return exchange_document(ExchangeState(number, exchange, row, rows["items"], usage, timing, rows["anomalies"], {}))
-
-
-def compare(before: Any, after: Any, path: list[str | int], ops: list[Any]) -> None:
-    """Append the operations that make one JSON value of another."""
-    if before is after or before == after:
-        return
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in before.keys() - after.keys():
-            ops.append(["cut", [*path, key]])
-        for key, value in after.items():
-            if key in before:
-                compare(before[key], value, [*path, key], ops)
-            else:
-                ops.append(["set", [*path, key], value])
-    elif isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
-        for index, value in enumerate(before):
-            compare(value, after[index], [*path, index], ops)
-        ops.extend(["push", path, value] for value in after[len(before) :])
-    elif isinstance(before, str) and isinstance(after, str) and before and after.startswith(before):
-        ops.append(["add", path, after[len(before) :]])
-    else:
-        ops.append(["set", path, after])
+def _packed(text: bytes) -> bytes:
+    return zlib.compress(text, 1)

@@ -46,6 +46,7 @@ interface ExchangeSummary {
   number: number;
   exchange_id: string;
   offset_ns: number;
+  started_ns: number;
   has_ended: boolean;
   events: number;
   duration_ns: number;
@@ -93,7 +94,7 @@ interface Timeline {
   exchanges: ExchangeTicks[];
   kinds: string[];
   types: string[];
-  rows: { kind: "connection" | "item" | "client"; group: number; label: string }[];
+  rows: { kind: "connection" | "item" | "client"; group: number; label: string; output_index?: number | null }[];
   blocks: Block[];
 }
 

@@ -1,0 +1,472 @@
+"""The document of one exchange while its events come, and the operations by which each event changes it.
+
+At every event it is the document of `recorder show --at-event`. Only those parts are made anew that the facts of an
+event can change. A delta of a text, which most events are, is appended without a look at the text before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappush, heappushpop
+from typing import Any
+
+import msgspec
+
+from recorder.errors import RecorderError
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import (
+    AnnotationAdded,
+    Ended,
+    Fact,
+    Failed,
+    Finished,
+    ItemFinished,
+    ItemKey,
+    ItemStarted,
+    LogprobsAdded,
+    Placed,
+    RequestFacts,
+    Responded,
+    Restated,
+    Returned,
+    Started,
+    TextAdded,
+    TextSettled,
+    UsageReported,
+)
+from recorder.model.text import STORABLE_LIMIT
+from recorder.projections.exchanges import ExchangeRow
+from recorder.projections.fold import Folding, Rows
+from recorder.projections.item import ItemRow, Text
+from recorder.projections.projection import Handler
+from recorder.projections.timing import PERCENTS, STALL_NS, Gaps, TimingRow
+from recorder.store.session_document import (
+    anomaly_documents,
+    exchange_document,
+    heading,
+    item_document,
+    timing_document,
+    usage_document,
+)
+from recorder.store.session_state import ExchangeState, UnfoldableExchange, answer_of, counter_of, unfoldable
+from recorder.ui.ops import Op, compare
+from recorder.ui.surroundings import OutsideView
+
+SUMMARY_LIMIT = STORABLE_LIMIT // 8  # characters of which no JSON is longer than a row has
+
+_PARTS = ("usage", "timing", "items", "anomalies")
+_PLACES: Mapping[tuple[str, str], str] = {
+    ("message", "text"): "text",
+    ("message", "refusal"): "refusal",
+    ("reasoning", "reasoning"): "text",
+    ("tool_call", "arguments"): "arguments",
+    ("other", "text"): "text",
+    ("other", "arguments"): "arguments",
+}
+"""The member of an item's document that has the parts of a field as one text, by the kind of the item."""
+
+
+class _Touched:
+    """The parts that facts may have changed since the last look: an observer of a fold."""
+
+    def __init__(self) -> None:
+        self.texts: list[TextAdded] = []
+        self.items: set[ItemKey] = set()
+        self.all_items = self.heading = self.usage = False
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        keyed = (TextSettled, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
+        of_heading = (RequestFacts, Placed, Responded, Started, Finished, Failed, Ended)
+        return {
+            TextAdded: self._on_text,
+            **dict.fromkeys(keyed, self._on_item),
+            **dict.fromkeys((Restated, Returned), self._on_items),
+            **dict.fromkeys(of_heading, self._on_heading),
+            UsageReported: self._on_usage,
+        }
+
+    def rows(self) -> Iterable[msgspec.Struct]:
+        return ()
+
+    def _on_text(self, fact: TextAdded, event: Event) -> None:
+        self.texts.append(fact)
+
+    def _on_item(self, fact: Any, event: Event) -> None:
+        self.items.add(fact.item)
+
+    def _on_items(self, fact: Fact, event: Event) -> None:
+        self.all_items = True
+
+    def _on_heading(self, fact: Fact, event: Event) -> None:
+        self.heading = True
+
+    def _on_usage(self, fact: Fact, event: Event) -> None:
+        self.usage = True
+
+    def clear(self) -> None:
+        self.texts.clear()
+        self.items.clear()
+        self.all_items = self.heading = self.usage = False
+
+
+class _Percentile:
+    """A percentile, by nearest rank, of numbers that come one by one: those up to it in one heap, others in another."""
+
+    def __init__(self, percent: int) -> None:
+        self._percent, self._count = percent, 0
+        self._low: list[int] = []  # negative: the greatest first
+        self._high: list[int] = []
+
+    def add(self, number: int) -> None:
+        self._count += 1
+        if -(-self._count * self._percent // 100) > len(self._low):
+            heappush(self._low, -heappushpop(self._high, number))
+        else:
+            heappush(self._high, -heappushpop(self._low, -number))
+
+    @property
+    def value(self) -> int | None:
+        return -self._low[0] if self._low else None
+
+
+class _RunningGaps:
+    """The gaps between the events of an exchange, which all numbers of are known at any time."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._percentiles = [_Percentile(percent) for percent in PERCENTS]
+        self._longest_ns: int | None = None
+        self._stalls = 0
+        self._gaps = Gaps()
+
+    def of(self, times: Sequence[int]) -> Gaps:
+        """Return the gaps of these times, of which further ones may be there since the last call."""
+        if len(times) == self._seen:
+            return self._gaps
+        for index in range(max(self._seen, 1), len(times)):
+            gap = times[index] - times[index - 1]
+            for percentile in self._percentiles:
+                percentile.add(gap)
+            if self._longest_ns is None or gap > self._longest_ns:
+                self._longest_ns = gap
+            self._stalls += gap > STALL_NS
+        self._seen = len(times)
+        self._gaps = Gaps(self._longest_ns, self._stalls, *[each.value for each in self._percentiles])
+        return self._gaps
+
+
+class _Growing:
+    """A text of the document that deltas are appended to."""
+
+    __slots__ = ("length", "limit", "path", "pieces", "text")
+
+    def __init__(self, text: Text, path: list[str | int], length: int, limit: int) -> None:
+        self.text, self.path, self.length, self.limit = text, path, length, limit
+        self.pieces: list[str] = []  # that the document does not have yet
+
+
+class RunningDocument:
+    """The document, and the fold that it is made of."""
+
+    def __init__(self, number: int, exchange: Exchange, earlier: Iterable[Event], view: OutsideView) -> None:
+        """`earlier` are the events of the response that the exchange resumes, from before it was resumed."""
+        self._number, self._exchange, self._view = number, exchange, view
+        self._touched = _Touched()
+        self._folding = Folding(exchange, observer=self._touched)
+        self._items = self._folding.fold("items")
+        self._anomalies = self._folding.fold("anomalies")
+        self._timing = self._folding.fold("timing")
+        self._counter = counter_of(exchange)
+        self._gaps = _RunningGaps()
+        self._document: dict[str, Any] = {}
+        self._head: dict[str, Any] = {}
+        self._growing: dict[tuple[int, str, int], _Growing] = {}
+        self._calls: dict[int, ItemRow] = {}
+        self._row: ExchangeRow | None = None
+        self._noted = -1
+        self._times: tuple[Any, ...] | None = None  # of the row of times, if the document has just these
+        self._is_held_back = True
+        self._fault: RecorderError | None = None
+        self._is_finished = False
+        self._attempt(lambda: self._recall(earlier))
+
+    @property
+    def calls(self) -> list[ItemRow]:
+        """Return the calls so far whose results come from the client."""
+        return [call for call in self._calls.values() if call.output is None]
+
+    @property
+    def response_id(self) -> str | None:
+        return None if self._row is None else self._row.response_id
+
+    def tell(self, event: Event) -> list[Op]:
+        """Apply the next event. Returns the operations that it makes of the document."""
+        ops: list[Op] = []
+        self._attempt(lambda: self._tell(event, ops))
+        return self._faulted() if self._fault is not None else ops
+
+    def see(self, view: OutsideView) -> list[Op]:
+        """Take what others know of this exchange from now on. Returns the operations."""
+        ops: list[Op] = []
+        self._view = view
+        if self._document and self._fault is None:
+            self._attempt(lambda: self._see(ops))
+        return self._faulted() if self._fault is not None else ops
+
+    def state(self) -> dict[str, Any]:
+        """Return the document as it is now. It changes with the next event."""
+        for growing in self._growing.values():
+            self._settle(growing)
+        return self._document
+
+    @property
+    def is_finished(self) -> bool:
+        return self._is_finished
+
+    def finish(self) -> int:
+        """Drop the fold: no event will follow. Returns the bytes of the document that stays."""
+        if not self._is_finished:
+            self._is_finished = True
+            self.state()
+            if self._fault is None:
+                self._calls = {number: self._items.row(number) for number in self._calls}
+            self._growing.clear()
+            del self._folding, self._items, self._anomalies, self._timing, self._gaps
+        return len(msgspec.json.encode(self._document))
+
+    def _attempt(self, step: Any) -> None:
+        """Take a step of the fold. One that fails is a fault of this program: the exchange is not folded further."""
+        if self._fault is None:
+            try:
+                step()
+            except RecorderError:
+                raise
+            except Exception as error:
+                self._fault = unfoldable(self._exchange, error)
+
+    def _faulted(self) -> list[Op]:
+        ops: list[Op] = []
+        before = self.state()
+        self._growing.clear()
+        self._document = exchange_document(UnfoldableExchange(self._number, self._exchange, str(self._fault)))
+        compare(before, self._document, (), ops)
+        return ops
+
+    def _recall(self, earlier: Iterable[Event]) -> None:
+        for event in earlier:
+            self._folding.recall(event)
+
+    def _tell(self, event: Event, ops: list[Op]) -> None:
+        folding, touched = self._folding, self._touched
+        folding.tell(event)
+        if self._counter is not None:
+            self._counter.add(event)
+            touched.heading = True
+        if folding.holds_back:
+            self._is_held_back = True
+            self._render(folding.copy().rows(), ops)
+        elif self._is_held_back:
+            self._is_held_back = False
+            self._render(folding.rows(), ops)
+        else:
+            self._update(event, ops)
+        touched.clear()
+
+    def _render(self, rows: Rows, ops: list[Op]) -> None:
+        """Make the whole document anew."""
+        [self._row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
+        self._calls = {item.item: item for item in rows["items"] if item.kind == "tool_call"}
+        state = ExchangeState(
+            number=self._number,
+            exchange=self._exchange,
+            row=self._row,
+            items=rows["items"],
+            usage=usage,
+            timing=timing,
+            anomalies=rows["anomalies"],
+            answers={},
+            superseded_by=self._view.superseded_by(self._row),
+            connection=None if self._counter is None else self._counter.summary(),
+        )
+        after = exchange_document(state)
+        after["items"] = [self._item_document(item) for item in rows["items"]]
+        compare(self.state(), after, (), ops)
+        self._growing.clear()
+        self._document, self._noted, self._times = after, -1, None
+
+    def _update(self, event: Event, ops: list[Op]) -> None:
+        """Make those parts anew that the event may have changed."""
+        touched = self._touched
+        if touched.heading or self._view.has_copies:
+            self._update_heading(ops)
+        if touched.usage:
+            [usage] = self._folding.fold("usage").rows()
+            self._put("usage", usage_document(usage), ops)
+        self._update_timing(ops)
+        self._update_items(event, ops)
+        if self._anomalies.noted != self._noted:
+            self._noted = self._anomalies.noted
+            self._put("anomalies", anomaly_documents(self._anomalies.rows()), ops)
+
+    def _update_timing(self, ops: list[Op]) -> None:
+        """Set the times that have changed: some do at each event, so they are compared without a document of them."""
+        row = self._timing.row(self._gaps.of(self._timing.times))
+        before, self._times = self._times, msgspec.structs.astuple(row)
+        if before is None:
+            self._put("timing", timing_document(row), ops)
+            return
+        document = self._document["timing"]
+        for name, old, new in zip(TimingRow.__struct_fields__, before, self._times, strict=True):
+            if old == new:
+                continue
+            if new is None:
+                ops.append(["cut", ["timing", name]])
+                del document[name]
+            else:
+                ops.append(["set", ["timing", name], new])
+                document[name] = new
+
+    def _put(self, name: str, after: Any, ops: list[Op]) -> None:
+        compare(self._document[name], after, (name,), ops)
+        self._document[name] = after
+
+    def _update_heading(self, ops: list[Op]) -> None:
+        if not self._is_finished:
+            [self._row] = self._folding.fold("exchanges").rows()
+        if self._row is None:
+            return
+        connection = None if self._counter is None else self._counter.summary()
+        after = heading(self._exchange, self._row, self._view.superseded_by(self._row), connection)
+        before = {name: value for name, value in self._document.items() if name not in _PARTS}
+        compare(before, after, (), ops)
+        self._document = {**after, **{name: self._document[name] for name in _PARTS}}
+
+    def _update_items(self, event: Event, ops: list[Op]) -> None:
+        touched = self._touched
+        if touched.all_items:
+            self._render_items(range(len(self._document["items"])), ops)
+            self._render_new_items(ops)
+            return
+        numbers = {self._items.number(key) for key in touched.items}
+        for fact in touched.texts:
+            number = self._items.number(fact.item)
+            if number not in numbers and not self._append(number, fact, event, ops):
+                numbers.add(number)
+        if numbers:
+            self._render_items(self._with_nameless(sorted(each for each in numbers if each is not None)), ops)
+            self._render_new_items(ops)
+
+    def _with_nameless(self, numbers: list[int]) -> list[int]:
+        """Return the numbers with those of all calls without an id if one of them is: the others count it."""
+        items = [self._items.item(number) for number in numbers]
+        if any(item.kind == "tool_call" and item.call_id is None for item in items):
+            return sorted({*numbers, *self._calls})
+        return numbers
+
+    def _render_items(self, numbers: Iterable[int], ops: list[Op]) -> None:
+        documents = self._document["items"]
+        for number in numbers:
+            if number >= len(documents):
+                return
+            for key in [key for key in self._growing if key[0] == number]:
+                self._settle(self._growing.pop(key))
+            row = self._calls[number] if self._is_finished else self._items.row(number)
+            after = self._item_document(row)
+            compare(documents[number], after, ("items", number), ops)
+            documents[number] = after
+
+    def _render_new_items(self, ops: list[Op]) -> None:
+        documents = self._document["items"]
+        for number in range(len(documents), self._items.count):
+            documents.append(self._item_document(self._items.row(number)))
+            ops.append(["push", ["items"], documents[-1]])
+
+    def _item_document(self, row: ItemRow) -> dict[str, Any]:
+        answer = None
+        if row.kind == "tool_call":
+            self._calls[row.item] = row
+            result = None if self._row is None else self._view.result_of(row, self._row)
+            answer = answer_of(self._exchange, row, result)
+        else:
+            self._calls.pop(row.item, None)
+        return item_document(row, answer)
+
+    def _see(self, ops: list[Op]) -> None:
+        if not self._is_finished and self._folding.holds_back:
+            self._render(self._folding.copy().rows(), ops)
+            return
+        self._update_heading(ops)
+        self._render_items(sorted(self._calls), ops)
+
+    # -- deltas
+
+    def _append(self, number: int | None, fact: TextAdded, event: Event, ops: list[Op]) -> bool:
+        """Append a delta to its text in the document. Returns False if it may have changed more than that."""
+        if number is None:
+            return True
+        growing = self._growing.get((number, fact.field, fact.part)) or self._growing_of(number, fact)
+        if growing is None or not self._is_at_end(number, fact, event, growing.text):
+            return False
+        piece = fact.text
+        if growing.length + len(piece) > growing.limit:
+            if growing.limit < STORABLE_LIMIT:
+                return False
+            piece = piece[: growing.limit - growing.length]
+        if piece:
+            growing.pieces.append(piece)
+            growing.length += len(piece)
+            ops.append(["add", growing.path, piece])
+        return True
+
+    def _growing_of(self, number: int, fact: TextAdded) -> _Growing | None:
+        """Return the place in the document that the deltas of a text are appended to; None if it is not there yet."""
+        if number >= len(self._document["items"]):
+            return None
+        path: list[str | int]
+        item, document, field = self._items.item(number), self._document["items"][number], fact.field
+        text = item.texts.get((field, fact.part))
+        parts = sorted(part for each, part in item.texts if each == field)
+        if text is None or len(text.pieces) < 2:
+            return None
+        for key in [key for key in self._growing if key[:2] == (number, field)]:
+            self._settle(self._growing.pop(key))
+        if (item.kind, field) == ("reasoning", "summary"):
+            summary = document["summary"]
+            if len(summary) != len(parts):
+                return None
+            path = ["items", number, "summary", parts.index(fact.part)]
+            length, limit = sum(map(len, summary)), SUMMARY_LIMIT
+        else:
+            name = _PLACES.get((item.kind, field), "")
+            if name not in document or fact.part != parts[-1]:
+                return None
+            path = ["items", number, name]
+            length, limit = len(document[name]), STORABLE_LIMIT
+        growing = self._growing[number, field, fact.part] = _Growing(text, path, length, limit)
+        return growing
+
+    def _is_at_end(self, number: int, fact: TextAdded, event: Event, text: Text) -> bool:
+        """Return whether a delta is the last of its text, and text that is in the document as it came."""
+        item, piece = self._items.item(number), fact.text
+        is_last = event.sequence_number is None or text.numbers[-1] == event.sequence_number
+        is_named = item.item_id == self._document["items"][number].get("item_id")
+        return is_last and is_named and (piece.isascii() or _is_whole(piece)) and "\0" not in piece
+
+    def _settle(self, growing: _Growing) -> None:
+        """Put the deltas of a text into the document."""
+        if growing.pieces:
+            *way, last = growing.path
+            place: Any = self._document
+            for key in way:
+                place = place[key]
+            place[last] = "".join((place[last], *growing.pieces))
+            growing.pieces.clear()
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a text has no half of a character, which the next delta may complete."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
