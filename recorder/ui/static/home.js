@@ -35,7 +35,7 @@ export async function render(main, route, app) {
   main.classList.add("home");
   /** @type {Chart[]} */
   let charts = [];
-  const body = el("div", { class: "home-panels", "aria-live": "off" });
+  const body = el("div", { class: "home-panels" });
   const choices = el("div", { class: "group", role: "group", "aria-label": "Period" });
   fill(main, el("div", { class: "toolbar" }, el("h1", {}, "Home"), el("span", { class: "gap" }), choices), body);
   let asked = 0;
@@ -48,8 +48,11 @@ export async function render(main, route, app) {
     const focused = choices.contains(document.activeElement);
     fill(choices, ...offered.map((each) => el("a", { class: "button", href: `#/?days=${each}`, "aria-current": each === days ? "true" : null }, `${each} days`)));
     if (focused) /** @type {HTMLElement | null} */ (choices.querySelector("[aria-current]"))?.focus();
+    body.setAttribute("aria-busy", "true");
+    if (!body.hasChildNodes()) fill(body, el("p", { class: "empty" }, "Computing …"));
     const answer = await app.api(`/api/home?days=${days}`);
     if (mine !== asked) return;
+    body.removeAttribute("aria-busy");
     for (const chart of charts) chart.close();
     charts = [];
     if (answer.is_empty) return fill(body, emptyHome());
