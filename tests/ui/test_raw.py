@@ -230,55 +230,68 @@ def test_a_literal_is_its_value(value: Any) -> None:
     assert ast.literal_eval(copies._literal(value)) == value
 
 
-async def every_copy(path: Path, kind: str) -> dict[int, dict[str, Any]]:
+async def every_exchange(path: Path, ref: str) -> list[dict[str, Any]]:
     url = database_url(path)
     async with await LogReader.open(url) as log:
-        count = len(await log.exchanges((await log.session("latest")).session_id))
-    return {number: await raw(url, "latest", number) for number in range(1, count + 1)}
+        count = len(await log.exchanges((await log.session(ref)).session_id))
+    return [await raw(url, ref, number) for number in range(1, count + 1)]
+
+
+def odd_endings(path: Path) -> Path:
+    """Exchanges that broke off, that are open, that failed, and requests of other forms and sizes."""
+    session = Conversations(path).session("odd")
+    frames = response(*message("Hello."))
+    session.exchange(frames[:4], asked=asking("1"), outcome="upstream_reset")
+    session.exchange(frames[:4], asked=asking("2"), outcome="client_disconnect", at_s=1)
+    session.exchange(frames[:4], asked=asking("3"), ended=False, at_s=2)
+    session.exchange(
+        [b'{"id": 7}'], body={"input": "x" * copies.LITERAL_BYTES}, content_type="application/json", at_s=3
+    )
+    session.exchange([b"text"], body="no object", content_type="text/plain", at_s=4)
+    session.exchange(frames, body={"model": "m", "n": [1e300, None, True, HOSTILE]}, headers=HEADERS, at_s=5)
+    session.exchange(frames, asked=asking("7"), target="/local/v1/responses?x=1", provider="local", at_s=6)
+    session.exchange(frames, asked=asking("8"), target="/responses", at_s=7)
+    return path
 
 
 async def test_each_generated_test_passes_with_the_exported_cassette(demo_recording: Path, tmp_path: Path) -> None:
-    (tmp_path / "cassettes").mkdir()
-    skipped = []
-    for number, found in (await every_copy(demo_recording, "pytest")).items():
-        text, session = found["copies"]["pytest"]["text"], found["session"]["session_id"]
-        if text is None:
-            skipped.append(found["request"]["method"])
-            continue
-        (tmp_path / f"test_{number}.py").write_text(text)
-        [cassette] = re.findall(r'cassette="(.*)"', text)
-        ran = await asyncio.to_thread(
-            run, demo_recording, "export", session, "--exchange", number, "--format", "cassette"
-        )
-        (tmp_path / cassette).write_bytes(ran.out)
-    assert skipped == ["GET"]  # the connection over WebSocket, whose turns are tests
+    folder = tmp_path / "project"
+    (folder / "cassettes").mkdir(parents=True)
+    odd = odd_endings(tmp_path / "odd.db")
+    without, written = [], 0
+    for path, ref in ((demo_recording, "latest"), (odd, "odd")):
+        for found in await every_exchange(path, ref):
+            text = found["copies"]["pytest"]["text"]
+            if text is None:
+                without.append(found["request"]["method"])
+                continue
+            written += 1
+            (folder / f"test_{written}.py").write_text(text)
+            [cassette] = re.findall(r'cassette="(.*)"', text)
+            session, number = found["session"]["session_id"], found["number"]
+            ran = await asyncio.to_thread(run, path, "export", session, "--exchange", number, "--format", "cassette")
+            (folder / cassette).write_bytes(ran.out)
+    assert without == ["GET"]  # the connection over WebSocket, whose turns are tests
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LOADED, "."]
     env = {**environment(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
-    ran_tests = await asyncio.to_thread(subprocess.run, command, cwd=tmp_path, capture_output=True, text=True, env=env)
-    assert ran_tests.returncode == 0, ran_tests.stdout
-    assert f"{len([*tmp_path.glob('test_*.py')])} passed" in ran_tests.stdout
+    tested = await asyncio.to_thread(subprocess.run, command, cwd=folder, capture_output=True, text=True, env=env)
+    assert tested.returncode == 0, tested.stdout
+    assert f"{written} passed" in tested.stdout
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="There is no curl.")
 async def test_each_curl_line_is_answered_as_the_request_that_was_recorded(demo_db: Path) -> None:
-    found = await every_copy(demo_db, "curl")
-    bases = {
-        "api.openai.com": "openai",
-        "api.anthropic.com": "anthropic",
-        "generativelanguage.googleapis.com": "gemini",
-    }
+    bases = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
+    bases["generativelanguage.googleapis.com"] = "gemini"
+    env = environment(demo_db.parent)
     with mocking(demo_db, "latest") as mock:
-        for number, each in found.items():
-            line = each["copies"]["curl"]["text"]
+        for found in await every_exchange(demo_db, "latest"):
+            line = found["copies"]["curl"]["text"]
             if line is None:
                 continue
             for host, name in bases.items():
                 line = line.replace(f"https://{host}/", f"{mock.base}/{name}/")
-            ran = await asyncio.to_thread(
-                subprocess.run,
-                ["bash", "-c", f"{line} -sS --noproxy '*'"],
-                capture_output=True,
-                env=environment(demo_db.parent),
-            )
-            assert (ran.returncode, ran.stderr) == (0, b"")
-            assert ran.stdout == await body(database_url(demo_db), "latest", number)
+            command = ["bash", "-c", f"{line} -sS --noproxy '*'"]
+            asked = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env)
+            assert (asked.returncode, asked.stderr) == (0, b"")
+            assert asked.stdout == await body(database_url(demo_db), "latest", found["number"])
