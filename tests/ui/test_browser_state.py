@@ -71,7 +71,12 @@ def strings(item: Document) -> Iterator[tuple[list[str | int], str]]:
 
 def lines(document: Document) -> list[str]:
     """Return a document as lines, so that a failure shows which of them differ."""
-    return json.dumps(document, indent=1, sort_keys=True).splitlines()
+    return json.dumps(json.loads(json.dumps(document), parse_float=_number), indent=1, sort_keys=True).splitlines()
+
+
+def _number(text: str) -> float | int:
+    """Return a number as a browser has it, for which 10.0 is 10."""
+    return int(value) if (value := float(text)).is_integer() else value
 
 
 async def compare(tab: Tab, session: str, exchange: int, expected: Shown) -> None:
