@@ -138,8 +138,7 @@ async def _write_html(db: str | None, session: str, exchange: str | None) -> Non
     redactor = settings.redactor()
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
-        async for part in html_file(log, found, chosen, redactor):
-            write_bytes(part)
+        write_bytes(await html_file(log, found, chosen, redactor))
 
 
 async def _write_perfetto(db: str | None, session: str, exchange: str | None) -> None:

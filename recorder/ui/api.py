@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -199,9 +200,9 @@ async def _body(context: Context, parameters: Parameters) -> Streamed:
     """Return bytes that no browser takes for a page, whatever was recorded."""
     start = parameters.number("from", 0)
     limit = parameters.number("limit", 0) if parameters.text("limit") is not None else None
-    async with context.loading:
-        found = await exchange_body(context.log, parameters["session"], parameters["exchange"], parameters.text("of"))
-    saved_as, chunks = found
+    which = parameters.text("of")
+    async with context.loading if which == "model" else nullcontext():
+        saved_as, chunks = await exchange_body(context.log, parameters["session"], parameters["exchange"], which)
     disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
     return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
 

@@ -20,14 +20,14 @@ from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
 from typing import NamedTuple
 
-ENTRY = "file.js"
+ENTRY, STYLE = "file.js", "file.css"
 PAGES = ("player/player.js",)
 
 _IMPORT = re.compile(r'^import \{ ([^{}]+) \} from "(\.{1,2}/[^"]+\.js)";$', re.MULTILINE)
-_DYNAMIC = re.compile(r'\bimport\("(\./[^"]+\.js)"\)')
+_DYNAMIC = re.compile(r'=> import\("(\./[^"]+\.js)"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
 _ANY = re.compile(r"^\s*(?:import|export)\b(?!\()[^\n]*", re.MULTILINE)
-_STYLE = re.compile(r'^<link rel="stylesheet" href="/(static|vendor)/([^"]+)">\n', re.MULTILINE)
+_STYLE = re.compile(r'^<link rel="stylesheet" href="/static/([^"]+)">\n', re.MULTILINE)
 _HEAD_LINES = re.compile(r"^<(?:link|script)\b[^\n]*\n", re.MULTILINE)
 _ENDS_SCRIPT = re.compile(r"</script|<!--", re.IGNORECASE)
 
@@ -51,7 +51,7 @@ def bundle() -> Bundle:
     static = files("recorder.ui") / "static"
     index = (static / "index.html").read_text("utf-8")
     script = _script(modules(static, ENTRY, PAGES))
-    style = "".join(_style(folder, name) for folder, name in _STYLE.findall(index) if folder == "static")
+    style = "".join(map(_style, [*_STYLE.findall(index), STYLE]))
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -111,11 +111,12 @@ def wrapped(path: str, source: str, bundled: Collection[str]) -> str:
 
 
 def _dynamic(path: str, bundled: Collection[str]) -> str:
-    return f"Promise.resolve({_constant(path)})" if path in bundled else f"Promise.reject(new Error({NOT_HERE!r}))"
+    page = f"Promise.resolve({_constant(path)})" if path in bundled else f"Promise.reject(new Error({NOT_HERE!r}))"
+    return f"=> {page}"
 
 
-def _style(folder: str, name: str) -> str:
-    path = files("recorder.ui") / folder / name
+def _style(name: str) -> str:
+    path = files("recorder.ui") / "static" / name
     return path.read_text("utf-8") if path.is_file() else ""
 
 

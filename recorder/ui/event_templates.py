@@ -1,7 +1,6 @@
 """The bytes of events as templates, in which a text that the file has elsewhere is a reference. Pure.
 
-A template is a text; the number of a shared text; or a list of parts: texts, numbers of shared texts, and references
-`[style, place]`. `place` is the number of an operation of the event's step, whose text was added then, or a path into
+A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, place]`. `place` is the number of an operation of the event's step, whose text was added then, or a path into
 the document after the event. `style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII.
 Bytes that are no UTF-8 are `{"base64": …}`. What a template gives is compared when it is made: it is exact, or a text.
 """
@@ -9,12 +8,13 @@ Bytes that are no UTF-8 are `{"base64": …}`. What a template gives is compared
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-Template = str | int | list[Any] | dict[str, str]
+Template = str | list[Any] | dict[str, str]
 
 LONG = 64
 """Characters of a text that is referred to: a reference and its path take about 40."""
@@ -85,6 +85,30 @@ def _part(part: Any, texts: Sequence[str], ops: Sequence[Sequence[Any]], documen
     for key in place:
         document = document[key]
     return escaped(document, bool(style))
+
+
+def apply(document: Any, ops: Iterable[Sequence[Any]]) -> Any:
+    """Apply the operations of a step to a document, which is changed, and return it."""
+    for name, path, *given in ops:
+        given = [copy.deepcopy(each) if isinstance(each, dict | list) else each for each in given]
+        if not path:
+            document = given[0]
+            continue
+        *parents, key = path
+        holder = document
+        for each in parents:
+            holder = holder[each]
+        if name == "cut":
+            del holder[key]
+        elif name == "set" and isinstance(holder, list) and key == len(holder):
+            holder.append(given[0])
+        elif name == "set":
+            holder[key] = given[0]
+        elif name == "add":
+            holder[key] += given[0]
+        else:
+            holder[key].append(given[0])
+    return document
 
 
 def escaped(text: str, as_ascii: bool) -> str:

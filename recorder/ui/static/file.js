@@ -1,6 +1,6 @@
 // The beginning of the one file: reads its data, says what is in it, and draws the player.
 
-import { start } from "./app.js";
+import { parseRoute, start } from "./app.js";
 import { el } from "./dom.js";
 import { FileSource } from "./file_source.js";
 
@@ -21,13 +21,15 @@ async function read() {
 /** Draw the file. */
 async function open() {
   const data = await read();
-  const home = `#/s/${data.timeline.session_id}`;
+  const { session } = data.session;
+  const home = `#/s/${session.session_id}`;
   document.querySelector("nav")?.remove();
   document.querySelector(".brand")?.setAttribute("href", home);
   const notes = data.notes.map((note) => el("li", {}, note));
   const note = el("details", { class: "note" }, el("summary", {}, data.summary), el("ul", {}, ...notes));
   document.querySelector("main")?.before(note);
-  if (!location.hash.startsWith(home)) history.replaceState(null, "", home);
+  const { page, session: named } = parseRoute(location.hash);
+  if (page !== "player" || (named !== session.session_id && named !== session.name)) history.replaceState(null, "", home);
   await start(new FileSource(data));
 }
 

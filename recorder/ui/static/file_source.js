@@ -1,7 +1,7 @@
 // The data inside of the one file, answered as the API would. Nothing here interprets a protocol: it puts together
 // what `recorder/ui/html_file.py` took apart so that each text is in the file once.
 
-const SEGMENT = 256;
+import { SEGMENT, applied } from "./player/track.js";
 
 /** @implements {Source} */
 export class FileSource {
@@ -59,7 +59,7 @@ export class FileSource {
     const rows = [];
     for (let pos = Math.max(0, from); pos <= last && rows.length < limit; pos++) {
       const { kind, type, t_ns, size_bytes } = this.tick(number, pos);
-      const preview = events.preview[pos] ?? this.preview(number, pos);
+      const preview = events.preview[String(pos)] ?? this.preview(number, pos);
       rows.push({ pos, kind, type, t_ns, ...this.keys(number, pos), size_bytes, preview });
     }
     return { events: rows };
@@ -81,10 +81,10 @@ export class FileSource {
       ...{ session_id: this.data.timeline.session_id, exchange_id, pos, kind, t_ns, type, ...this.keys(number, pos) },
       ...{ raw: typeof raw === "string" ? raw : { base64: raw.base64 }, data_start, data_length, hash: hex(events.hash, pos) },
     };
-    const previous = pos === 0 ? events.root : hex(events.hash, pos - 1);
+    const previous = pos === 0 ? null : hex(events.hash, pos - 1);
     return {
       event,
-      payload: this.payload(number, pos, raw, data_start, data_length),
+      payload: data_start === null || data_length === null ? null : slice(raw, data_start, data_length),
       body_offset: present(events.body_offset[pos]),
       reads: this.reads(number, pos),
       chain: { hash: event.hash, previous, holds: !events.broken.includes(pos) },
@@ -156,7 +156,7 @@ export class FileSource {
   raw(number, pos) {
     const { events, steps } = this.exchange(number);
     const raw = events.raw[pos];
-    if (!Array.isArray(raw)) return typeof raw === "number" ? this.data.texts[raw] : raw;
+    if (!Array.isArray(raw)) return raw;
     const ops = opsOf(steps, pos);
     /** @type {ExchangeDocument | null} */
     let state = null;
@@ -184,22 +184,6 @@ export class FileSource {
   /**
    * @param {number} number
    * @param {number} pos
-   * @param {string | { base64: string }} raw
-   * @param {number | null} start
-   * @param {number | null} length
-   * @returns {string | null}
-   */
-  payload(number, pos, raw, start, length) {
-    const kept = this.exchange(number).events.payload[String(pos)];
-    if (kept !== undefined) return kept === true ? String(raw) : kept;
-    if (typeof raw !== "string" || start === null || length === null) return null;
-    const bytes = new TextEncoder().encode(raw).subarray(start, start + length);
-    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-  }
-
-  /**
-   * @param {number} number
-   * @param {number} pos
    * @returns {[number, number, number][] | null}
    */
   reads(number, pos) {
@@ -207,6 +191,17 @@ export class FileSource {
     const first = present(events.read_first[pos]);
     return first === null ? null : reads.slice(first, first + events.read_count[pos]);
   }
+}
+
+/**
+ * A part of bytes as text.
+ * @param {string | { base64: string }} raw
+ * @param {number} start
+ * @param {number} length
+ */
+function slice(raw, start, length) {
+  const bytes = typeof raw === "string" ? new TextEncoder().encode(raw) : Uint8Array.from(atob(raw.base64), (character) => character.charCodeAt(0));
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start, start + length));
 }
 
 /** @param {number} value */
@@ -250,28 +245,9 @@ function opsOf(steps, pos) {
  */
 function after(state, steps, from, to) {
   for (const step of steps.slice(firstAt(steps, from), firstAt(steps, to + 1))) {
-    if (step.length === 2) for (const op of step[1]) state = applied(state, op, 0);
+    if (step.length === 2) for (const op of step[1]) state = /** @type {ExchangeDocument} */ (applied(state, op));
   }
   return state;
-}
-
-/**
- * Apply an operation to a copy that shares what it does not change.
- * @param {any} value
- * @param {Op} op
- * @param {number} depth
- * @returns {any}
- */
-function applied(value, op, depth) {
-  const [name, path, given] = op;
-  if (depth === path.length) return name === "add" ? value + given : name === "push" ? [...value, given] : given;
-  const copy = Array.isArray(value) ? [...value] : { ...value };
-  const key = path[depth];
-  if (name === "cut" && depth === path.length - 1) {
-    if (Array.isArray(copy)) copy.splice(Number(key), 1);
-    else delete copy[key];
-  } else copy[key] = applied(copy[key], op, depth + 1);
-  return copy;
 }
 
 /**

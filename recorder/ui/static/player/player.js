@@ -19,6 +19,8 @@ import { Transport, toggle } from "./transport.js";
 const ADDRESS_MS = 300;
 /** Segments asked for at the same time, while the playhead runs over many. */
 const SEGMENTS_AT_ONCE = 3;
+/** Pause after a segment that did not come. */
+const RETRY_MS = 3000;
 /** Durations of draw work that tests and benchmarks can read. */
 const FRAMES = 2000;
 
@@ -67,6 +69,8 @@ export class Player {
     this.drawnWrote = undefined;
     this.isRequested = false;
     this.loading = 0;
+    /** @type {Set<Track>} */
+    this.refused = new Set();
     /** @type {number[]} */
     this.frames = [];
     /** @type {{ exchange: number, pos: number, done: () => void }[]} */
@@ -292,19 +296,27 @@ export class Player {
   }
 
   /**
+   * Load a segment, if not too many are on their way; one that did not come is asked for again after a pause.
    * @param {Track} track
    * @param {number} pos
    */
-  #load(track, pos) {
-    if (track.has(pos) || this.loading >= SEGMENTS_AT_ONCE) return;
+  async #load(track, pos) {
+    if (track.has(pos) || this.loading >= SEGMENTS_AT_ONCE || this.refused.has(track)) return;
     this.loading += 1;
-    track
-      .load(pos)
-      .catch((error) => this.app.announce(error instanceof Error ? error.message : String(error)))
-      .finally(() => {
-        this.loading -= 1;
+    try {
+      await track.load(pos);
+      if (!track.has(pos)) throw new Error("The viewer does not have the events that its timeline shows.");
+    } catch (error) {
+      this.app.announce(error instanceof Error ? error.message : String(error));
+      this.refused.add(track);
+      setTimeout(() => {
+        this.refused.delete(track);
         this.invalidate();
-      });
+      }, RETRY_MS);
+    } finally {
+      this.loading -= 1;
+      this.invalidate();
+    }
   }
 
   /** @param {number} number */
