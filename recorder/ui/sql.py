@@ -135,6 +135,4 @@ def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
         isinstance(value, int | float | str | None) for value in values.values()
     ):
         raise UsageError("params is an object of names with a number, a text or null each.")
-    return body["sql"], {
-        name: value_of(value) if isinstance(value, str) else value for name, value in values.items()
-    }
+    return body["sql"], {name: value_of(value) if isinstance(value, str) else value for name, value in values.items()}
