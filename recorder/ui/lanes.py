@@ -40,11 +40,15 @@ _ticks = select(
     *(events.c[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "output_index")),
     func.length(events.c.raw).label("size"),
 ).where(_of_session)
-_TICKS = _ticks.where(tuple_(*_key) > tuple_(bindparam("exchange_id"), bindparam("after"))).order_by(*_key).limit(PAGE)
+_TICKS = (
+    _ticks.where(tuple_(*_key) > tuple_(bindparam("exchange_id"), bindparam("after")))
+    .order_by(*_key)
+    .limit(bindparam("page"))
+)
 _NEW_TICKS = (
     _ticks.where(events.c.exchange_id == bindparam("exchange_id"), events.c.pos > bindparam("after"))
     .order_by(events.c.pos)
-    .limit(PAGE)
+    .limit(bindparam("page"))
 )
 _GAPS = select(*_key, events.c.raw).where(_of_session, events.c.kind == constant("gap"))
 _ITEMS = (
@@ -108,7 +112,7 @@ async def _read_ticks(
     exchange_id, count = one or _BEFORE_ALL, 0
     while True:
         statement = _TICKS if one is None else _NEW_TICKS
-        page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after)
+        page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after, page=PAGE)
         for key, rows in groupby(page, itemgetter(0)):
             found.setdefault(key, []).extend(rows)
         count += len(page)

@@ -95,6 +95,7 @@ class _Track:
         self._steps: list[bytes] = []  # of the segment that is not complete
         self._states: dict[int, bytes] = {}  # at the beginnings of some segments
         self._state_bytes = self._since_state = 0  # of the last of them, and of the steps since
+        self._later: tuple[Any, list[Any]] = ((-1, []), [])  # steps after the last event, and what they were made of
 
     @property
     def size_bytes(self) -> int:
@@ -119,6 +120,7 @@ class _Track:
         if has_ended and self._pos == last and self._document is not None:
             self._folded_bytes = self._document.finish()
         state, steps = await asyncio.to_thread(self._unpacked, first // SEGMENT)
+        steps = [*steps, *await self._later_steps()] if to == last else [step for step in steps if step[0] <= to]
         return {
             "exchange_id": self._exchange.exchange_id,
             "number": self._number,
@@ -127,7 +129,7 @@ class _Track:
             "last": last,
             "has_ended": has_ended,
             "state": state,
-            "steps": [*steps, *self._later_steps()] if to == last else [step for step in steps if step[0] <= to],
+            "steps": steps,
         }
 
     async def _advance(self, log: LogReader, target: int) -> None:
@@ -169,7 +171,8 @@ class _Track:
     def _next_moments(self, until_ns: int) -> list[int]:
         """Return the times of the moments up to one, and pass them."""
         start, self._passed = self._passed, self._passed_at(until_ns)
-        return sorted({moment[0] for moment in self._moments[start : self._passed]})
+        times = sorted({moment[0] for moment in self._moments[start : self._passed]})
+        return times[-1:] if self._pos < 0 else times  # before its first event only the last counts
 
     def _add(self, pos: int, ops: list[Op], t_ns: int | None = None) -> None:
         if ops:
@@ -216,15 +219,22 @@ class _Track:
         before, self._moments = self._moments[: self._passed], list(self._surroundings.moments)
         return before == self._moments[: self._passed_at(self._t_ns)]
 
-    def _later_steps(self) -> list[Any]:
+    async def _later_steps(self) -> list[Any]:
         """Return the steps from outside after the last event. The document is then as it was before."""
-        document = self._document
-        times = sorted({moment[0] for moment in self._moments[self._passed_at(self._t_ns) :]})
-        if document is None or not times:
-            return []
-        steps = [[self._pos, document.see(self._surroundings.view(t_ns)), t_ns] for t_ns in times]
-        document.see(self._surroundings.view(self._t_ns))
-        return [step for step in steps if step[1]]
+        document, moments = self._document, self._moments[self._passed_at(self._t_ns) :]
+        if document is None or (self._pos, moments) == self._later[0]:
+            return self._later[1]
+        steps: list[Any] = []
+        try:
+            for number, t_ns in enumerate(sorted({moment[0] for moment in moments})):
+                if ops := document.see(self._surroundings.view(t_ns)):
+                    steps.append([self._pos, ops, t_ns])
+                if number % SLICE == 0:
+                    await asyncio.sleep(0)
+        finally:
+            document.see(self._surroundings.view(self._t_ns))
+        self._later = ((self._pos, moments), steps)
+        return steps
 
 
 def _packed(text: bytes) -> bytes:
