@@ -33,6 +33,7 @@ from recorder.ui.surroundings import Surroundings
 SEGMENT = 256  # positions: 60 KB of JSON, a few milliseconds for both sides
 CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 events, or one that is open and very long
 SLICE = 64  # events that are applied at a time: a few milliseconds
+LOOKS = 3  # at the other exchanges for one answer: one that changes each time is seen at the next request
 EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
 
 _of_exchange = of_exchange(events)
@@ -114,7 +115,9 @@ class _Track:
         first = min(max(at, 0), last) // SEGMENT * SEGMENT
         to = min(first + SEGMENT - 1, last)
         await self._advance(log, min(to + 1, last))
-        while not await self._is_up_to_date(log, everything):
+        for _ in range(LOOKS):
+            if await self._is_up_to_date(log, everything):
+                break
             self._begin()
             await self._advance(log, min(to + 1, last))
         if has_ended and self._pos == last and self._document is not None:

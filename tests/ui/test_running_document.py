@@ -68,7 +68,13 @@ def require_same(exchange: Exchange, events: Sequence[Event], every: int = 1) ->
 def recorded(frames: Iterable[bytes], api: str = "openai-responses", **given: Any) -> tuple[Exchange, list[Event]]:
     frames = list(frames)
     ends = [sum(map(len, frames[: count + 1])) for count in range(len(frames))]
-    return captured(b"".join(frames), api, cuts=ends, **given)
+    exchange, events = captured(b"".join(frames), api, cuts=ends, **given)
+    return exchange, [msgspec.structs.replace(each, t_ns=each.t_ns + late_ns(each.pos)) for each in events]
+
+
+def late_ns(pos: int) -> int:
+    """Irregular times, so that the silences between events differ; every seventh is long."""
+    return sum((number * 7919 % 101) * 1_000_003 + 2_500_000_000 * (number % 7 == 0) for number in range(pos))
 
 
 def test_a_usual_response() -> None:
