@@ -73,7 +73,7 @@ export class Chart {
     const xs = x ?? labels.map((_, index) => index);
     if (kind === "lines") return /** @type {any} */ ([xs, ...series.map((each) => each.values)]);
     const sums = new Array(labels.length).fill(0);
-    const stacked = series.map((each) => each.values.map((value, index) => (sums[index] += value ?? 0)));
+    const stacked = series.map((each) => each.values.map((value, index) => (sums[index] += value ?? 0) || null));
     return /** @type {any} */ ([xs, ...stacked.reverse()]);
   }
 
@@ -130,7 +130,7 @@ export class Chart {
       const value = index === null ? summary(each.values) : each.values[index];
       const swatch = el("span", { class: "swatch" });
       swatch.style.setProperty("background", `var(${each.color})`);
-      return el("span", { class: "chart-entry" }, swatch, each.label, el("span", { class: "num" }, value === null || value === undefined ? "–" : format(value)));
+      return el("span", { class: "chart-entry" }, swatch, el("span", { class: "chart-label" }, each.label), el("span", { class: "num" }, value === null || value === undefined ? "–" : format(value)));
     });
     fill(this.legend, el("span", { class: "chart-where num" }, index === null ? summaryLabel : labels[index]), ...entries);
   }

@@ -56,7 +56,9 @@ class SqlPage {
     );
     this.error = el("p", { class: "error sql-error", id: "sql-error", role: "alert" });
     this.parameters = el("div", { class: "sql-parameters" });
-    this.runButton = el("button", { type: "button", class: "primary", onclick: () => this.run() }, "Run");
+    /** @type {AbortController | null} of the statement that runs: the server stops one whose page is gone */
+    this.running = null;
+    this.runButton = el("button", { type: "button", class: "primary sql-run", onclick: () => (this.running ? this.running.abort() : this.run()) }, "Run");
     this.kinds = el("div", { class: "group", role: "group", "aria-label": "Result as" });
     this.summary = el("span", { class: "note sql-summary", role: "status" });
     this.copies = el("div", { class: "group", role: "group", "aria-label": "Copy", hidden: true });
@@ -121,10 +123,12 @@ class SqlPage {
     const query = new URLSearchParams({ sql });
     for (const [name, value] of given) query.set(`p.${name}`, value);
     this.app.replace(`#/sql?${query}`);
-    this.runButton.toggleAttribute("disabled", true);
+    this.running?.abort();
+    const running = (this.running = new AbortController());
+    fill(this.runButton, "Stop");
     fill(this.summary, "Running …");
     try {
-      const result = /** @type {Result} */ (await api("/api/query", { sql, params: Object.fromEntries(given) }, parseExactly));
+      const result = /** @type {Result} */ (await api("/api/query", { sql, params: Object.fromEntries(given) }, parseExactly, running.signal));
       if (mine !== this.asked) return;
       this.result = result;
       fill(this.error);
@@ -136,7 +140,10 @@ class SqlPage {
       fill(this.summary);
       this.box.setAttribute("aria-invalid", "true");
     } finally {
-      if (mine === this.asked) this.runButton.toggleAttribute("disabled", false);
+      if (mine === this.asked) {
+        this.running = null;
+        fill(this.runButton, "Run");
+      }
     }
   }
 
@@ -269,6 +276,7 @@ class SqlPage {
 
   close() {
     this.asked++;
+    this.running?.abort();
     this.list?.close();
     this.chart?.close();
   }
