@@ -61,7 +61,10 @@ export async function render(main, route, app) {
   await load(route);
   return {
     update: (wanted) => {
-      load(wanted).catch((error) => app.announce(error.message));
+      load(wanted).catch((error) => {
+        body.removeAttribute("aria-busy");
+        app.announce(error.message);
+      });
       return true;
     },
     close: () => charts.forEach((chart) => chart.close()),
