@@ -25,7 +25,7 @@ from recorder.model.events import Event, Exchange
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.reader import LogReader
 from recorder.store.schema import events
-from recorder.store.sql import constant, of_exchange
+from recorder.store.sql import IS_END, of_exchange
 from recorder.ui.ops import Op, apply
 from recorder.ui.running_document import RunningDocument
 from recorder.ui.surroundings import Surroundings
@@ -35,11 +35,9 @@ CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 even
 SLICE = 64  # events that are applied at a time: a few milliseconds
 EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
 
-_ending = events.alias("ending")
-_LAST = select(
-    func.max(events.c.pos),
-    select(_ending.c.pos).where(of_exchange(_ending), _ending.c.kind == constant("end")).exists(),
-).where(of_exchange(events))
+_of_exchange = of_exchange(events)
+_LAST = select(func.max(events.c.pos)).where(_of_exchange)
+_ENDS = select(events.c.pos).where(_of_exchange, IS_END)
 
 
 class TrackCache:
@@ -107,7 +105,8 @@ class _Track:
     async def segment(self, log: LogReader, everything: Sequence[Numbered], at: int) -> dict[str, Any]:
         """Return the segment that has a position. To be called by one caller at a time."""
         ids = {"session_id": self._exchange.session_id, "exchange_id": self._exchange.exchange_id}
-        [(last, has_ended)] = await log.rows(_LAST, **ids)
+        has_ended = bool(await log.rows(_ENDS, **ids))  # first: what ends now may have more events than are read
+        [(last,)] = await log.rows(_LAST, **ids)
         if last is None:
             raise NotFoundError(f"Exchange {self._number} has no events yet.")
         last = max(last, self._pos)
@@ -126,7 +125,7 @@ class _Track:
             "from": first,
             "to": to,
             "last": last,
-            "has_ended": bool(has_ended),
+            "has_ended": has_ended,
             "state": state,
             "steps": [*steps, *self._later_steps()] if to == last else [step for step in steps if step[0] <= to],
         }

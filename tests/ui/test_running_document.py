@@ -30,8 +30,9 @@ def expected(exchange: Exchange, events: Sequence[Event]) -> Any:
     """The document of events: of a fold of them alone."""
     folding, counter = Folding(exchange), counter_of(exchange)
     folding.tell_all(events)
-    for event in events if counter is not None else ():
-        counter.add(event)
+    if counter is not None:
+        for event in events:
+            counter.add(event)
     rows = folding.rows()
     [row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
     answers = {item.item: answer_of(exchange, item, None) for item in rows["items"] if item.kind == "tool_call"}
@@ -55,7 +56,8 @@ def decoded(value: Any) -> Any:
 
 def require_same(exchange: Exchange, events: Sequence[Event], every: int = 1) -> None:
     """Compare the documents after each of the events, or every so many."""
-    running, state = RunningDocument(1, exchange, (), Surroundings(exchange).view(-1)), {}
+    running = RunningDocument(1, exchange, (), Surroundings(exchange).view(-1))
+    state: Any = {}
     for count, event in enumerate(events, 1):
         state = changed(state, decoded(running.tell(event)))
         if count % every == 0 or count == len(events):
