@@ -31,9 +31,12 @@ const FRAMES = 2000;
  * @returns {Promise<Page>}
  */
 export async function render(main, route, app) {
-  const session = route.session ?? "latest";
-  const [header, timeline] = await Promise.all([app.source.session(session), app.source.timeline(session)]);
-  const player = new Player(session, header, new SessionTimeline(timeline), app);
+  const reference = route.session ?? "latest";
+  const [header, first] = await Promise.all([app.source.session(reference), app.source.timeline(reference)]);
+  // From here on by its id: `latest` may be another session any moment.
+  const id = header.session.session_id;
+  const timeline = first.session_id === id ? first : await app.source.timeline(id);
+  const player = new Player(reference, header, new SessionTimeline(timeline), app);
   main.classList.add("fill");
   main.append(player.element);
   player.open(route);
@@ -45,13 +48,15 @@ export class Player {
   help = HELP;
 
   /**
-   * @param {string} session
+   * @param {string} reference of the session, as the address has it
    * @param {SessionHeader} header
    * @param {SessionTimeline} timeline
    * @param {App} app
    */
-  constructor(session, header, timeline, app) {
+  constructor(reference, header, timeline, app) {
+    const session = header.session.session_id;
     this.session = session;
+    this.references = new Set([reference, session]);
     this.header = header;
     this.timeline = timeline;
     this.app = app;
@@ -62,6 +67,7 @@ export class Player {
     this.marks = [];
     /** @type {Mark[]} */
     this.findings = [];
+    this.hasMarks = false;
     this.isLive = false;
     this.behind = "";
     this.drawnIndex = -1;
@@ -125,7 +131,7 @@ export class Player {
     this.keys = new Keys(this, app);
     this.#showHeader();
     app.setTitle(String(header.title ?? header.session.name ?? session));
-    this.#loadMarks();
+    if (!timeline.length) this.#loadMarks();
     if (!source.isFile) this.#follow();
   }
 
@@ -148,7 +154,7 @@ export class Player {
 
   /** @param {Route} route */
   update(route) {
-    if (route.session !== this.session) return false;
+    if (!this.references.has(route.session ?? "")) return false;
     this.open(route);
     return true;
   }
@@ -216,7 +222,7 @@ export class Player {
     this.isLive = false;
     this.conversation.isFollowing = true;
     move();
-    this.lanes.reveal(this.clock.t);
+    this.lanes.reveal(this.clock.t, this.clock.index);
     this.#showLive();
   }
 
@@ -235,7 +241,7 @@ export class Player {
       const began = performance.now();
       if (this.clock.isPlaying) {
         this.clock.tick(now);
-        this.lanes.reveal(this.clock.t);
+        this.lanes.reveal(this.clock.t, this.clock.index);
       }
       this.#draw();
       this.frames.push(performance.now() - began);
@@ -268,6 +274,8 @@ export class Player {
       if (number === exchange) isReady = isDrawn;
     }
     if (isReady) {
+      // The findings come after the first state: both are computed from all of an exchange.
+      if (!this.hasMarks) this.#loadMarks();
       this.#mark(exchange, pos);
       this.conversation.reveal(exchange);
     }
@@ -379,6 +387,7 @@ export class Player {
   }
 
   async #loadMarks() {
+    this.hasMarks = true;
     try {
       const { marks } = await this.app.source.marks(this.session);
       this.findings = marks;
@@ -484,7 +493,7 @@ export class Player {
     if (this.isLive || wasEmpty) {
       this.isLive = true;
       this.clock.seek(last);
-      this.lanes.reveal(this.clock.t);
+      this.lanes.reveal(this.clock.t, this.clock.index);
       const began = this.header.exchanges[0]?.started_ns;
       const behind = began ? Math.max(0, Date.now() * 1e6 - began - this.timeline.time[last]) : 0;
       this.behind = behind ? `${duration(behind)} behind` : "";
