@@ -116,7 +116,7 @@ class Tab:
         """`url` is the address of the viewer with its token, or of a file; routes are added to it."""
         self.page, self.url = page, url
         self.faults: list[Fault] = []
-        self._expected: list[str] = ["MIME type|status of 404"]  # TEMPORARY
+        self._expected: list[str] = []
         page.set_default_timeout(TIMEOUT_S * 1e3)
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.faults.append(Fault("page", f"{error.message}\n{error.stack}")))

@@ -1,4 +1,4 @@
-"""Fetches the libraries of the viewer's pages, by their manifest: `python -m tests.vendored`. Needs npm and a network."""
+"""Fetches the libraries of the viewer's pages, by their manifest: `python -m tests.vendored`. Needs npm."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def differences() -> Iterator[str]:
 
 
 def fetch(package: Mapping[str, Any]) -> None:
-    """Write the files of a package. Exit with the digests if one is not that of the manifest; then nothing is written."""
+    """Write the files of a package. If a digest is not that of the manifest, write nothing and exit."""
     name = f"{package['name']}@{package['version']}"
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["npm", "pack", "--silent", "--pack-destination", folder, name], check=True, cwd=folder)

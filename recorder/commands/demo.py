@@ -97,6 +97,8 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     echo("Go on:")
     for further in (("show", name, "--at", "50%"), ("events", name), ("query", "--list"), ("serve",)):
         echo(f"  {shlex.join(('recorder', *further, *given))}")
+    echo("See it in a browser:")
+    echo(f"  {shlex.join(('recorder', 'ui', name, *given))}")
 
 
 def _say_how_to_use(base_url: str) -> None:

@@ -34,6 +34,7 @@ from recorder.commands.serving.recording import (
     recording,
     websocket_option,
 )
+from recorder.commands.serving.viewer import ui_port_option, viewing
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.proxy.http import server
@@ -42,13 +43,15 @@ from recorder.store.location import chosen_url
 
 
 class _Door(NamedTuple):
-    """The address of a recorder, and its admission rules."""
+    """The addresses of a recorder, and its admission rules."""
 
     host: str
     port: int
     hosts: Collection[str]
     token: Token | None
     announce: Callable[[str], None]
+    admin_port: int | None
+    ui_port: int | None
 
 
 @click.command()
@@ -58,6 +61,7 @@ class _Door(NamedTuple):
 @durability_option
 @websocket_option
 @admin_port_option
+@ui_port_option
 @ready_file_option
 @database_option
 def command(
@@ -71,6 +75,7 @@ def command(
     durability: Durability,
     no_websocket: bool,
     admin_port: int | None,
+    ui_port: int | None,
     ready_file: Path | None,
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
@@ -85,21 +90,20 @@ def command(
     recorder serve --upstream local=http://127.0.0.1:11434/v1    # as http://127.0.0.1:8787/local
     recorder serve --host 0.0.0.0 --token                        # for other machines: as http://HOST:8787/t/TOKEN
     recorder serve --admin-port 9187                             # for Prometheus: docs/operations.md
+    recorder serve --ui-port 8788                                # with the viewer: as `recorder ui`
     """
     log_to_stderr()
     options = {"body_limit_bytes": max_body * 2**20, "durability": durability, "websocket": not no_websocket}
     with announced(ready_file) as announce:
-        door = _Door(host, port, allow_host, token, announce)
-        server.run(_serve(chosen_url(db), door, admin_port, upstream, options))
+        door = _Door(host, port, allow_host, token, announce, admin_port, ui_port)
+        server.run(_serve(chosen_url(db), door, upstream, options))
 
 
-async def _serve(
-    url: URL, door: _Door, admin_port: int | None, upstreams: list[Upstream], options: dict[str, Any]
-) -> None:
-    for own in (door.port, admin_port):
+async def _serve(url: URL, door: _Door, upstreams: list[Upstream], options: dict[str, Any]) -> None:
+    for own in (door.port, door.admin_port, door.ui_port):
         if own is not None:
             refuse_itself(Routes(upstreams).upstreams, own, door.hosts)
-    meter = None if admin_port is None else Meter(url)
+    meter = None if door.admin_port is None else Meter(url)
 
     def ready(bound_port: int) -> None:
         server.settle()
@@ -120,9 +124,11 @@ async def _serve(
 
     options |= {"hosts": names(door.hosts, door.token), "ending": ending}
     async with recording(url, upstreams, meter=meter, **options) as proxy, contextlib.AsyncExitStack() as stack:
-        if meter is not None and admin_port is not None:
-            admin = await stack.enter_async_context(administered(meter, admin_port, door.hosts))
+        if meter is not None and door.admin_port is not None:
+            admin = await stack.enter_async_context(administered(meter, door.admin_port, door.hosts))
             echo(f"Metrics and health on {admin}")
+        if door.ui_port is not None:
+            echo(f"Viewer on {await stack.enter_async_context(viewing(url, door.ui_port))}")
         app = guarded(proxy, door.token)
         await server.serve(
             app,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from threading import Thread
 from urllib.parse import quote
 
 import click
@@ -50,13 +51,15 @@ def command(db: str | None, session: str | None, port: int, open: bool | None) -
             fragment = ""
             if session is not None:
                 fragment = f"#/s/{quote((await log.session(session)).session_id)}"
-            viewer = Viewer(log, url, Guard(), rules)
+            viewer = Viewer(Guard())
+            viewer.show(log, url, rules)
 
             def ready(port: int) -> None:
                 viewer.guard.port = port
+                server.settle()
                 write_line(viewer.entrance(fragment))
                 if opens:
-                    webbrowser.open(viewer.entrance(fragment))
+                    Thread(target=webbrowser.open, args=(viewer.entrance(fragment),), daemon=True).start()
 
             await server.serve(
                 viewer,

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from sqlalchemy import URL, Row, Select, bindparam, func, or_, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreError, UsageError
@@ -30,7 +31,16 @@ from recorder.store.request_links import CONTINUED
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
-from recorder.store.session_list import NEWEST_FIRST, OUTLINES, SPANS, Listing, Outline, SessionFilter, SessionRow
+from recorder.store.session_list import (
+    NEWEST_FIRST,
+    OUTLINES,
+    SPANS,
+    Listing,
+    ListPlace,
+    Outline,
+    SessionFilter,
+    SessionRow,
+)
 from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
 from recorder.store.usage import By, Tally, sums_by, tallies
 from recorder.wire.dialects.dialect import Links
@@ -82,6 +92,13 @@ class EventPlace(msgspec.Struct, frozen=True):
     body_offset: int
 
 
+class SessionPage(NamedTuple):
+    """A part of the list of sessions, and the place after which it goes on; None at its end."""
+
+    rows: list[SessionRow]
+    next: ListPlace | None
+
+
 class ExchangeProgress(msgspec.Struct, frozen=True):
     """An exchange, its session, and how many events of it the log has."""
 
@@ -113,6 +130,11 @@ _PROGRESS = (
     .order_by(exchanges.c.exchange_id)
 )
 _PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("session_id"))
+
+
+async def _listed(connection: AsyncConnection, listing: Listing) -> list[AnyRow]:
+    used = (await connection.execute(listing.used)).all()
+    return listing.merged(used, (await connection.execute(listing.unused(used))).all())
 
 
 class LogReader:
@@ -150,14 +172,22 @@ class LogReader:
 
     async def sessions(self, limit: int | None = None, wanted: SessionFilter | None = None) -> list[SessionRow]:
         """Return the sessions of the newest exchanges, newest first, each with the sums of its exchanges."""
-        listing = Listing(wanted or SessionFilter(), limit, self.engine)
+        return (await self.session_page(limit, wanted)).rows
+
+    async def session_page(
+        self, limit: int | None, wanted: SessionFilter | None = None, before: ListPlace | None = None
+    ) -> SessionPage:
+        """Return the sessions that follow a place in the list, and the place where it goes on."""
+        listing = Listing(wanted or SessionFilter(), limit, self.engine, before)
+        lines: list[AnyRow] = []
+        sums: list[AnyRow] = []
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
-                rows = (await connection.execute(listing.newest)).all()
-                if not rows:
-                    return []  # of no session a view would sum up all
-                lines, sums = [(await connection.execute(each)).all() for each in listing.about(rows)]
-        return listing.rows(rows, lines, sums)
+                found = await _listed(connection, listing)
+                for of_exchanges, of_projections in listing.about(found):  # of no session a view would sum up all
+                    lines += (await connection.execute(of_exchanges)).all()
+                    sums += (await connection.execute(of_projections)).all()
+        return SessionPage(listing.rows(found, lines, sums), listing.next(found))
 
     async def session(self, ref: str) -> Session:
         """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the beginning of an id.
@@ -166,7 +196,7 @@ class LogReader:
         """
         ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         if ref == LATEST:
-            found = await self._newest(sessions.c.source != PROBE, limit=1)
+            found = await self._last_used()
         else:
             exact = ids_beginning(ref.lower()) if len(ref) == ID_LENGTH else None
             found = await self._newest(sessions.c.session_id == exact.first, limit=1) if exact else []
@@ -309,6 +339,13 @@ class LogReader:
                 f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:{named}{more}"
             )
         return found
+
+    async def _last_used(self) -> list[Session]:
+        with self.engine.translated(self.url):
+            async with self._pool.connect() as connection:
+                return [
+                    Session(*row[:-1]) for row in await _listed(connection, Listing(SessionFilter(), 1, self.engine))
+                ]
 
     async def _newest(self, *where: Any, limit: int) -> list[Session]:
         statement = select(sessions).where(*where).order_by(*NEWEST_FIRST).limit(limit)

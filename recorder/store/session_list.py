@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
@@ -26,7 +26,9 @@ from sqlalchemy import (
     text,
 )
 
+from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
+from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.store.engine import Engine
 from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, constant, has_ended
@@ -182,29 +184,91 @@ OUTLINES = (
 """The rows of `Outline`, of the exchanges of a session."""
 
 
+class ListPlace(NamedTuple):
+    """The place of a session in the list, newest first: its last exchange (the session itself if there is none), and
+    its id. It stays what it was while the session goes on.
+    """
+
+    last_id: str
+    session_id: str
+
+    def cursor(self) -> str:
+        return f"{self.last_id}.{self.session_id}"
+
+    @classmethod
+    def parse(cls, cursor: str) -> ListPlace:
+        """Return the place of a cursor. Raise `UsageError` for other texts."""
+        ids = [ids_beginning(part) for part in cursor.split(".")]
+        if [len(part) for part in cursor.split(".")] != [ID_LENGTH, ID_LENGTH] or None in ids:
+            raise UsageError("That is not a place in the list of sessions: give `next` of an earlier answer.")
+        return cls(*cursor.split("."))
+
+
+_used, _later = exchanges.alias("used"), exchanges.alias("later")
+_is_last = ~exists().where(_later.c.session_id == _used.c.session_id, _later.c.exchange_id > _used.c.exchange_id)
+_has_none = ~exists().where(exchanges.c.session_id == sessions.c.session_id)
+
+
 class Listing:
     """The statements for the newest sessions that match a filter, and the rows made of their results.
 
-    Run `newest`, then what `about` returns, in one transaction.
+    Run `used`, `unused` with its rows, and what `about` returns, in one transaction. The first goes down the index of
+    exchanges and stops when it has enough, so a page costs the same in a log of any size. Sessions without an exchange
+    are few, and only those of the same time are looked for.
     """
 
-    def __init__(self, wanted: SessionFilter, limit: int | None, engine: Engine) -> None:
-        self.newest: AnySelect = (
-            select(sessions).where(*_conditions(wanted, engine)).order_by(*NEWEST_FIRST).limit(limit)
+    def __init__(
+        self, wanted: SessionFilter, limit: int | None, engine: Engine, before: ListPlace | None = None
+    ) -> None:
+        self._conditions, self._limit, self._before = _conditions(wanted, engine), limit, before
+        self._is_all = limit is None and wanted == SessionFilter() and before is None
+        last_id = _used.c.exchange_id
+        self.used: AnySelect = (
+            select(sessions, last_id.label("last_id"))
+            .join_from(_used, sessions, sessions.c.session_id == _used.c.session_id)
+            .where(_is_last, *self._conditions, *self._until(last_id))
+            .order_by(last_id.desc(), _used.c.session_id.desc())
+            .limit(limit)
         )
-        self._is_all = limit is None and wanted == SessionFilter()
 
-    def about(self, found: Sequence[Any]) -> tuple[AnySelect, AnySelect]:
-        """Return statements for the exchanges of the sessions that `newest` found, and for their projections.
+    def unused(self, used: Sequence[Any]) -> AnySelect:
+        """Return the statement for sessions without an exchange, among those that `used` found."""
+        id = sessions.c.session_id
+        since = [id >= used[-1].last_id] if self._limit is not None and len(used) == self._limit else []
+        statement = select(sessions, id.label("last_id")).where(_has_none, *self._conditions, *self._until(id), *since)
+        return statement.order_by(id.desc()).limit(self._limit)
+
+    def _until(self, last_id: Any) -> list[Any]:
+        if self._before is None:
+            return []
+        is_same = and_(last_id == self._before.last_id, sessions.c.session_id < self._before.session_id)
+        return [last_id <= self._before.last_id, or_(last_id < self._before.last_id, is_same)]
+
+    def merged(self, used: Sequence[Any], unused: Sequence[Any]) -> list[Any]:
+        """Return the results of both, newest first."""
+        found = sorted([*used, *unused], key=_place, reverse=True)
+        return found[: self._limit]
+
+    def next(self, found: Sequence[Any]) -> ListPlace | None:
+        """Return the place after which the list goes on, or None if it was all."""
+        return _place(found[-1]) if found and len(found) == self._limit else None
+
+    def about(self, found: Sequence[Any]) -> list[tuple[AnySelect, AnySelect]]:
+        """Return pairs of statements: for the exchanges of the sessions that were found, and for their projections.
 
         A view is summed up for all sessions, unless the statement itself names those that it is about.
         """
-        chosen = self.newest.with_only_columns(sessions.c.session_id)
-        named: Any = [row.session_id for row in found] if len(found) <= NAMED else chosen
-        lines = _LINES if self._is_all else _LINES.where(exchanges.c.session_id.in_(chosen))
         if self._is_all and len(found) > NAMED:
-            return lines, select(_summary)
-        return lines, select(_summary).where(_summary.c.session_id.in_(named))
+            return [(_LINES, select(_summary))]
+        ids = [row.session_id for row in found]
+        parts = [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
+        return [
+            (
+                _LINES.where(exchanges.c.session_id.in_(part)),
+                select(_summary).where(_summary.c.session_id.in_(part)),
+            )
+            for part in parts
+        ]
 
     @staticmethod
     def rows(found: Iterable[Any], lines: Iterable[Any], summaries: Iterable[Any]) -> list[SessionRow]:
@@ -213,7 +277,11 @@ class Listing:
             session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
         }
         projected = {row.session_id: _read(row._mapping) for row in summaries}
-        return [_row(Session(*each), sums.get(each[0]), projected.get(each[0], {})) for each in found]
+        return [_row(Session(*each[:-1]), sums.get(each[0]), projected.get(each[0], {})) for each in found]
+
+
+def _place(row: Any) -> ListPlace:
+    return ListPlace(row.last_id, row.session_id)
 
 
 def _conditions(wanted: SessionFilter, engine: Engine) -> list[Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -25,9 +26,10 @@ from recorder.errors import UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
+from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.ui import events, follow, sql
 from recorder.ui.comparison import comparison, levels_of, terms_of
+from recorder.ui.home import home
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
@@ -36,6 +38,8 @@ from recorder.ui.track import TrackCache, segment
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
+HOME_DAYS = 30
+MOST_DAYS = 3_660  # ten years: more days than a chart has pixels
 PAGE_EVENTS = 500
 
 
@@ -89,6 +93,10 @@ class Parameters:
             raise UsageError(f"{name} must be {least} to {most}.")
         return number
 
+    def time(self, name: str) -> int | None:
+        """Return a wall time in nanoseconds since the epoch; None if it is absent."""
+        return self.number(name, 0) if self.text(name) else None
+
     def flag(self, name: str) -> bool:
         """Return whether a flag is set: 1 or true."""
         return self.query.get(name, "").lower() in ("1", "true")
@@ -114,11 +122,14 @@ async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
         model=parameters.text("model"),
         client=parameters.text("client"),
         status=parameters.text("status"),
+        since_ns=parameters.time("since"),
+        until_ns=parameters.time("until"),
         words=parameters.text("q"),
         probes=parameters.flag("probes"),
     )
-    rows = await context.log.sessions(limit, wanted)
-    return {"sessions": rows, "next": None}
+    cursor = parameters.text("before")
+    page = await context.log.session_page(limit, wanted, ListPlace.parse(cursor) if cursor else None)
+    return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
 async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
@@ -189,9 +200,9 @@ async def _body(context: Context, parameters: Parameters) -> Streamed:
     """Return bytes that no browser takes for a page, whatever was recorded."""
     start = parameters.number("from", 0)
     limit = parameters.number("limit", 0) if parameters.text("limit") is not None else None
-    async with context.loading:
-        found = await exchange_body(context.log, parameters["session"], parameters["exchange"], parameters.text("of"))
-    saved_as, chunks = found
+    which = parameters.text("of")
+    async with context.loading if which == "model" else nullcontext():
+        saved_as, chunks = await exchange_body(context.log, parameters["session"], parameters["exchange"], which)
     disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
     return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
 
@@ -204,6 +215,11 @@ async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
 async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
     pos = parameters.number("pos", 0)
     return await events.details(context.log, parameters["session"], parameters["exchange"], pos)
+
+
+async def _home(context: Context, parameters: Parameters) -> dict[str, Any]:
+    days = parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
+    return await home(context.questions, context.log, days)
 
 
 async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
@@ -229,17 +245,18 @@ EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
-    "/api/sessions/{session}/lanes?exchange&after": _lanes,
-    "/api/sessions/{session}/marks": _marks,
-    f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/raw?at": _raw,
     f"{EXCHANGE}/model": _model,
     f"{EXCHANGE}/body?of&from&limit": _body,
     "/api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: _session,
+    f"{SESSION}/lanes?exchange&after": _lanes,
+    f"{SESSION}/marks": _marks,
     f"{SESSION}/follow": _follow_session,
+    f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
+    "/api/home?days": _home,
     "/api/views": _views,
     "/api/follow": _follow,
 }

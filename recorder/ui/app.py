@@ -58,13 +58,17 @@ log = logging.getLogger(__name__)
 class Viewer:
     """The application: an `App` of `recorder.proxy.http`."""
 
-    def __init__(self, reader: LogReader, url: URL, guard: Guard, rules: Rules = DEFAULT_RULES) -> None:
+    def __init__(self, guard: Guard) -> None:
         self.guard = guard
-        self._questions = Questions(url)
-        self._context = api.Context(reader, url, self._questions, rules)
+        self.why_closed = "The log is not open yet: try again in a moment."
+        self._context: api.Context | None = None
         self._gets, self._posts = api.routes(api.ROUTES), api.routes(api.POSTS)
         self._files = _files()
         self._streams: set[asyncio.Task[Any]] = set()
+
+    def show(self, log: LogReader, url: URL, rules: Rules = DEFAULT_RULES) -> None:
+        """Answer from this log from now on. `rules` are those by which requests are compared."""
+        self._context = api.Context(log, url, Questions(url), rules)
 
     def entrance(self, fragment: str = "") -> str:
         """Return the URL that a person opens."""
@@ -74,7 +78,8 @@ class Viewer:
         """End all streams, which have no end of their own, and stop all questions."""
         for task in self._streams:
             task.cancel()
-        self._questions.close()
+        if self._context is not None:
+            self._context.questions.close()
 
     async def __call__(self, incoming: ServerExchange) -> None:
         refused = self.guard.refusal(incoming.method, incoming.path, incoming.headers)
@@ -136,6 +141,8 @@ class Viewer:
                 use = "GET" if is_post else "POST, with a JSON body"
                 return Refusal(405, "method_not_allowed", f"Use {use} for this.")
             raise NotFoundError("There is nothing of that name in the API: docs/formats.md has all of it.")
+        if self._context is None:
+            raise StoreError(self.why_closed)
         route, values = found
         query = api.query_of(route, incoming.query)
         body = None

@@ -7,7 +7,7 @@ import shlex
 
 from sqlalchemy import URL
 
-from recorder.store.location import database_name, default_url
+from recorder.ui.sql import database_words
 
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Characters that break a line, or that a terminal acts on or hides: a pasted line must be the line that was seen."""
@@ -15,8 +15,7 @@ _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 
 def recorder_line(url: URL, *words: str) -> str:
     """Return a command line of recorder; it names the database unless that is the default one. Never a password."""
-    database = () if url == default_url() else ("--db", database_name(url))
-    return " ".join(["recorder", *map(shell_quoted, (*words, *database))])
+    return " ".join(["recorder", *map(shell_quoted, (*words, *database_words(url)))])
 
 
 def shell_quoted(text: str) -> str:

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Row
+from sqlalchemy import URL, Row
 
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import Event, Exchange
-from recorder.store.reader import PAGE_BYTES, PAGE_ROWS, LogReader
+from recorder.store.reader import PAGE_BYTES, PAGE_ROWS, EventPlace, LogReader
+from recorder.store.session_list import ListPlace
 from recorder.store.writer import Store
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 
@@ -217,6 +218,61 @@ async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(store:
     assert [row.name for row in await log.sessions()] == ["run-1", "run-3", "run-2"]
     assert [(row.name, row.exchanges) for row in await log.sessions(limit=2)] == [("run-1", 2), ("run-3", 1)]
     assert (await log.session("latest")).name == "run-1", "a session that is resumed is the latest"
+
+
+async def names_by_page(log: LogReader, limit: int) -> list[str]:
+    """All names, a page at a time, as the cursor of each page says."""
+    names, page = [], await log.session_page(limit)
+    while True:
+        names += [row.name for row in page.rows]
+        if page.next is None:
+            return names
+        assert len(page.rows) == limit
+        page = await log.session_page(limit, before=ListPlace.parse(page.next.cursor()))
+
+
+async def test_pages_of_sessions_join_without_a_seam_whatever_their_size(database: URL) -> None:
+    with Store(database) as store, store.transaction():
+        for number in range(1, 13):
+            store.add_session(make_session(number))
+            for exchange in range(number % 3):  # every third has none, every third goes on after all others
+                store.add_exchange(make_exchange(make_session(number), number + exchange * 50))
+    async with await LogReader.open(database) as log:
+        whole = [row.name for row in await log.sessions()]
+        assert sorted(whole) == sorted(f"run-{number}" for number in range(1, 13))
+        assert whole[:4] == ["run-11", "run-8", "run-5", "run-2"], "those that were used last"
+        assert [await names_by_page(log, limit) for limit in range(1, 14)] == [whole] * 13
+
+
+async def test_a_session_that_goes_on_moves_no_page_behind_it(store: Store, log: LogReader) -> None:
+    for number in (1, 2, 3, 4):
+        begin(store, number)
+    first = await log.session_page(2)
+    with store.transaction():
+        store.add_exchange(make_exchange(make_session(3), 9))
+    rest = await log.session_page(2, before=first.next)
+    assert [row.name for row in (*first.rows, *rest.rows)] == ["run-4", "run-3", "run-2", "run-1"]
+
+
+@pytest.mark.parametrize("cursor", ["", "latest", make_id(1), f"{make_id(1)}.", f"{make_id(1)}.{make_id(1)}.", "a.b"])
+def test_a_text_that_is_no_cursor_is_refused(cursor: str) -> None:
+    with pytest.raises(UsageError, match="not a place in the list"):
+        ListPlace.parse(cursor)
+
+
+async def test_an_event_is_found_with_what_is_before_it(store: Store, log: LogReader) -> None:
+    exchange = begin(store)
+    events = make_events(exchange, [b"{}", b"abc", b"defg", b"{}"], ["request", "frame", "frame", "reads"])
+    add(store, events)
+    ids = exchange.session_id, exchange.exchange_id
+    places = [await log.place(*ids, pos) for pos in range(5)]
+    assert places == [
+        EventPlace(events[0], None, 0),
+        EventPlace(events[1], events[0].hash, 0),
+        EventPlace(events[2], events[1].hash, 3),
+        EventPlace(events[3], events[2].hash, 7),
+        None,
+    ]
 
 
 async def test_a_session_is_found_by_id_name_prefix_and_latest(store: Store, log: LogReader) -> None:

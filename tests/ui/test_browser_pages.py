@@ -63,7 +63,7 @@ async def test_what_is_not_there_is_said_in_words(tab: Tab) -> None:
     await tab.open("#/sessions")
     for route in ("#/s/nobody", "#/s/agent/x/99", "#/raw/nobody/1", "#/diff?a=nobody&b=agent", "#/nowhere"):
         await tab.page.evaluate("route => { location.hash = route }", route)
-        alert = tab.page.locator("main [role=alert]")
+        alert = tab.page.locator("main [role=alert], #status:not(:empty)")
         await alert.first.wait_for()
         assert len((await alert.first.inner_text()).split()) > 3, route
         await tab.open("#/sessions")

@@ -38,8 +38,8 @@ export function fill(element, ...children) {
  */
 export function duration(ns) {
   if (ns === null || ns === undefined) return "";
-  if (ns < 1e6) return `${(ns / 1e3).toFixed(0)} µs`;
-  if (ns < 1e9) return `${(ns / 1e6).toFixed(1)} ms`;
+  if (ns < 999.5e3) return `${(ns / 1e3).toFixed(0)} µs`;
+  if (ns < 999.95e6) return `${(ns / 1e6).toFixed(1)} ms`;
   if (ns < 120e9) return `${(ns / 1e9).toFixed(2)} s`;
   return `${Math.floor(ns / 60e9)} min ${Math.round((ns / 1e9) % 60)} s`;
 }
@@ -85,4 +85,14 @@ export function copyButton(label, read, app) {
       () => app.announce("The browser did not allow the copy."),
     );
   return el("button", { type: "button", onclick: copy }, label);
+}
+
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/**
+ * Format a number in three digits or so: 1.2K, 34M.
+ * @param {number} value
+ */
+export function compact(value) {
+  return Math.abs(value) < 1000 ? String(Math.round(value * 100) / 100) : COMPACT.format(value);
 }

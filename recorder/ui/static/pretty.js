@@ -1,15 +1,16 @@
-// JSON indented for people. The text is cut into tokens and never parsed: each number and string stays as it is written.
+// Recorded text for people: JSON indented, and signs made visible that would hide or turn round what is beside them.
 
 const INDENT = "  ";
 // Deeper nesting is only a long run of spaces: the size of the result would grow with the square of the text.
 const DEEPEST = 200;
 
 /**
- * Indent a JSON text. What is no JSON is returned unchanged; so are numbers, escapes and repeated names inside of it.
+ * Indent a JSON text. It is cut into tokens and never parsed, so each number and string stays as it is written. What is no JSON is returned unchanged; so are numbers, escapes and repeated names inside of it.
  * @param {string} text
+ * @param {boolean} [isCut] whether it is only the beginning of a text, which is indented as far as it goes
  * @returns {string}
  */
-export function prettyJson(text) {
+export function prettyJson(text, isCut = false) {
   /** @type {string[]} */
   const out = [];
   /** @type {string[]} */
@@ -43,12 +44,16 @@ export function prettyJson(text) {
       at += 1;
     } else {
       const end = char === '"' ? endOfString(text, at) : endOfScalar(text, at);
-      if (end < 0) return text;
+      if (end < 0) {
+        if (!isCut || !out.length) return text;
+        out.push(text.slice(at));
+        break;
+      }
       out.push(text.slice(at, end));
       at = end;
     }
   }
-  return open.length ? text : out.join("");
+  return open.length && !isCut ? text : out.join("");
 }
 
 /**
@@ -84,4 +89,19 @@ const SCALAR = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 function endOfScalar(text, at) {
   SCALAR.lastIndex = at;
   return SCALAR.test(text) ? SCALAR.lastIndex : -1;
+}
+
+const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+/**
+ * Make control characters and bidi controls visible: with them, text is not what it seems to be.
+ * @param {string} text
+ * @returns {string}
+ */
+export function visible(text) {
+  return text.replace(HIDDEN, (sign) => {
+    const code = sign.charCodeAt(0);
+    if (code < 0x20) return sign === "\r" ? "" : String.fromCharCode(0x2400 + code);
+    return `\\u${code.toString(16).padStart(4, "0")}`;
+  });
 }

@@ -194,6 +194,17 @@ export class VirtualList {
     row.toggleAttribute("data-active", index === this.active);
   }
 
+  /**
+   * Make the row active that is so many rows below the active one.
+   * @param {number} by
+   */
+  step(by) {
+    if (!this.count) return;
+    const index = Math.min(this.count - 1, Math.max(0, this.active + by));
+    this.activate(index);
+    this.options.choose?.(index);
+  }
+
   /** @param {KeyboardEvent} event */
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || !this.count) return;
@@ -206,11 +217,8 @@ export class VirtualList {
       Home: 0,
       End: this.count - 1,
     })[event.key];
-    if (to !== undefined) {
-      const index = Math.min(this.count - 1, Math.max(0, to));
-      this.activate(index);
-      this.options.choose?.(index);
-    } else if (event.key === "Enter" && this.active >= 0 && event.target === this.element && this.options.open) {
+    if (to !== undefined) this.step(to - this.active);
+    else if (event.key === "Enter" && this.active >= 0 && event.target === this.element && this.options.open) {
       this.options.open(this.active, event);
     } else return;
     event.preventDefault();

@@ -19,6 +19,8 @@ import { Transport, toggle } from "./transport.js";
 const ADDRESS_MS = 300;
 /** Segments asked for at the same time, while the playhead runs over many. */
 const SEGMENTS_AT_ONCE = 3;
+/** Pause after a segment that did not come. */
+const RETRY_MS = 3000;
 /** Durations of draw work that tests and benchmarks can read. */
 const FRAMES = 2000;
 
@@ -29,9 +31,12 @@ const FRAMES = 2000;
  * @returns {Promise<Page>}
  */
 export async function render(main, route, app) {
-  const session = route.session ?? "latest";
-  const [header, timeline] = await Promise.all([app.source.session(session), app.source.timeline(session)]);
-  const player = new Player(session, header, new SessionTimeline(timeline), app);
+  const reference = route.session ?? "latest";
+  const [header, first] = await Promise.all([app.source.session(reference), app.source.timeline(reference)]);
+  // From here on by its id: `latest` may be another session any moment.
+  const id = header.session.session_id;
+  const timeline = first.session_id === id ? first : await app.source.timeline(id);
+  const player = new Player(reference, header, new SessionTimeline(timeline), app);
   main.classList.add("fill");
   main.append(player.element);
   player.open(route);
@@ -43,13 +48,15 @@ export class Player {
   help = HELP;
 
   /**
-   * @param {string} session
+   * @param {string} reference of the session, as the address has it
    * @param {SessionHeader} header
    * @param {SessionTimeline} timeline
    * @param {App} app
    */
-  constructor(session, header, timeline, app) {
+  constructor(reference, header, timeline, app) {
+    const session = header.session.session_id;
     this.session = session;
+    this.references = new Set([reference, session]);
     this.header = header;
     this.timeline = timeline;
     this.app = app;
@@ -67,6 +74,8 @@ export class Player {
     this.drawnWrote = undefined;
     this.isRequested = false;
     this.loading = 0;
+    /** @type {Set<Track>} */
+    this.refused = new Set();
     /** @type {number[]} */
     this.frames = [];
     /** @type {{ exchange: number, pos: number, done: () => void }[]} */
@@ -144,7 +153,7 @@ export class Player {
 
   /** @param {Route} route */
   update(route) {
-    if (route.session !== this.session) return false;
+    if (!this.references.has(route.session ?? "")) return false;
     this.open(route);
     return true;
   }
@@ -292,19 +301,27 @@ export class Player {
   }
 
   /**
+   * Load a segment, if not too many are on their way; one that did not come is asked for again after a pause.
    * @param {Track} track
    * @param {number} pos
    */
-  #load(track, pos) {
-    if (track.has(pos) || this.loading >= SEGMENTS_AT_ONCE) return;
+  async #load(track, pos) {
+    if (track.has(pos) || this.loading >= SEGMENTS_AT_ONCE || this.refused.has(track)) return;
     this.loading += 1;
-    track
-      .load(pos)
-      .catch((error) => this.app.announce(error instanceof Error ? error.message : String(error)))
-      .finally(() => {
-        this.loading -= 1;
+    try {
+      await track.load(pos);
+      if (!track.has(pos)) throw new Error("The viewer does not have the events that its timeline shows.");
+    } catch (error) {
+      this.app.announce(error instanceof Error ? error.message : String(error));
+      this.refused.add(track);
+      setTimeout(() => {
+        this.refused.delete(track);
         this.invalidate();
-      });
+      }, RETRY_MS);
+    } finally {
+      this.loading -= 1;
+      this.invalidate();
+    }
   }
 
   /** @param {number} number */
