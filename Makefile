@@ -9,7 +9,7 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients soak check check-js vendor bench bench-quick clean
+.PHONY: help demo test test-slow test-clients soak check check-js vendor bench bench-quick pictures clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten 
 
 bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer alternatives
 	$(BIN)/python -m benchmarks --quick
+
+pictures: $(VENV)/.dev  ## draw the pictures of README anew, with the Chromium of this machine
+	$(BIN)/python -m tests.ui.pictures
 
 clean:  ## remove what was made
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

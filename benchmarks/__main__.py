@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from benchmarks import log, machine, mocks, postgres, projections, replay, requests, streams
+from benchmarks import followed, log, machine, mocks, postgres, projections, replay, requests, streams, viewer
 from benchmarks.figures import Column, Round, Table, lines, table
 from benchmarks.settings import QUICK, Settings
 
@@ -48,6 +48,8 @@ BENCHMARKS = {
     "replay": Benchmark("one stream at its original speed", replay.COLUMNS, replay.rounds),
     "mock1": Benchmark("`recorder mock`, one client", mocks.COLUMNS, functools.partial(mocks.rounds, 1)),
     "mock100": Benchmark("`recorder mock`, 100 clients at once", mocks.COLUMNS, functools.partial(mocks.rounds, 100)),
+    "viewer": Benchmark("100,000 events in a browser: opened, and dragged along", viewer.COLUMNS, viewer.rounds),
+    "followed": Benchmark("one stream, 500 events/s, and a browser on its session", followed.COLUMNS, followed.rounds),
 }
 
 BY_NAME = ("paced1", "paced10")  # only: how few streams cost is for who wants to see how it grows

@@ -44,6 +44,31 @@ class Paced:
         asyncio.get_running_loop().call_soon(self._turn)
 
 
+class Timed:
+    """So many events a second in each stream, by the timers of the event loop: others may use its core meanwhile."""
+
+    batch = 1
+
+    def __init__(self, rate: float) -> None:
+        self._gap_s = 1 / rate
+        self._stopped = False
+
+    def start(self, stream: Stream) -> None:
+        self._turn(stream, asyncio.get_running_loop().time())
+
+    def arrived(self, stream: Stream) -> None:
+        pass
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _turn(self, stream: Stream, due_s: float) -> None:
+        if not self._stopped:
+            stream.send()
+            due_s += self._gap_s
+            asyncio.get_running_loop().call_at(due_s, self._turn, stream, due_s)
+
+
 class Closed:
     """The next event when the last has arrived; with `events`, the end after so many."""
 

@@ -15,7 +15,19 @@ class Settings(msgspec.Struct, frozen=True):
     rows: int = 50_000  # appended, and ingested
     replay_s: float = 2.0
     exchanges: int = 10_000  # of the log whose sums are asked for
+    viewer_events: int = 100_000  # of a session that a browser opens
+    viewer_s: float = 3.0  # of a stream that a browser follows
     few: bool = False  # alternatives: not nginx, mitmproxy and `strict`, only the relay and ours
 
 
-QUICK = Settings(warm_up_s=0.05, window_s=0.12, flat_events=1_600, rows=5_000, replay_s=0.4, exchanges=1_000, few=True)
+QUICK = Settings(
+    warm_up_s=0.05,
+    window_s=0.12,
+    flat_events=1_600,
+    rows=5_000,
+    replay_s=0.4,
+    exchanges=1_000,
+    viewer_events=10_000,
+    viewer_s=0.5,
+    few=True,
+)

@@ -13,11 +13,12 @@ from recorder.cassettes.sse_jsonl.header import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines
 from recorder.cassettes.vcr import writer as vcr
 from recorder.commands import replay
+from recorder.commands.terminal import settings
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, write_bytes
-from recorder.commands.terminal.selection import EXCHANGE_HELP, select
+from recorder.commands.terminal.selection import EXCHANGE_HELP, say_if_stale, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, Session
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
@@ -35,12 +36,14 @@ _BY_ROWS = "--format jsonl writes it row by row"
 @click.argument("session", shell_complete=session_names)
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse"]),
+    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto"]),
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
     "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
-    "pytest-recording. sse: the bytes of the response bodies.",
+    "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
+    "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
+    "ui.perfetto.dev and speedscope.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
@@ -56,6 +59,8 @@ def command(
     recorder export latest > run.jsonl
     recorder export latest --format cassette > run.sse.jsonl
     recorder export latest --exchange 1 --format sse > body.sse
+    recorder export latest --format html > run.html
+    recorder export latest --format perfetto > run.trace.json
     """
     if format == "sse":
         chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}
@@ -127,6 +132,27 @@ async def _write_payloads(db: str | None, session: str, exchange: str | None) ->
             )
 
 
+async def _write_html(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.ui.html_file import html_file
+
+    redactor = settings.redactor()
+    async with await LogReader.open(current_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        write_bytes(await html_file(log, found, chosen, redactor))
+
+
+async def _write_perfetto(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.ui.lanes import timeline
+    from recorder.ui.perfetto import trace
+
+    async with await LogReader.open(current_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        await say_if_stale(log)
+        one = None if exchange is None else chosen[0][1].exchange_id
+        async for part in trace(log, found, chosen, await timeline(log, found.session_id, one)):
+            write_bytes(part)
+
+
 async def _one_by_one(log: LogReader, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
     """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
     for number, exchange in chosen:
@@ -148,4 +174,6 @@ _WRITERS = {
     "payloads": _write_payloads,
     "har": _write_har,
     "vcr": _write_vcr,
+    "html": _write_html,
+    "perfetto": _write_perfetto,
 }

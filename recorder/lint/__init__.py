@@ -27,6 +27,7 @@ from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.lint.rules import RULES
 from recorder.lint.stream import StreamView
 from recorder.model.recording import Recording
+from recorder.model.text import storable
 from recorder.wire.dialects import DIALECTS, by_name
 
 __all__ = ["PROFILES", "RULES", "Finding", "Hit", "Profile", "Rule", "Severity", "lint", "profile_of"]
@@ -74,7 +75,8 @@ def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
 
 def _findings(rule: Rule, stream: StreamView) -> Iterable[Finding]:
     hits = iter(rule.check(stream))
-    places = list(islice(hits, PLACES_LIMIT))
+    # They quote recorded text, of which half a surrogate pair is no text that can be written.
+    places = [hit._replace(said=storable(hit.said)) for hit in islice(hits, PLACES_LIMIT)]
     if places:
         count = len(places) + sum(1 for _ in hits)
         yield Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, count, places)

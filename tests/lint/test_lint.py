@@ -244,3 +244,12 @@ def test_no_bytes_make_a_rule_raise(
     exchange, events = recorded(reply.headed("content-type", kind))
     for profile in PROFILES:
         lint(recording_of(exchange, events), profile)
+
+
+def test_what_a_finding_quotes_is_text_that_can_be_written() -> None:
+    """JSON may have half of a surrogate pair, UTF-8 may not: it becomes U+FFFD."""
+    events = [
+        {"type": f"response.{status}", "sequence_number": number, "response": {"id": id, "status": status}}
+        for number, (status, id) in enumerate((("created", "\ud800"), ("completed", "b")))
+    ]
+    assert "b, first \ufffd" in msgspec.json.encode(linted(Reply(tuple(events)))).decode()

@@ -24,6 +24,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.commands.terminal.output import log_to_stderr, write_line
+from recorder.commands.terminal.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.proxy.http import server
 from recorder.store.location import database_url
@@ -120,7 +121,7 @@ async def _open(viewer: Viewer, url: URL, stack: contextlib.AsyncExitStack) -> N
     """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another lets go of it."""
     while True:
         try:
-            viewer.show(await stack.enter_async_context(await LogReader.open(url)), url)
+            viewer.show(await stack.enter_async_context(await LogReader.open(url)), url, match_rules())
             return
         except (NotFoundError, StoreError) as error:
             viewer.why_closed = str(error)

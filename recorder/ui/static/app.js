@@ -105,6 +105,8 @@ export async function start(source) {
       else drawnPage.close?.();
     } catch (error) {
       if (mine === drawn) fill(place, el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)));
+    } finally {
+      place.dataset.ready = "";
     }
   };
   window.addEventListener("hashchange", draw);

@@ -179,3 +179,47 @@ interface Page {
 }
 
 type Render = (main: HTMLElement, route: Route, app: App) => Promise<Page>;
+
+/** The bytes of an event: text, base64 of what is none, or parts: texts, numbers of shared texts, references. */
+type Template = string | { base64: string } | (string | number | [style: number, place: number | Path])[];
+
+/** An exchange in the one file. Columns of events are by position; -1 is none. */
+interface FileExchange {
+  exchange_id: string;
+  last: number;
+  has_ended: boolean;
+  steps: Step[];
+  reads: [number, number, number][];
+  events: {
+    sequence_number: (number | null)[];
+    output_index: (number | null)[];
+    item_ids: string[];
+    item_id: number[];
+    body_offset: number[];
+    data_start: number[];
+    data_length: number[];
+    read_first: number[];
+    read_count: number[];
+    /** 32 bytes each, in base64 */
+    hash: string;
+    raw: Template[];
+    /** By position; others are the text that the event adds. */
+    preview: { [pos: string]: string };
+    /** Positions at which the chain does not hold, and of events of which something was taken out */
+    broken: number[];
+    redacted: number[];
+  };
+}
+
+/** The data of the one file: recorder/ui/html_file.py writes it. */
+interface FileData {
+  recorder_html: 1;
+  about: { [key: string]: Json };
+  session: SessionHeader;
+  timeline: Timeline;
+  marks: { marks: Mark[] };
+  exchanges: { [number: string]: FileExchange };
+  texts: string[];
+  summary: string;
+  notes: string[];
+}

@@ -65,8 +65,7 @@ class Redactor:
         if self._patterns:
             body = self._without_patterns(body, counts)
         view = Unescaped(body)
-        hits = [*find(view.text, cut=cut), *(hit for value in self._values for hit in value.find(view.text, cut=cut))]
-        hits = [hit for hit in hits if not _has_to_stay(view.text, hit, behind=CIPHER)]
+        hits = self._hits(view.text, cut=cut)
         if not hits:
             return Redacted(body, counts)
         pieces, behind = [], 0
@@ -76,6 +75,24 @@ class Redactor:
             behind = end
             counts[hit.kind] += 1
         return Redacted(b"".join([*pieces, body[behind:]]), counts)
+
+    def secrets(self, text: str) -> list[Hit]:
+        """Return the secrets in a text that is no JSON, in order, at positions of its characters."""
+        data = text.encode("utf-8", "surrogatepass")
+        view = Unescaped(data)
+        found = []
+        for hit in self._hits(view.text, cut=False):
+            start, end = view.place(hit)
+            found.append(Hit(_characters(data, start), _characters(data, end), hit.kind))
+        for pattern in self._patterns:
+            found += (Hit(*match.span(), "pattern") for match in pattern.finditer(text) if match[0])
+        stays = [match.span() for match in _SPLIT_AT_PLACEHOLDERS.finditer(text)]
+        found = [hit for hit in found if not any(hit.start < end and start < hit.end for start, end in stays)]
+        return list(merged(found)) if found else []
+
+    def _hits(self, text: bytes, *, cut: bool) -> list[Hit]:
+        hits = [*find(text, cut=cut), *(hit for value in self._values for hit in value.find(text, cut=cut))]
+        return [hit for hit in hits if not _has_to_stay(text, hit, behind=CIPHER)]
 
     # -- patterns: of texts, so that none of them reaches over the end of one
 
@@ -234,6 +251,10 @@ def _whole_number(text: bytes, hit: Hit) -> Hit | None:
 def placeholder(kind: str, size_bytes: int) -> bytes:
     """Return the placeholder of a secret."""
     return b"<REDACTED %b, %d bytes>" % (kind.encode(), size_bytes)
+
+
+def _characters(data: bytes, size_bytes: int) -> int:
+    return len(data[:size_bytes].decode("utf-8", "surrogatepass"))
 
 
 # -- JSON

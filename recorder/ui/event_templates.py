@@ -1,0 +1,152 @@
+"""The bytes of events as templates, in which a text that the file has elsewhere is a reference. Pure.
+
+A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, place]`. `place` is the
+number of an operation of the event's step, whose text was added then, or a path into the document right after the event.
+`style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII. Bytes that are no UTF-8 are
+`{"base64": …}`. A reference takes the place of characters that are equal to what it gives, so templates are exact.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from itertools import count
+from typing import Any
+
+from recorder.ui.ops import apply
+
+Template = str | list[Any] | dict[str, str]
+
+LONG = 64
+"""Characters of a text that is referred to: a reference and its path take about 40."""
+
+_STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+
+
+class Templates:
+    """The templates of the events of a file, and the texts that they share."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def of(self, raw: bytes, added: Sequence[str | None], document: Any) -> Template:
+        """Return the template of an event: with the texts that its operations add, in their order, None for those that
+        add none, and the document after it.
+        """
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(raw).decode()}
+        wanted = {
+            escaped(each, style): [int(style), place]
+            for place, each in enumerate(added)
+            if each
+            for style in _styles(each)
+        }
+        parts: list[Any] = []
+        behind, paths = 0, None
+        for match in _STRING.finditer(text):
+            reference: Any = wanted.get(match[1])
+            if reference is None and len(match[1]) >= LONG:
+                paths = paths if paths is not None else _long_texts(document)
+                reference = paths.get(match[1])
+                if reference is None:
+                    reference = self._shared(match[1])
+            if reference is not None:
+                parts += [text[behind : match.start(1)], reference]
+                behind = match.end(1)
+        rest = text[behind:]
+        return [*parts, rest] if parts else rest
+
+    def _shared(self, text: str) -> int:
+        if text not in self._numbers:
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self._numbers[text]
+
+
+def documents(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[list[Any], Any]]:
+    """Yield, for each event from the first on and without an end, what it changes and the document right after it.
+
+    The document is one object, which the next event changes. Steps from outside of the exchange, which come after an
+    event, are in the document of the next one.
+    """
+    document: Any = {}
+    at = 0
+    for pos in count():
+        while at < len(steps) and steps[at][0] < pos:
+            document = apply(document, _copied(steps[at][1]))
+            at += 1
+        ops: list[Any] = []
+        if at < len(steps) and steps[at][0] == pos and len(steps[at]) == 2:
+            ops = steps[at][1]
+            document = apply(document, _copied(ops))
+            at += 1
+        yield ops, document
+
+
+def _copied(ops: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Return operations whose values a document may have as its own."""
+    return [op if isinstance(op[-1], str | int | float) else deepcopy(op) for op in ops]
+
+
+def put_together(template: Template, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> bytes:
+    """Return the bytes of a template, as the file does: of the shared texts, the operations and the document."""
+    if isinstance(template, dict):
+        return base64.b64decode(template["base64"])
+    parts = template if isinstance(template, list) else [template]
+    return "".join(_part(part, texts, ops, document) for part in parts).encode()
+
+
+def _part(part: Any, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, int):
+        return texts[part]
+    style, place = part
+    if isinstance(place, int):
+        return escaped(ops[place][2], bool(style))
+    for key in place:
+        document = document[key]
+    return escaped(document, bool(style))
+
+
+def escaped(text: str, as_ascii: bool) -> str:
+    """Return a text as a string of JSON has it, without its quotes, the way that JSON.stringify writes it."""
+    written = json.dumps(text, ensure_ascii=as_ascii)[1:-1]
+    return written if as_ascii or text.isascii() else _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+
+
+def _styles(text: str) -> tuple[bool, ...]:
+    """Return the styles in which a text is written differently, the preferred one last."""
+    return (False,) if text.isascii() and "\x7f" not in text else (True, False)
+
+
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+def _long_texts(document: Any) -> dict[str, list[Any]]:
+    """Return references to the long texts of a document, by how they may be written."""
+    found: dict[str, list[Any]] = {}
+    for path, text in _texts(document, ()):
+        for style in _styles(text):
+            found[escaped(text, style)] = [int(style), list(path)]
+    return found
+
+
+def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str):
+        if len(value) >= LONG:
+            yield path, value
+        return
+    inner: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    for key, each in inner:
+        yield from _texts(each, (*path, key))

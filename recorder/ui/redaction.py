@@ -1,0 +1,187 @@
+"""Secrets, removed again when a session leaves this machine as a file that people open. Pure.
+
+The log has responses as they came, and there a secret may be in pieces: a model that repeats a key writes it in ten
+deltas. So it is looked for in the texts that deltas make together, and taken out of each delta that brought a part of
+it: the first has the placeholder, the others have nothing in its place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from recorder.model.events import Event
+from recorder.wire.redaction.bodies import Redactor, placeholder
+
+PathKey = tuple[str | int, ...]
+Step = list[Any]  # [pos, ops] or [pos, ops, t_ns], as `recorder.ui.track` makes them
+
+
+class _Piece(NamedTuple):
+    """A text that an operation brings: its value, or a text at a path inside of its value."""
+
+    step: int
+    op: int
+    inner: PathKey
+    text: str
+
+
+class RedactedTrack(NamedTuple):
+    """The steps of a track without secrets, the positions whose events brought a piece of one, and how many of which
+    kind there were."""
+
+    steps: list[Step]
+    pieces: frozenset[int]
+    counts: Mapping[str, int]
+
+
+def redacted_track(steps: list[Step], redactor: Redactor) -> RedactedTrack:
+    """Redact the steps of a whole exchange, from its first event on, in place."""
+    texts = _Texts(steps, redactor)
+    texts.read()
+    return RedactedTrack(texts.steps, frozenset(texts.in_pieces), texts.counts)
+
+
+def redacted_value(value: Any, redactor: Redactor, counts: Counter[str]) -> Any:
+    """Return a value of JSON without a secret in any of its texts."""
+    if isinstance(value, str):
+        return _without(value, redactor, counts)
+    if isinstance(value, list | tuple):
+        return [redacted_value(each, redactor, counts) for each in value]
+    if isinstance(value, Mapping):
+        return {name: redacted_value(each, redactor, counts) for name, each in value.items()}
+    return value
+
+
+def redacted_rows(events: Iterable[Event], in_pieces: frozenset[int], redactor: Redactor) -> dict[int, bytes]:
+    """Return the bytes of events as they may be shown, by position, where they are not as recorded.
+
+    What is cut anywhere is read as one: of a body that is no event stream, and of a request, the first piece has all
+    that is left. An event that brought a part of a secret is left out whole, since its other fields may repeat it.
+    """
+    changed: dict[int, bytes] = {}
+    counts: Counter[str] = Counter()
+    for run in _runs(events):
+        raw = b"".join(event.raw for event in run)
+        redacted = redactor.redact(raw).body
+        if run[0].pos in in_pieces:
+            redacted = placeholder("event", len(raw))
+        if redacted != raw:
+            counts["event"] += 1
+            changed |= {event.pos: b"" for event in run} | {run[0].pos: redacted}
+    return changed
+
+
+def _runs(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Yield events, those together whose bytes are one text that was cut at any place."""
+    run: list[Event] = []
+    for event in events:
+        is_cut = event.kind in ("body", "part", "tail") or (event.kind == "request" and event.type == "body")
+        if run and is_cut and run[-1].kind in (event.kind, "part") and run[-1].type == event.type:
+            run.append(event)
+            continue
+        if run:
+            yield run
+        run = [event]
+    if run:
+        yield run
+
+
+def _without(text: str, redactor: Redactor, counts: Counter[str]) -> str:
+    pieces, behind = [], 0
+    for hit in redactor.secrets(text):
+        pieces += [text[behind : hit.start], _placeholder(hit.kind, text[hit.start : hit.end])]
+        behind = hit.end
+        counts[hit.kind] += 1
+    return "".join([*pieces, text[behind:]])
+
+
+def _placeholder(kind: str, secret: str) -> str:
+    return placeholder(kind, len(secret.encode("utf-8", "surrogatepass"))).decode()
+
+
+class _Texts:
+    """The texts of a track while its steps are read: each a list of the pieces that wrote it."""
+
+    def __init__(self, steps: list[Step], redactor: Redactor) -> None:
+        self.steps = steps
+        self.in_pieces = set[int]()
+        self.counts: Counter[str] = Counter()
+        self._redactor = redactor
+        self._open = dict[PathKey, list[_Piece]]()
+        self._lengths = dict[PathKey, int]()  # of arrays, by path
+
+    def read(self) -> None:
+        for number, step in enumerate(self.steps):
+            for place, op in enumerate(step[1]):
+                self._read(number, place, op)
+        for path in list(self._open):
+            self._close(path)
+
+    def _read(self, step: int, place: int, op: list[Any]) -> None:
+        name, path = op[0], tuple(op[1])
+        if name == "add":
+            self._open.setdefault(path, []).append(_Piece(step, place, (), op[2]))
+            return
+        if name == "push":
+            index = self._lengths.get(path, 0)
+            self._lengths[path] = index + 1
+            path = (*path, index)
+        else:
+            for written in [each for each in self._open if each[: len(path)] == path]:
+                self._close(written)
+        if name != "cut":
+            for inner, text in self._leaves(path, op[2], ()):
+                self._open.setdefault((*path, *inner), []).append(_Piece(step, place, inner, text))
+
+    def _leaves(self, path: PathKey, value: Any, inner: PathKey) -> Iterator[tuple[PathKey, str]]:
+        if isinstance(value, str):
+            yield inner, value
+        elif isinstance(value, list | tuple):
+            self._lengths[(*path, *inner)] = len(value)
+            for index, each in enumerate(value):
+                yield from self._leaves(path, each, (*inner, index))
+        elif isinstance(value, Mapping):
+            for name, each in value.items():
+                yield from self._leaves(path, each, (*inner, name))
+
+    def _close(self, path: PathKey) -> None:
+        """Take the secrets out of a text that is whole."""
+        pieces = self._open.pop(path)
+        hits = self._redactor.secrets("".join(piece.text for piece in pieces))
+        if not hits:
+            return
+        end = 0
+        for piece in pieces:
+            start, end = end, end + len(piece.text)
+            made, behind, is_part = "", start, False
+            for hit in hits:
+                if hit.end <= start or end <= hit.start:
+                    continue
+                made += piece.text[behind - start : max(hit.start, start) - start]
+                if start <= hit.start:
+                    whole = "".join(each.text for each in pieces)[hit.start : hit.end]
+                    made += _placeholder(hit.kind, whole)
+                    self.counts[hit.kind] += 1
+                behind = min(hit.end, end)
+                is_part = is_part or hit.start < start or end < hit.end
+            if behind > start or made:
+                self._write(piece, made + piece.text[behind - start :], is_part=is_part)
+
+    def _write(self, piece: _Piece, text: str, *, is_part: bool) -> None:
+        step = self.steps[piece.step]
+        op = step[1][piece.op]
+        op[2] = _replaced(op[2], piece.inner, text)
+        if is_part and len(step) == 2:
+            self.in_pieces.add(step[0])
+
+
+def _replaced(value: Any, path: PathKey, text: str) -> Any:
+    """Return a copy of a value with a text at a path."""
+    if not path:
+        return text
+    if isinstance(value, Mapping):
+        return {**value, path[0]: _replaced(value[path[0]], path[1:], text)}
+    at = int(path[0])
+    return [*value[:at], _replaced(value[at], path[1:], text), *value[at + 1 :]]

@@ -1,0 +1,281 @@
+// The data inside of the one file, answered as the API would. Nothing here interprets a protocol: it puts together
+// what `recorder/ui/html_file.py` took apart so that each text is in the file once.
+
+import { SEGMENT, applied } from "./player/track.js";
+
+/** @implements {Source} */
+export class FileSource {
+  isFile = true;
+
+  /** @param {FileData} data */
+  constructor(data) {
+    this.data = data;
+    /** @type {Map<number, ExchangeDocument[]>} States before each segment of an exchange, as far as they were computed. */
+    this.states = new Map();
+  }
+
+  async about() {
+    return this.data.about;
+  }
+
+  async session() {
+    return this.data.session;
+  }
+
+  /**
+   * @param {string} _session
+   * @param {number} [exchange]
+   */
+  async timeline(_session, exchange) {
+    return exchange === undefined ? this.data.timeline : { ...this.data.timeline, exchanges: [], blocks: [] };
+  }
+
+  async marks() {
+    return this.data.marks;
+  }
+
+  /**
+   * @param {string} _session
+   * @param {number} number
+   * @param {number} at
+   */
+  async segment(_session, number, at) {
+    const { exchange_id, last, has_ended, steps } = this.exchange(number);
+    const place = Math.max(0, Math.min(at, last));
+    const from = place - (place % SEGMENT);
+    const to = Math.min(from + SEGMENT - 1, last);
+    const state = this.stateBefore(number, from);
+    return { exchange_id, number, from, to, last, has_ended, state, steps: steps.slice(firstAt(steps, from), firstAt(steps, to + 1)) };
+  }
+
+  /**
+   * @param {string} _session
+   * @param {number} number
+   * @param {number} from
+   * @param {number} limit
+   */
+  async events(_session, number, from, limit) {
+    const { events, last } = this.exchange(number);
+    const rows = [];
+    for (let pos = Math.max(0, from); pos <= last && rows.length < limit; pos++) {
+      const { kind, type, t_ns, size_bytes } = this.tick(number, pos);
+      const preview = events.preview[String(pos)] ?? this.preview(number, pos);
+      rows.push({ pos, kind, type, t_ns, ...this.keys(number, pos), size_bytes, preview });
+    }
+    return { events: rows };
+  }
+
+  /**
+   * @param {string} _session
+   * @param {number} number
+   * @param {number} pos
+   */
+  async event(_session, number, pos) {
+    const { exchange_id, events, last } = this.exchange(number);
+    if (!(pos >= 0 && pos <= last)) throw new Error(`Exchange ${number} has no event ${pos}: it has 0 to ${last}.`);
+    const { kind, type, t_ns } = this.tick(number, pos);
+    const raw = this.raw(number, pos);
+    const data_start = present(events.data_start[pos]);
+    const data_length = present(events.data_length[pos]);
+    const event = {
+      ...{ session_id: this.data.timeline.session_id, exchange_id, pos, kind, t_ns, type, ...this.keys(number, pos) },
+      ...{ raw: typeof raw === "string" ? raw : { base64: raw.base64 }, data_start, data_length, hash: hex(events.hash, pos) },
+    };
+    const previous = pos === 0 ? null : hex(events.hash, pos - 1);
+    return {
+      event,
+      payload: data_start === null || data_length === null ? null : slice(raw, data_start, data_length),
+      body_offset: present(events.body_offset[pos]),
+      reads: this.reads(number, pos),
+      chain: { hash: event.hash, previous, holds: !events.broken.includes(pos) },
+      redacted: events.redacted.includes(pos),
+    };
+  }
+
+  follow() {
+    return () => {};
+  }
+
+  // -- putting together
+
+  /**
+   * @param {number} number
+   * @returns {FileExchange}
+   */
+  exchange(number) {
+    const found = this.data.exchanges[String(number)];
+    if (!found) throw new Error(`Exchange ${number} is not in this file.`);
+    return found;
+  }
+
+  /**
+   * @param {number} number
+   * @param {number} pos
+   */
+  tick(number, pos) {
+    const { exchanges, kinds, types } = this.data.timeline;
+    const ticks = /** @type {ExchangeTicks} */ (exchanges.find((each) => each.number === number));
+    return { kind: kinds[ticks.kind[pos]], type: types[ticks.type[pos]] ?? null, t_ns: ticks.t[pos], size_bytes: ticks.size[pos] };
+  }
+
+  /**
+   * @param {number} number
+   * @param {number} pos
+   */
+  keys(number, pos) {
+    const { events } = this.exchange(number);
+    return {
+      sequence_number: events.sequence_number[pos] ?? null,
+      item_id: events.item_ids[events.item_id[pos]] ?? null,
+      output_index: events.output_index[pos] ?? null,
+    };
+  }
+
+  /**
+   * The state before an event at which a segment begins.
+   * @param {number} number
+   * @param {number} from
+   */
+  stateBefore(number, from) {
+    const { steps } = this.exchange(number);
+    const states = this.states.get(number) ?? [{}];
+    this.states.set(number, states);
+    while (states.length <= from / SEGMENT) {
+      const begin = (states.length - 1) * SEGMENT;
+      states.push(after(states[states.length - 1], steps.slice(firstAt(steps, begin), firstAt(steps, begin + SEGMENT))));
+    }
+    return states[from / SEGMENT];
+  }
+
+  /**
+   * The state right after an event: without the steps from outside of the exchange that come then.
+   * @param {number} number
+   * @param {number} pos
+   */
+  stateAfter(number, pos) {
+    const { steps } = this.exchange(number);
+    const from = pos - (pos % SEGMENT);
+    const upto = steps.slice(firstAt(steps, from), firstAt(steps, pos + 1)).filter(([at, , t_ns]) => at < pos || t_ns === undefined);
+    return after(this.stateBefore(number, from), upto);
+  }
+
+  /**
+   * The recorded bytes of an event: text, or base64 of what is none.
+   * @param {number} number
+   * @param {number} pos
+   * @returns {string | { base64: string }}
+   */
+  raw(number, pos) {
+    const { events, steps } = this.exchange(number);
+    const raw = events.raw[pos];
+    if (!Array.isArray(raw)) return raw;
+    const ops = opsOf(steps, pos);
+    /** @type {ExchangeDocument | null} */
+    let state = null;
+    const texts = raw.map((part) => {
+      if (typeof part === "string") return part;
+      if (typeof part === "number") return this.data.texts[part];
+      const [style, place] = part;
+      if (typeof place === "number") return escaped(String(ops[place][2]), style);
+      state ??= this.stateAfter(number, pos);
+      return escaped(String(place.reduce((value, key) => /** @type {any} */ (value)[key], /** @type {any} */ (state))), style);
+    });
+    return texts.join("");
+  }
+
+  /**
+   * @param {number} number
+   * @param {number} pos
+   */
+  preview(number, pos) {
+    const ops = opsOf(this.exchange(number).steps, pos);
+    const added = ops.map((op) => (op[0] === "add" ? op[2] : "")).join("");
+    return [...JSON.stringify(added)].slice(0, 120).join("");
+  }
+
+  /**
+   * @param {number} number
+   * @param {number} pos
+   * @returns {[number, number, number][] | null}
+   */
+  reads(number, pos) {
+    const { reads, events } = this.exchange(number);
+    const first = present(events.read_first[pos]);
+    return first === null ? null : reads.slice(first, first + events.read_count[pos]);
+  }
+}
+
+/**
+ * A part of bytes as text.
+ * @param {string | { base64: string }} raw
+ * @param {number} start
+ * @param {number} length
+ */
+function slice(raw, start, length) {
+  const bytes = typeof raw === "string" ? new TextEncoder().encode(raw) : Uint8Array.from(atob(raw.base64), (character) => character.charCodeAt(0));
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start, start + length));
+}
+
+/** @param {number} value */
+function present(value) {
+  return value === -1 || value === undefined ? null : value;
+}
+
+/**
+ * The place of the first step at a position or behind it.
+ * @param {Step[]} steps
+ * @param {number} pos
+ */
+function firstAt(steps, pos) {
+  let low = 0;
+  let high = steps.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (steps[middle][0] < pos) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * The operations of an event, without those from outside of its exchange.
+ * @param {Step[]} steps
+ * @param {number} pos
+ * @returns {Op[]}
+ */
+function opsOf(steps, pos) {
+  return steps.slice(firstAt(steps, pos), firstAt(steps, pos + 1)).find((step) => step.length === 2)?.[1] ?? [];
+}
+
+/**
+ * The state after some steps.
+ * @param {ExchangeDocument} state
+ * @param {Step[]} steps
+ * @returns {ExchangeDocument}
+ */
+function after(state, steps) {
+  return steps.reduce((before, [, ops]) => ops.reduce((each, op) => /** @type {ExchangeDocument} */ (applied(each, op)), before), state);
+}
+
+/**
+ * A text as a string of JSON writes it, without its quotes: 0 escapes what it must, 1 all that is not ASCII, too.
+ * @param {string} text
+ * @param {number} style
+ */
+function escaped(text, style) {
+  const inside = JSON.stringify(text).slice(1, -1);
+  if (style === 0) return inside;
+  return inside.replace(/[\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/**
+ * A hash of 32 bytes, in hex, out of many in base64.
+ * @param {string} hashes
+ * @param {number} pos
+ */
+function hex(hashes, pos) {
+  const begin = Math.floor((pos * 32) / 3) * 4;
+  const skipped = (pos * 32) % 3;
+  const bytes = atob(hashes.slice(begin, begin + 48)).slice(skipped, skipped + 32);
+  return [...bytes].map((byte) => byte.charCodeAt(0).toString(16).padStart(2, "0")).join("");
+}

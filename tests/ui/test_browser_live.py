@@ -1,0 +1,66 @@
+"""A session that is open in the viewer while it is recorded: its page grows with it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx
+from playwright.async_api import Browser
+
+from tests.browser import IN_A_BROWSER, opened
+from tests.conversations import message, response
+from tests.serving import serving
+from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, Script, ScriptedUpstream, Send, Wait, chunked
+from tests.viewing import viewing
+
+pytestmark = IN_A_BROWSER
+
+
+async def test_an_open_session_grows_on_the_page(chromium: Browser, tmp_path: Path) -> None:
+    first, second, third = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    frames = response(*message("The first half, ", "and the second."))
+    half = next(number for number, frame in enumerate(frames) if b"and the second" in frame)
+    script: Script = [
+        Send(STREAM_HEAD),
+        Send(chunked(*frames[:half])),
+        Wait(first),
+        Send(chunked(*frames[half:]) + LAST_CHUNK),
+    ]
+    again = response(*message("And ", "once more."), id="resp_2")
+    more: list[Action] = [
+        Send(STREAM_HEAD),
+        Wait(second),
+        Send(chunked(*again[:4])),
+        Wait(third),
+        Send(chunked(*again[4:])),
+    ]
+    path = tmp_path / "recorder.db"
+    async with ScriptedUpstream(script, [*more, Send(LAST_CHUNK)]) as upstream, asyncio.TaskGroup() as tasks:
+        with serving(path, "--upstream", f"openai={upstream.base}") as serve:
+            asking = tasks.create_task(ask(serve.base))
+            with viewing(path) as viewer:
+                async with opened(chromium, viewer.url) as tab:
+                    await tab.open("#/sessions")
+                    await tab.page.get_by_text("live", exact=True).first.click()
+                    conversation = tab.page.get_by_role("region", name="Conversation")
+                    await conversation.get_by_text("The first half,").wait_for()
+                    assert await conversation.get_by_text("and the second").count() == 0
+                    first.set()
+                    await conversation.get_by_text("The first half, and the second.").wait_for()
+                    assert b"resp_1" in await asking
+                    asking = tasks.create_task(ask(serve.base))
+                    second.set()
+                    await conversation.get_by_text("And").wait_for()
+                    third.set()
+                    await conversation.get_by_text("And once more.").wait_for()
+                    assert b"resp_2" in await asking
+                    await tab.picture("live")
+
+
+async def ask(base: str) -> bytes:
+    """Ask through the recorder, in the session `live`, and return the body."""
+    async with httpx.AsyncClient(timeout=60) as client:
+        headers = {"x-recorder-session": "live"}
+        answer = await client.post(f"{base}/v1/responses", json={"model": "m", "stream": True}, headers=headers)
+        return answer.content

@@ -1,0 +1,82 @@
+"""Each page in a browser with recordings: without a fault, usable by everybody (axe-core), wide and narrow, light and
+dark. Their pictures are for people to look at, in `tests.browser.screenshots()`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.browser import IN_A_BROWSER, NARROW, THEMES, WIDE, Tab, Theme, opened
+from tests.viewing import viewing
+
+pytestmark = IN_A_BROWSER
+
+
+class Look(NamedTuple):
+    """A page: its name, its route, and a text that it shows when its data has come."""
+
+    name: str
+    route: str
+    shows: str
+
+
+LOOKS = (
+    Look("home", "#/", "SELECT"),
+    Look("sessions", "#/sessions", "agent-again"),
+    Look("player", "#/s/agent", "get_weather"),
+    Look("player-broken", "#/s/broken/x/2/e/6", "This will"),
+    Look("diff", "#/diff?a=agent&b=agent-again", "Lyon"),
+    Look("sql", "#/sql?sql=SELECT%20session_name%2C%20total_tokens%20FROM%20session_summary", "session_name"),
+    Look("raw", "#/raw/agent/1", "/v1/responses"),
+)
+SIZES = {"wide": WIDE, "narrow": NARROW}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+async def test_a_page_is_for_everybody(tab: Tab, look: Look, theme: Theme) -> None:
+    await tab.show(WIDE, theme)
+    await tab.open(look.route)
+    await tab.page.get_by_text(look.shows).first.wait_for(state="attached")
+    for size in SIZES:
+        await tab.show(SIZES[size], theme)
+        await tab.picture(f"{look.name}-{theme}-{size}")
+        assert await tab.violations() == [], f"{look.name}, {theme}, {size}"
+        assert await tab.page.evaluate(OVERFLOW) <= 0, f"{look.name}, {size}: the window scrolls sideways"
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+async def test_a_page_has_a_title_and_a_heading(tab: Tab, look: Look) -> None:
+    await tab.open(look.route)
+    await tab.page.get_by_text(look.shows).first.wait_for(state="attached")
+    assert (await tab.page.title()).endswith(" · recorder")
+    assert await tab.page.locator("main h1").count() == 1
+
+
+async def test_what_is_not_there_is_said_in_words(tab: Tab) -> None:
+    tab.expect("status of 404")
+    await tab.open("#/sessions")
+    for route in ("#/s/nobody", "#/s/agent/x/99", "#/raw/nobody/1", "#/diff?a=nobody&b=agent", "#/nowhere"):
+        await tab.page.evaluate("route => { location.hash = route }", route)
+        alert = tab.page.locator("main [role=alert], #status:not(:empty)")
+        await alert.first.wait_for()
+        assert len((await alert.first.inner_text()).split()) > 3, route
+        await tab.open("#/sessions")
+
+
+async def test_an_empty_database_says_how_to_record(chromium: Browser, sqlite_template: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(sqlite_template, tmp_path / "empty.db"))
+    with viewing(path) as viewer:
+        async with opened(chromium, viewer.url) as tab:
+            for route in ("#/", "#/sessions"):
+                await tab.open(route)
+                await tab.page.get_by_text("recorder serve").or_(tab.page.get_by_text("recorder demo")).first.wait_for()
+            assert await tab.violations() == []
+
+
+OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
