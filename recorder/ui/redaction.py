@@ -36,9 +36,9 @@ class RedactedTrack(NamedTuple):
     counts: Mapping[str, int]
 
 
-def redacted_track(steps: Iterable[Step], redactor: Redactor) -> RedactedTrack:
-    """Redact the steps of a whole exchange, from its first event on."""
-    texts = _Texts([[step[0], [list(op) for op in step[1]], *step[2:]] for step in steps], redactor)
+def redacted_track(steps: list[Step], redactor: Redactor) -> RedactedTrack:
+    """Redact the steps of a whole exchange, from its first event on, in place."""
+    texts = _Texts(steps, redactor)
     texts.read()
     return RedactedTrack(texts.steps, frozenset(texts.in_pieces), texts.counts)
 

@@ -28,6 +28,8 @@ export class Conversation {
   constructor(options) {
     this.options = options;
     this.element = el("div", { class: "conversation scroll", tabindex: 0, role: "region", "aria-label": "Conversation at the playhead" });
+    this.empty = el("p", { class: "empty" }, "No exchange of this session is recorded yet: the first one appears here.");
+    this.element.append(this.empty);
     /** @type {Map<number, Section>} */
     this.sections = new Map();
     this.isJson = false;
@@ -71,6 +73,7 @@ export class Conversation {
 
   /** @param {ExchangeSummary[]} exchanges in order of time */
   setExchanges(exchanges) {
+    this.empty.hidden = exchanges.length > 0;
     for (const exchange of exchanges) {
       const known = this.sections.get(exchange.number);
       if (known) known.setExchange(exchange);
