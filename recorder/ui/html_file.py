@@ -51,7 +51,9 @@ DEFLATED_FROM = 2**20
 
 NONE = -1  # in a column of numbers
 
-_CHANGED = "Hashes and sizes are those of the recorded bytes. An event that brought a part of a secret has no bytes here at all."
+_CHANGED = (
+    "Hashes and sizes are those of the recorded bytes. An event that brought a part of a secret has no bytes here."
+)
 
 _LONE = re.compile("[\ud800-\udfff]")
 _ROUTES = api.routes(api.ROUTES)
