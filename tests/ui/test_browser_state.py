@@ -71,7 +71,14 @@ def strings(item: Document) -> Iterator[tuple[list[str | int], str]]:
 
 def lines(document: Document) -> list[str]:
     """Return a document as lines, so that a failure shows which of them differ."""
-    return json.dumps(document, indent=1, sort_keys=True).splitlines()
+    same = json.loads(json.dumps(document), parse_float=number)
+    return json.dumps(same, indent=1, sort_keys=True).splitlines()
+
+
+def number(text: str) -> float:
+    """Return a number as JavaScript has it, to which 10.0 is 10."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 async def compare(tab: Tab, session: str, exchange: int, expected: Shown) -> None:
