@@ -6,10 +6,12 @@ import base64
 import json
 import re
 import zlib
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from recorder.ui.event_templates import apply, put_together
+from recorder.ui.event_templates import documents, put_together
+from recorder.ui.ops import apply
 from tests.serving import run
 
 _DATA = re.compile(r'<script type="application/[a-z-]+" id="data"( data-coding="deflate")?>(.*?)</script>', re.DOTALL)
@@ -37,13 +39,8 @@ def data_of(page: str) -> dict[str, Any]:
 def raws(data: dict[str, Any], number: int) -> list[bytes]:
     """The bytes of all events of an exchange, put together as the player does."""
     exchange = data["exchanges"][str(number)]
-    own = {step[0]: step[1] for step in exchange["steps"] if len(step) == 2}
-    document: Any = {}
-    found = []
-    for pos, template in enumerate(exchange["events"]["raw"]):
-        document = apply(document, own.get(pos, []))
-        found.append(put_together(template, data["texts"], own.get(pos, []), document))
-    return found
+    after = documents(exchange["steps"])
+    return [put_together(raw, data["texts"], *next(after)) for raw in exchange["events"]["raw"]]
 
 
 def document_at(data: dict[str, Any], number: int, pos: int) -> Any:
@@ -52,5 +49,5 @@ def document_at(data: dict[str, Any], number: int, pos: int) -> Any:
     document: Any = {}
     for at, ops, *when in data["exchanges"][str(number)]["steps"]:
         if at <= pos and (not when or when[0] <= t_ns):
-            document = apply(document, ops)
+            document = apply(document, deepcopy(ops))
     return document

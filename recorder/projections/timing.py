@@ -140,7 +140,8 @@ class Timing:
         )
 
     def _earliest(self, *fields: Field) -> int | None:
-        return min((self._first[field] for field in fields if field in self._first), default=None)
+        times = [self._first[field] for field in fields if field in self._first]
+        return min(times) if times else None
 
 
 _STREAMED = frozenset({"frame", "part", "tail"})  # a body that is no stream has no first token

@@ -22,7 +22,7 @@ from recorder.model.recording import Recording
 from recorder.ui.command_line import recorder_line, shell_quoted
 from recorder.wire.dialects import PROVIDERS, by_name
 from recorder.wire.redaction.headers import COUNTED, REDACTED
-from recorder.wire.turns import as_http, is_connection
+from recorder.wire.turns import as_http, is_connection, is_turn
 from recorder.wire.upstreams import UPSTREAMS, join
 
 RECORDER_URL = "http://127.0.0.1:8787"
@@ -115,6 +115,9 @@ def _curl(recorded: Recording, name: str) -> Copy:
     elif method != ("POST" if body_words else "GET"):
         words += ["-X", shell_quoted(method)]
     words += ["".join(url_words), *_headers(request, notes), *body_words]
+    if is_turn(recorded):  # the key was in the handshake of its connection
+        words += ["-H", _Variable("Authorization: Bearer ", key_variable(recorded)).word()]
+        notes.append("It was a message over WebSocket; this is the same request as a POST.")
     return Copy(" ".join(words), " ".join(notes) or None)
 
 
@@ -258,8 +261,10 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
     head = sent.request
     base, rest = _base(head.upstream, path_below(head.target, head.upstream))
     literal, argument = _sent_body(sent)
-    types = [(key, value) for key, value in head.headers if key.lower() == "content-type"]
-    arguments = ["url", *([f"headers={dict(types[:1])!r}"] if types else []), *([argument] if argument else [])]
+    type = next((value for name, value in head.headers if name.lower() == "content-type"), None)
+    is_implied = type is None or (argument == "json=BODY" and type == "application/json")
+    headers = [] if is_implied else [f"headers={_literal({'content-type': type})}"]
+    arguments = ["url", *headers, *([argument] if argument else [])]
     call = f"httpx.request({', '.join([_quoted(head.method), *arguments])})"
     shown = ascii(f"exchange {recorded.number} of session {recorded.exchange.session_id}")[1:-1]
     text = _PYTEST.format(

@@ -8,11 +8,14 @@ Bytes that are no UTF-8 are `{"base64": …}`. What a template gives is compared
 from __future__ import annotations
 
 import base64
-import copy
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from itertools import count
 from typing import Any
+
+from recorder.ui.ops import apply
 
 Template = str | list[Any] | dict[str, str]
 
@@ -66,6 +69,26 @@ class Templates:
         return self._numbers[text]
 
 
+def documents(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[list[Any], Any]]:
+    """Yield, for each event from the first on and without an end, what it changes and the document right after it.
+
+    The document is one object, which the next event changes. Steps from outside of the exchange, which come after an
+    event, are in the document of the next one.
+    """
+    document: Any = {}
+    at = 0
+    for pos in count():
+        while at < len(steps) and steps[at][0] < pos:
+            document = apply(document, deepcopy(steps[at][1]))
+            at += 1
+        ops: list[Any] = []
+        if at < len(steps) and steps[at][0] == pos and len(steps[at]) == 2:
+            ops = steps[at][1]
+            document = apply(document, deepcopy(ops))
+            at += 1
+        yield ops, document
+
+
 def put_together(template: Template, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> bytes:
     """Return the bytes of a template, as the file does: of the shared texts, the operations and the document."""
     if isinstance(template, dict):
@@ -85,30 +108,6 @@ def _part(part: Any, texts: Sequence[str], ops: Sequence[Sequence[Any]], documen
     for key in place:
         document = document[key]
     return escaped(document, bool(style))
-
-
-def apply(document: Any, ops: Iterable[Sequence[Any]]) -> Any:
-    """Apply the operations of a step to a document, which is changed, and return it."""
-    for name, path, *given in ops:
-        given = [copy.deepcopy(each) if isinstance(each, dict | list) else each for each in given]
-        if not path:
-            document = given[0]
-            continue
-        *parents, key = path
-        holder = document
-        for each in parents:
-            holder = holder[each]
-        if name == "cut":
-            del holder[key]
-        elif name == "set" and isinstance(holder, list) and key == len(holder):
-            holder.append(given[0])
-        elif name == "set":
-            holder[key] = given[0]
-        elif name == "add":
-            holder[key] += given[0]
-        else:
-            holder[key].append(given[0])
-    return document
 
 
 def escaped(text: str, as_ascii: bool) -> str:

@@ -36,7 +36,7 @@ from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
 from recorder.ui import api
 from recorder.ui.bundle import bundle
-from recorder.ui.event_templates import Templates, apply
+from recorder.ui.event_templates import Templates, documents
 from recorder.ui.redaction import redacted_rows, redacted_track, redacted_value
 from recorder.ui.sql import Questions
 from recorder.wire.redaction.bodies import Redactor
@@ -180,14 +180,10 @@ class FileData:
     def _shown(self, exchange: Exchange, events: Iterable[Event], steps: Sequence[Any]) -> Json:
         """Return the bytes of events as templates, and their previews where these are not the text that they add."""
         previews = Previews()
-        own = {step[0]: step[1] for step in steps if len(step) == 2}
-        document: Any = {}
         raws, starts, lengths, texts = [], list[int](), list[int](), dict[str, str]()
-        for event in events:
+        for event, (ops, document) in zip(events, documents(steps), strict=False):
             starts.append(NONE if event.data_start is None else event.data_start)
             lengths.append(NONE if event.data_length is None else event.data_length)
-            ops = own.get(event.pos, [])
-            document = apply(document, ops)
             added = [op[2] if op[0] == "add" else None for op in ops]
             raws.append(self._templates.of(event.raw, added, document))
             preview = previews.of(exchange.api, event)

@@ -39,7 +39,7 @@ from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow, Text
 from recorder.projections.projection import Handler
-from recorder.projections.timing import PERCENTS, STALL_NS, Gaps
+from recorder.projections.timing import PERCENTS, STALL_NS, Gaps, TimingRow
 from recorder.store.session_document import (
     anomaly_documents,
     exchange_document,
@@ -137,17 +137,22 @@ class _RunningGaps:
         self._percentiles = [_Percentile(percent) for percent in PERCENTS]
         self._longest_ns: int | None = None
         self._stalls = 0
+        self._gaps = Gaps()
 
     def of(self, times: Sequence[int]) -> Gaps:
         """Return the gaps of these times, of which further ones may be there since the last call."""
+        if len(times) == self._seen:
+            return self._gaps
         for index in range(max(self._seen, 1), len(times)):
             gap = times[index] - times[index - 1]
             for percentile in self._percentiles:
                 percentile.add(gap)
-            self._longest_ns = gap if self._longest_ns is None else max(gap, self._longest_ns)
+            if self._longest_ns is None or gap > self._longest_ns:
+                self._longest_ns = gap
             self._stalls += gap > STALL_NS
         self._seen = len(times)
-        return Gaps(self._longest_ns, self._stalls, *(each.value for each in self._percentiles))
+        self._gaps = Gaps(self._longest_ns, self._stalls, *[each.value for each in self._percentiles])
+        return self._gaps
 
 
 class _Growing:
@@ -179,6 +184,7 @@ class RunningDocument:
         self._calls: dict[int, ItemRow] = {}
         self._row: ExchangeRow | None = None
         self._noted = -1
+        self._times: tuple[Any, ...] | None = None  # of the row of times, if the document has just these
         self._is_held_back = True
         self._fault: RecorderError | None = None
         self._is_finished = False
@@ -286,7 +292,7 @@ class RunningDocument:
         after["items"] = [self._item_document(item) for item in rows["items"]]
         compare(self.state(), after, (), ops)
         self._growing.clear()
-        self._document, self._noted = after, -1
+        self._document, self._noted, self._times = after, -1, None
 
     def _update(self, event: Event, ops: list[Op]) -> None:
         """Make those parts anew that the event may have changed."""
@@ -296,12 +302,29 @@ class RunningDocument:
         if touched.usage:
             [usage] = self._folding.fold("usage").rows()
             self._put("usage", usage_document(usage), ops)
-        timing = self._timing.row(self._gaps.of(self._timing.times))
-        self._put("timing", timing_document(timing), ops)
+        self._update_timing(ops)
         self._update_items(event, ops)
         if self._anomalies.noted != self._noted:
             self._noted = self._anomalies.noted
             self._put("anomalies", anomaly_documents(self._anomalies.rows()), ops)
+
+    def _update_timing(self, ops: list[Op]) -> None:
+        """Set the times that have changed: some do at each event, so they are compared without a document of them."""
+        row = self._timing.row(self._gaps.of(self._timing.times))
+        before, self._times = self._times, msgspec.structs.astuple(row)
+        if before is None:
+            self._put("timing", timing_document(row), ops)
+            return
+        document = self._document["timing"]
+        for name, old, new in zip(TimingRow.__struct_fields__, before, self._times, strict=True):
+            if old == new:
+                continue
+            if new is None:
+                ops.append(["cut", ["timing", name]])
+                del document[name]
+            else:
+                ops.append(["set", ["timing", name], new])
+                document[name] = new
 
     def _put(self, name: str, after: Any, ops: list[Op]) -> None:
         compare(self._document[name], after, (name,), ops)

@@ -18,14 +18,14 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import func, select
 
 from recorder.errors import NotFoundError
 from recorder.model.events import Event, Exchange
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.reader import LogReader
 from recorder.store.schema import events
-from recorder.store.sql import IS_END
+from recorder.store.sql import constant, of_exchange
 from recorder.ui.ops import Op, apply
 from recorder.ui.running_document import RunningDocument
 from recorder.ui.surroundings import Surroundings
@@ -35,8 +35,11 @@ CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 even
 SLICE = 64  # events that are applied at a time: a few milliseconds
 EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
 
-_of_exchange = (events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
-_LAST = select(func.max(events.c.pos), select(events.c.pos).where(*_of_exchange, IS_END).exists()).where(*_of_exchange)
+_ending = events.alias("ending")
+_LAST = select(
+    func.max(events.c.pos),
+    select(_ending.c.pos).where(of_exchange(_ending), _ending.c.kind == constant("end")).exists(),
+).where(of_exchange(events))
 
 
 class TrackCache:
@@ -151,8 +154,9 @@ class _Track:
         if event.t_ns < self._t_ns:  # a clock that went back: the moments since are to come again
             self._passed = self._passed_at(event.t_ns)
             ops += document.see(self._surroundings.view(event.t_ns))
-        for t_ns in self._next_moments(event.t_ns):
-            self._add(self._pos, document.see(self._surroundings.view(t_ns)), t_ns)
+        if self._passed < len(self._moments):
+            for t_ns in self._next_moments(event.t_ns):
+                self._add(self._pos, document.see(self._surroundings.view(t_ns)), t_ns)
         if event.pos % SEGMENT == 0:
             self._close_segment(document)
         ops += document.tell(event)

@@ -71,14 +71,12 @@ def strings(item: Document) -> Iterator[tuple[list[str | int], str]]:
 
 def lines(document: Document) -> list[str]:
     """Return a document as lines, so that a failure shows which of them differ."""
-    same = json.loads(json.dumps(document), parse_float=number)
-    return json.dumps(same, indent=1, sort_keys=True).splitlines()
+    return json.dumps(json.loads(json.dumps(document), parse_float=_number), indent=1, sort_keys=True).splitlines()
 
 
-def number(text: str) -> float:
-    """Return a number as JavaScript has it, to which 10.0 is 10."""
-    value = float(text)
-    return int(value) if value.is_integer() else value
+def _number(text: str) -> float | int:
+    """Return a number as a browser has it, for which 10.0 is 10."""
+    return int(value) if (value := float(text)).is_integer() else value
 
 
 async def compare(tab: Tab, session: str, exchange: int, expected: Shown) -> None:

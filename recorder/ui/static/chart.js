@@ -17,7 +17,9 @@ import { el, fill } from "./dom.js";
  * @property {string[]} labels of the x axis, one for each value
  * @property {number[]} [x] values of the x axis if it is one of numbers; then `labels` are for people only
  * @property {Series[]} series
- * @property {(value: number) => string} format of a value on the y axis and in the legend
+ * @property {(value: number) => string} format of a value in the legend
+ * @property {(value: number) => string} [tick] of a value on the y axis, if it is another
+ * @property {boolean} [counts] values are whole numbers, and so are the places of the y axis
  * @property {(values: (number | null)[]) => number | null} summary of a series in the legend, while no place is pointed at
  * @property {string} summaryLabel
  * @property {number} [height] in px
@@ -79,7 +81,7 @@ export class Chart {
    * @returns {uPlot.Options}
    */
   settings(width) {
-    const { kind, series, format, labels, height = HEIGHT, x } = this.options;
+    const { kind, series, format, tick = format, counts = false, labels, height = HEIGHT, x } = this.options;
     const isBars = kind === "bars";
     const drawn = isBars ? [...series].reverse() : series;
     const axis = { stroke: color("--quiet"), font: `11px ${getComputedStyle(document.body).fontFamily}`, ticks: { show: false } };
@@ -97,7 +99,7 @@ export class Chart {
       },
       axes: [
         { ...axis, grid: { show: false }, size: 26, space: 76, ...(x ? {} : { incrs: INCREMENTS, values: (_, splits) => splits.map((at) => labels[at] ?? "") }) },
-        { ...axis, grid, size: 58, space: 34, values: (_, splits) => splits.map((value) => format(value)) },
+        { ...axis, grid, size: 58, space: 34, values: (_, splits) => splits.map((value) => tick(value)), ...(counts ? { incrs: COUNTS } : {}) },
       ],
       series: [
         {},
@@ -132,6 +134,7 @@ export class Chart {
   }
 }
 
+const COUNTS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 const INCREMENTS = [1, 2, 5, 7, 10, 14, 28, 30, 50, 90, 100, 180, 200, 365, 500, 1000, 2000, 5000];
 
 /** @param {string} property */

@@ -1,6 +1,6 @@
 // The page that compares two sessions or exchanges, level by level, with both on one time axis.
 
-import { copyButton, count, duration, el, fill } from "./dom.js";
+import { copyButton, count, duration, el, fill, wallTime } from "./dom.js";
 import { endOf, LanePair, pairedRows } from "./lane_pair.js";
 import { visible } from "./pretty.js";
 
@@ -62,7 +62,8 @@ class DiffPage {
     const asked = this.form.query().toString();
     if (!route.query.get("a") || !route.query.get("b")) {
       this.clear();
-      fill(this.results, el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."));
+      this.asked = asked;
+      fill(this.results, el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."), await this.form.chooser());
       return;
     }
     this.asked = asked;
@@ -136,19 +137,45 @@ class Form {
       el("button", { class: "primary" }, "Compare"),
       list,
     );
-    if (isDrawn) void this.offer(list);
+    /** @type {Promise<Recent[]>} */
+    this.recent = isDrawn ? recentSessions(app) : Promise.resolve([]);
+    void this.recent.then((found) => {
+      const options = found.map(({ ref, title }) => el("option", { value: ref }, title));
+      fill(list, el("option", { value: "latest" }, "the session that was used last"), ...options);
+    });
   }
 
-  /** @param {HTMLElement} list */
-  async offer(list) {
-    const found = await this.app.api(`/api/sessions?limit=${RECENT}`).catch(() => null);
-    const names = new Set();
-    const options = (found?.sessions ?? []).map((/** @type {SessionSummary} */ session) => {
-      const value = names.has(session.name) ? session.session_id : session.name;
-      names.add(session.name);
-      return el("option", { value }, session.title ?? session.name);
-    });
-    fill(list, el("option", { value: "latest" }, "the session that was used last"), ...options);
+  /** Return a table of the last sessions, with buttons that make each A or B. */
+  async chooser() {
+    const found = await this.recent;
+    if (!found.length) return null;
+    const rows = found.map(({ ref, name, title, last }) =>
+      el(
+        "tr",
+        {},
+        el(
+          "td",
+          {},
+          el("div", { class: "group" }, ...[this.a, this.b].map((field) => el("button", { type: "button", "aria-label": `Use ${visible(name)} as ${field.placeholder}`, onclick: () => this.use(field, ref) }, field.placeholder))),
+        ),
+        el("td", { class: "cut mono" }, visible(name)),
+        el("td", { class: "cut" }, visible(title)),
+        el("td", { class: "num quiet" }, last),
+      ),
+    );
+    const heads = ["Use as", "Session", "Title", "Last used"].map((name, index) => el("th", { scope: "col", class: index === 3 ? "num" : null }, name));
+    return el("div", { class: "table-scroll chooser", tabindex: 0, role: "region", "aria-label": "The last sessions" }, el("table", { class: "data" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
+  }
+
+  /**
+   * @param {HTMLInputElement} field
+   * @param {string} ref
+   */
+  use(field, ref) {
+    field.value = ref;
+    const other = field === this.a ? this.b : this.a;
+    if (other.value.trim()) this.app.go(`#/diff?${this.query()}`);
+    else this.app.announce(`${field.placeholder} is ${ref}.`);
   }
 
   /** @param {URLSearchParams} query */
@@ -192,6 +219,23 @@ function input(name, placeholder) {
   return /** @type {HTMLInputElement} */ (el("input", attributes));
 }
 
+/** @typedef {{ ref: string, name: string, title: string, last: string }} Recent */
+
+/**
+ * Return the last sessions. Of several with one name, a name finds the newest; the others are named by their ids.
+ * @param {App} app
+ * @returns {Promise<Recent[]>}
+ */
+async function recentSessions(app) {
+  const found = await app.api(`/api/sessions?limit=${RECENT}`).catch(() => null);
+  const names = new Set();
+  return (found?.sessions ?? []).map((/** @type {SessionSummary} */ session) => {
+    const ref = names.has(session.name) ? session.session_id : session.name;
+    names.add(session.name);
+    return { ref, name: session.name, title: String(session.title ?? ""), last: wallTime(Number(session.ended_ns) || Number(session.created_ns)) };
+  });
+}
+
 /** What the comparison found: a line of sums, the pairs, and one pair with its levels. */
 class Result {
   /**
@@ -233,7 +277,7 @@ class Result {
     return el(
       "div",
       { class: "toolbar diff-summary" },
-      el("h1", { class: "cut" }, link(found.sessions.a.session_id, "A", found.sessions.a.name), " ↔ ", link(found.sessions.b.session_id, "B", found.sessions.b.name)),
+      el("h1", { class: "cut" }, link(found.sessions.a.session_id, "A", visible(found.sessions.a.name)), " ↔ ", link(found.sessions.b.session_id, "B", visible(found.sessions.b.name))),
       el("span", { class: `badge ${found.is_equal ? "good" : "warning"}` }, found.is_equal ? "equal" : "different"),
       el("span", { class: "quiet" }, words),
       el("span", { class: "gap" }),
@@ -292,7 +336,10 @@ class Result {
 
   drawPairs() {
     const { found } = this;
-    if (found.pairs.length === 1 && !found.missing.length && !found.added.length) return fill(this.pairs);
+    this.pairs.hidden = found.pairs.length === 1 && !found.missing.length && !found.added.length;
+    if (this.pairs.hidden) return;
+    const top = this.pairs.querySelector(".table-scroll")?.scrollTop ?? 0;
+    const hadFocus = this.pairs.querySelector("table")?.contains(document.activeElement);
     const levels = LEVELS.filter((level) => level in found.levels);
     const visible = this.visible();
     const rows = visible.slice(0, this.shown).map((index) => this.pairRow(index, levels));
@@ -326,6 +373,11 @@ class Result {
       more,
       alone.length > this.shown ? el("p", { class: "note" }, `${count(alone.length - this.shown)} more have no partner.`) : null,
     );
+    const scroller = this.pairs.querySelector(".table-scroll");
+    const chosen = this.pairs.querySelector("[aria-current]");
+    if (scroller) scroller.scrollTop = top;
+    if (hadFocus && chosen instanceof HTMLElement) chosen.focus({ preventScroll: true });
+    requestAnimationFrame(() => chosen?.scrollIntoView({ block: "nearest" }));
   }
 
   /**

@@ -38,8 +38,8 @@ export function fill(element, ...children) {
  */
 export function duration(ns) {
   if (ns === null || ns === undefined) return "";
-  if (ns < 1e6) return `${(ns / 1e3).toFixed(0)} µs`;
-  if (ns < 1e9) return `${(ns / 1e6).toFixed(1)} ms`;
+  if (ns < 999.5e3) return `${(ns / 1e3).toFixed(0)} µs`;
+  if (ns < 999.95e6) return `${(ns / 1e6).toFixed(1)} ms`;
   if (ns < 120e9) return `${(ns / 1e9).toFixed(2)} s`;
   return `${Math.floor(ns / 60e9)} min ${Math.round((ns / 1e9) % 60)} s`;
 }

@@ -142,9 +142,21 @@ export class FileSource {
     this.states.set(number, states);
     while (states.length <= from / SEGMENT) {
       const begin = (states.length - 1) * SEGMENT;
-      states.push(after(states[states.length - 1], steps, begin, begin + SEGMENT - 1));
+      states.push(after(states[states.length - 1], steps.slice(firstAt(steps, begin), firstAt(steps, begin + SEGMENT))));
     }
     return states[from / SEGMENT];
+  }
+
+  /**
+   * The state right after an event: without the steps from outside of the exchange that come then.
+   * @param {number} number
+   * @param {number} pos
+   */
+  stateAfter(number, pos) {
+    const { steps } = this.exchange(number);
+    const from = pos - (pos % SEGMENT);
+    const upto = steps.slice(firstAt(steps, from), firstAt(steps, pos + 1)).filter(([at, , t_ns]) => at < pos || t_ns === undefined);
+    return after(this.stateBefore(number, from), upto);
   }
 
   /**
@@ -165,7 +177,7 @@ export class FileSource {
       if (typeof part === "number") return this.data.texts[part];
       const [style, place] = part;
       if (typeof place === "number") return escaped(String(ops[place][2]), style);
-      state ??= after(this.stateBefore(number, pos - (pos % SEGMENT)), steps, pos - (pos % SEGMENT), pos);
+      state ??= this.stateAfter(number, pos);
       return escaped(String(place.reduce((value, key) => /** @type {any} */ (value)[key], /** @type {any} */ (state))), style);
     });
     return texts.join("");
@@ -236,18 +248,13 @@ function opsOf(steps, pos) {
 }
 
 /**
- * The state after the steps of some positions; those from outside of the exchange are not of it.
+ * The state after some steps.
  * @param {ExchangeDocument} state
  * @param {Step[]} steps
- * @param {number} from
- * @param {number} to
  * @returns {ExchangeDocument}
  */
-function after(state, steps, from, to) {
-  for (const step of steps.slice(firstAt(steps, from), firstAt(steps, to + 1))) {
-    if (step.length === 2) for (const op of step[1]) state = /** @type {ExchangeDocument} */ (applied(state, op));
-  }
-  return state;
+function after(state, steps) {
+  return steps.reduce((before, [, ops]) => ops.reduce((each, op) => /** @type {ExchangeDocument} */ (applied(each, op)), before), state);
 }
 
 /**

@@ -35,7 +35,7 @@ export async function render(main, route, app) {
   main.classList.add("home");
   /** @type {Chart[]} */
   let charts = [];
-  const body = el("div", { class: "home-panels", "aria-live": "off" });
+  const body = el("div", { class: "home-panels" });
   const choices = el("div", { class: "group", role: "group", "aria-label": "Period" });
   fill(main, el("div", { class: "toolbar" }, el("h1", {}, "Home"), el("span", { class: "gap" }), choices), body);
   let asked = 0;
@@ -48,8 +48,11 @@ export async function render(main, route, app) {
     const focused = choices.contains(document.activeElement);
     fill(choices, ...offered.map((each) => el("a", { class: "button", href: `#/?days=${each}`, "aria-current": each === days ? "true" : null }, `${each} days`)));
     if (focused) /** @type {HTMLElement | null} */ (choices.querySelector("[aria-current]"))?.focus();
+    body.setAttribute("aria-busy", "true");
+    if (!body.hasChildNodes()) fill(body, el("p", { class: "empty" }, "Computing …"));
     const answer = await app.api(`/api/home?days=${days}`);
     if (mine !== asked) return;
+    body.removeAttribute("aria-busy");
     for (const chart of charts) chart.close();
     charts = [];
     if (answer.is_empty) return fill(body, emptyHome());
@@ -140,7 +143,7 @@ function draw(panel, answer, charts, app) {
     sqlButton.setAttribute("aria-expanded", String(!sql.hidden));
   };
   const query = new URLSearchParams({ sql: panel.sql, ...Object.fromEntries(Object.entries(panel.params).map(([name, value]) => [`p.${name}`, String(value)])) });
-  const actions = el("div", { class: "panel-actions" }, copyButton("Copy command", () => panel.command, app), copyButton("Copy SQL", () => panel.sql, app), el("a", { class: "button", href: `#/sql?${query}` }, "Open in SQL"));
+  const actions = el("div", { class: "panel-actions" }, copyButton("Copy recorder query …", () => panel.command, app), copyButton("Copy SQL", () => panel.sql, app), el("a", { class: "button", href: `#/sql?${query}` }, "Open in SQL"));
   sql.append(el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": `SQL of ${panel.title}` }, panel.sql), actions);
   body.append(picture, wrapper);
   return el(
@@ -169,7 +172,9 @@ function drawChart(panel, answer, charts) {
     label: `${panel.title}, the last ${answer.days} days. The table has the same numbers.`,
     labels: days.map((day) => day.slice(days.length > 366 ? 0 : 5)),
     series,
-    format: panel.unit === "ns" ? (value) => (value ? duration(value) : "0") : compact,
+    format: panel.unit === "ns" ? duration : compact,
+    tick: panel.unit === "ns" ? (value) => (value < 1e9 ? `${value / 1e6} ms` : `${value / 1e9} s`).replace(/^0 .*/, "0") : compact,
+    counts: panel.unit !== "ns",
     summary: (values) => (isBars ? values.reduce((total, value) => (total ?? 0) + (value ?? 0), 0) : values.findLast((value) => value !== null) ?? null),
     summaryLabel: isBars ? `${answer.days} days` : "latest",
     height: panel.id === "tokens" ? 220 : 180,

@@ -65,7 +65,7 @@ function heading(raw) {
   return el(
     "div",
     { class: "toolbar" },
-    el("h1", { class: "cut" }, `Exchange ${number} of ${exchanges} · ${session.name}`),
+    el("h1", { class: "cut" }, `Exchange ${number} of ${exchanges} · ${visible(session.name)}`),
     near(number - 1, "Previous exchange", "‹"),
     near(number + 1, "Next exchange", "›"),
     el("span", { class: "gap" }),

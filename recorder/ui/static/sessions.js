@@ -6,6 +6,8 @@ import { VirtualList } from "./virtual.js";
 const PAGE = 200;
 const TYPED_MS = 250;
 const FILTERS = ["q", "model", "client", "status", "since", "until", "probes"];
+const TIMES = ["since", "until"];
+const UNITS_MS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 });
 /** As `recorder sessions --status` takes them; a test compares. */
 const STATUSES = [
   ...["open", "completed", "incomplete", "failed", "error_status", "client_disconnect", "upstream_reset", "upstream_unreachable"],
@@ -248,6 +250,16 @@ class SessionsPage {
   /** @param {string | null} before */
   fetch(before) {
     const query = this.filters();
+    for (const name of TIMES) {
+      const text = query.get(name);
+      const at = text === null ? null : instant(text);
+      this.field(name).removeAttribute("aria-invalid");
+      if (at !== null) query.set(name, at);
+      else if (text !== null) {
+        this.field(name).setAttribute("aria-invalid", "true");
+        return Promise.reject(new Error(`${text} is not a time: write 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).`));
+      }
+    }
     query.set("limit", String(PAGE));
     if (before !== null) query.set("before", before);
     return this.app.api(`/api/sessions?${query}`);
@@ -356,4 +368,17 @@ class SessionsPage {
 /** @param {Row} row */
 function hashOf(row) {
   return `#/s/${encodeURIComponent(row.session_id)}`;
+}
+
+/**
+ * Parse an age or an ISO 8601 time, which is local without a zone: as `--since` takes it.
+ * @param {string} text
+ * @returns {string | null} nanoseconds since 1970; null if it is no time
+ */
+function instant(text) {
+  const age = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);
+  const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
+  const isTime = /^\d{4}-\d\d-\d\d[T ]\d\d(:\d\d){0,2}/.test(text);
+  const ms = age ? Date.now() - Number(age[1]) * UNITS_MS[age[2]] : isDate ? new Date(`${text}T00:00`).getTime() : isTime ? new Date(text.replace(" ", "T")).getTime() : NaN;
+  return Number.isFinite(ms) ? `${Math.max(0, Math.round(ms))}000000` : null;
 }

@@ -69,7 +69,7 @@ class SqlPage {
       this.copies,
       copyButton("Copy CSV", () => csv(this.result), app),
       copyButton("Copy JSON", () => json(this.result), app),
-      copyButton("Copy command", () => this.result?.command ?? "", app),
+      copyButton("Copy recorder query …", () => this.result?.command ?? "", app),
     );
   }
 

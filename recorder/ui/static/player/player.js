@@ -31,9 +31,12 @@ const FRAMES = 2000;
  * @returns {Promise<Page>}
  */
 export async function render(main, route, app) {
-  const session = route.session ?? "latest";
-  const [header, timeline] = await Promise.all([app.source.session(session), app.source.timeline(session)]);
-  const player = new Player(session, header, new SessionTimeline(timeline), app);
+  const reference = route.session ?? "latest";
+  const [header, first] = await Promise.all([app.source.session(reference), app.source.timeline(reference)]);
+  // From here on by its id: `latest` may be another session any moment.
+  const id = header.session.session_id;
+  const timeline = first.session_id === id ? first : await app.source.timeline(id);
+  const player = new Player(reference, header, new SessionTimeline(timeline), app);
   main.classList.add("fill");
   main.append(player.element);
   player.open(route);
@@ -45,13 +48,15 @@ export class Player {
   help = HELP;
 
   /**
-   * @param {string} session
+   * @param {string} reference of the session, as the address has it
    * @param {SessionHeader} header
    * @param {SessionTimeline} timeline
    * @param {App} app
    */
-  constructor(session, header, timeline, app) {
+  constructor(reference, header, timeline, app) {
+    const session = header.session.session_id;
     this.session = session;
+    this.references = new Set([reference, session]);
     this.header = header;
     this.timeline = timeline;
     this.app = app;
@@ -148,7 +153,7 @@ export class Player {
 
   /** @param {Route} route */
   update(route) {
-    if (route.session !== this.session) return false;
+    if (!this.references.has(route.session ?? "")) return false;
     this.open(route);
     return true;
   }
