@@ -57,7 +57,6 @@ async def test_from_home_to_an_event_and_to_a_comparison(tab: Tab) -> None:
     await expect(tab.page.get_by_text("agent-again")).to_have_count(0)
     sessions = tab.page.get_by_role("grid")
     await expect(sessions).to_be_focused()
-    await keys.press("j")
     await keys.press("Enter")
     await tab.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
     await keys.press("Home")
@@ -84,7 +83,7 @@ async def test_from_home_to_an_event_and_to_a_comparison(tab: Tab) -> None:
     await keys.press("Enter")
     await expect(tab.page.get_by_role("row").filter(has_text="broken")).to_have_count(0)
     await expect(sessions).to_be_focused()
-    for key in ("j", "x", "j", "x", "d"):
+    for key in ("x", "j", "x", "d"):
         await keys.press(key)
     await tab.page.wait_for_selector("main .page[data-page=diff][data-ready]", state="attached")
     await expect(tab.page.locator("main")).to_contain_text("Weather in Lyon?")
