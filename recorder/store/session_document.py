@@ -78,6 +78,7 @@ def heading(
     """Return the members of an exchange that are no parts of their own."""
     return {
         **_picked(exchange, _EXCHANGE),
+        **_present(user_text=row.user_text if row.is_turn else None),
         **_picked(row, _OF_ROW),
         **_present(superseded_by=superseded_by and superseded_by[1].exchange_id),
         **_present(connection=connection and msgspec.to_builtins(connection)),

@@ -116,7 +116,17 @@ def test_the_json_is_one_object_of_fixed_keys(show: Callable[..., Ran]) -> None:
     assert list(document["session"]) == ["session_id", "name", "created_ns", "origin", "source", "title"]
     first, second = document["exchanges"]
     assert list(first) == [
-        *("exchange_id", "provider", "api", "purpose", "request_model", "response_model", "response_id", "status"),
+        *(
+            "exchange_id",
+            "provider",
+            "api",
+            "user_text",
+            "purpose",
+            "request_model",
+            "response_model",
+            "response_id",
+            "status",
+        ),
         *("finish_reason", "usage", "timing", "items", "anomalies"),
     ]
     assert first["usage"] == {
