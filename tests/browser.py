@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
 
 from tests.corpus import ROOT
 
@@ -40,6 +40,8 @@ REBOUND = "rebound.example"
 """A name of another site that resolves to this machine, in these browsers."""
 
 TIMEOUT_S = 60.0  # for what a page waits for, on a machine that has other things to do
+
+expect.set_options(timeout=TIMEOUT_S * 1e3)
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")

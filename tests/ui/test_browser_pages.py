@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.browser import IN_A_BROWSER, NARROW, THEMES, WIDE, Tab, Theme, opened
 from tests.viewing import viewing
@@ -45,6 +45,7 @@ async def test_a_page_is_for_everybody(tab: Tab, look: Look, theme: Theme) -> No
     await tab.page.get_by_text(look.shows).first.wait_for(state="attached")
     for size in SIZES:
         await tab.show(SIZES[size], theme)
+        await expect(tab.page.get_by_text("Loading")).to_have_count(0)
         await tab.picture(f"{look.name}-{theme}-{size}")
         assert await tab.violations() == [], f"{look.name}, {theme}, {size}"
         assert await tab.page.evaluate(OVERFLOW) <= 0, f"{look.name}, {size}: the window scrolls sideways"

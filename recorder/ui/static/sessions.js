@@ -111,6 +111,8 @@ class SessionsPage {
       text("until", "Until", "1d or a date"),
       el("label", { class: "check" }, el("input", { type: "checkbox", name: "probes", value: "1" }), "Probes"),
       el("button", { type: "button", onclick: () => this.clear() }, "Clear"),
+      // Without it Enter does nothing in a form of several fields.
+      el("button", { type: "submit", hidden: true }),
     );
   }
 
