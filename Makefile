@@ -1,14 +1,15 @@
-# Everything here needs python3 (3.11 or newer) and make, nothing else.
+# Everything here needs python3 (3.11 or newer) and make, nothing else; check-js and vendor also npm.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TYPESCRIPT := 5.9.3
 
 # pytest rewrites each test module once and then reads what it kept, if it may; without, each process does it each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients soak check bench bench-quick clean
+.PHONY: help demo test test-slow test-clients soak check check-js vendor bench bench-quick clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +43,16 @@ check: $(VENV)/.dev  ## ruff, mypy --strict, the layers
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
+check-js: .tools/node_modules/.typescript-$(TYPESCRIPT)  ## the types of the viewer's pages; needs npm
+	.tools/node_modules/.bin/tsc -p recorder/ui/static/jsconfig.json
+
+.tools/node_modules/.typescript-$(TYPESCRIPT):
+	npm install --prefix .tools --silent --no-save --no-audit --no-fund typescript@$(TYPESCRIPT)
+	@touch $@
+
+vendor: $(VENV)/.dev  ## fetch the libraries of the viewer's pages and compare their digests; needs npm
+	$(BIN)/python -m tests.vendored
+
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tests.soak $(SOAK)
 
@@ -52,4 +63,4 @@ bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer altern
 	$(BIN)/python -m benchmarks --quick
 
 clean:  ## remove what was made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,6 @@ from io import StringIO
 from typing import Any
 
 import click
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.settings import match_rules
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
 from recorder.diff.rendering import SHOWN, Line, Rendering, stat_lines
+from recorder.diff.report import document
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.session import RecordedSession
@@ -134,13 +134,6 @@ async def _load(db: str | None, a: str, b: str) -> tuple[RecordedSession, Record
         if not each.recordings:
             raise NotFoundError(f"{each.name} has no exchanges.")
     return one, other
-
-
-def document(a: str, b: str, report: Report) -> dict[str, Any]:
-    """Return the object of `--json`."""
-    levels = {level: report.count(level) for level in report.levels}
-    found: dict[str, Any] = msgspec.to_builtins(report)
-    return {"a": a, "b": b, "is_equal": report.is_equal, **found, "levels": levels}
 
 
 def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: bool) -> None:

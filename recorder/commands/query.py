@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url
-from recorder.store.query import TIMEOUT_S, QueryResult, Row, Value, open_query
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, open_query, value_of
 from recorder.store.schema import STALE
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
@@ -79,7 +78,7 @@ def command(
         _list_views(sql, json, jsonl, csv, engine_of(chosen_url(db)).name)
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
-    given, values = _given(sql), {name.lstrip(":@$"): _value(text) for name, text in param}
+    given, values = _given(sql), {name.lstrip(":@$"): value_of(text) for name, text in param}
     with open_query(current_url(db)) as query:
         if query.is_stale():
             echo(STALE)
@@ -95,17 +94,6 @@ def _given(sql: str | None) -> str:
     if sql not in (None, "-"):
         return str(sql)
     return sys.stdin.buffer.read().decode("utf-8", "replace") if sys.stdin else ""
-
-
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
-_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
-
-
-def _value(text: str) -> Value:
-    """Return a parameter as a number if it is written as one: in SQLite every text is greater than every number."""
-    if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
-        return int(text)
-    return float(text) if _DECIMAL.fullmatch(text) else text.encode("utf-8", "replace").decode()
 
 
 # -- results

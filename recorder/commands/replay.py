@@ -22,9 +22,7 @@ from recorder.replay.pace import paced
 from recorder.store.reader import LogReader
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
-from recorder.wire.recording import is_switched
-from recorder.wire.sse import ends_message
-from recorder.wire.turns import as_block
+from recorder.wire.turns import StreamedBody
 
 
 class Speed(click.ParamType[float | None]):
@@ -136,21 +134,14 @@ class _Sse:
     """A writer of the received bytes; messages over WebSocket become the blocks of a stream."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._is_switched = False  # to WebSocket
-        self._parts: list[bytes] = []  # of a long message
+        self._body = StreamedBody()
 
     def head(self, event: Event) -> None:
         """Read the head of the response, which says what the events are."""
-        self._is_switched = is_switched(event.raw)
+        self._body.feed(event)
 
     def write(self, event: Event) -> None:
-        if not self._is_switched or event.kind not in ("frame", "part"):
-            write_bytes(event.raw)
-            return
-        self._parts.append(event.raw)
-        if event.kind != "part" or ends_message(event.raw):
-            write_bytes(as_block(b"".join(self._parts)))
-            self._parts.clear()
+        write_bytes(self._body.feed(event))
 
     def close(self) -> str | None:
         """End the exchange; returns a remark about it."""

@@ -13,17 +13,15 @@ from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, seconds, write_document, write_line
-from recorder.commands.terminal.request_view import request_document, request_lines
+from recorder.commands.terminal.request_view import request_lines
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.times import At, Moment
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.text import safe_text
-from recorder.recordings.loader import load_continued, load_exchanges
-from recorder.recordings.session import budget_of
+from recorder.recordings.requests import load_requests, request_document
 from recorder.store.reader import LogReader
 from recorder.store.session_document import document
 from recorder.store.session_state import Snapshot, cutoff, take_snapshot
-from recorder.wire.logical_request import LogicalRequests
 
 
 @click.command()
@@ -88,11 +86,7 @@ async def _show_requests(db: str | None, session: str, exchange: str | None, *, 
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         await say_if_stale(log)
-        budget = budget_of(safe_text(found.name))
-        recordings = await load_exchanges(log, found, chosen, budget, keeps_events=False)
-        continued = await load_continued(log, found, recordings, budget)
-    requests = LogicalRequests(sorted([*recordings, *continued], key=lambda each: each.number))
-    shown = [(each, requests.of(each)) for each in recordings if each.request_body]
+        shown = await load_requests(log, found, chosen)
     if not shown:
         which = "Session" if exchange is None else f"Exchange {safe_text(exchange)} of session"
         raise NotFoundError(f"{which} {safe_text(found.name)} has no request with a body.")

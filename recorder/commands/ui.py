@@ -13,6 +13,7 @@ from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import log_to_stderr, write_line
+from recorder.commands.terminal.settings import match_rules
 from recorder.proxy.http import server
 from recorder.store.reader import LogReader
 from recorder.ui.app import Viewer
@@ -42,7 +43,7 @@ def command(db: str | None, session: str | None, port: int, open: bool | None) -
     recorder ui --port 0 --no-open
     """
     log_to_stderr()
-    url = current_url(db)
+    url, rules = current_url(db), match_rules()
     opens = sys.stdout.isatty() if open is None else open
 
     async def show() -> None:
@@ -51,7 +52,7 @@ def command(db: str | None, session: str | None, port: int, open: bool | None) -
             if session is not None:
                 fragment = f"#/s/{quote((await log.session(session)).session_id)}"
             viewer = Viewer(Guard())
-            viewer.show(log, url)
+            viewer.show(log, url, rules)
 
             def ready(port: int) -> None:
                 viewer.guard.port = port

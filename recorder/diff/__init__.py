@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from recorder.diff.compared import ComparedRecording, compared_sides
-from recorder.diff.items import answer, tools
+from recorder.diff.items import answer, item_pairs, tools
 from recorder.diff.measures import TOLERANCE, body, timing, usage
 from recorder.diff.pairing import pair_exchanges
 from recorder.diff.report import ALL, USUAL, Level, LevelReport, Pair, Report, Terms, Which
@@ -35,6 +35,8 @@ _LEVELS: Mapping[Level, Callable[[ComparedRecording, ComparedRecording, Terms], 
     "bytes": body,
 }
 
+_OF_ITEMS: frozenset[Level] = frozenset({"answer", "tools"})
+
 
 def diff(
     a: Iterable[Recording],
@@ -51,8 +53,12 @@ def diff(
     chosen = tuple(level for level in ALL if level in (only or (ALL if terms.exact else USUAL)))
     one, other = compared_sides((a, b), continued)
     found = pair_exchanges(one, other, terms.rules)
+    has_items = not _OF_ITEMS.isdisjoint(chosen)
     pairs = [
-        Pair(_which(a_side), _which(b_side), how, [_LEVELS[level](a_side, b_side, terms) for level in chosen])
+        Pair(
+            *(_which(a_side), _which(b_side), how, [_LEVELS[level](a_side, b_side, terms) for level in chosen]),
+            items=item_pairs(a_side, b_side) if has_items else [],
+        )
         for a_side, b_side, how in found.pairs
     ]
     return Report(chosen, pairs, [_which(each) for each in found.only_a], [_which(each) for each in found.only_b])

@@ -35,6 +35,16 @@ def tools(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepo
     return found("tools", _each(a, b, _CALLS, _called_exactly if terms.exact else _called))
 
 
+def item_pairs(a: ComparedRecording, b: ComparedRecording) -> list[tuple[int | None, int | None]]:
+    """Return the items that are partners, as their indices on each side; None where one has no partner."""
+    one, other = ([(str(index), row) for index, row in enumerate(side.items)] for side in (a, b))
+    return [(_index(a_item), _index(b_item)) for a_item, b_item in _partners(one, other)]
+
+
+def _index(item: Numbered | None) -> int | None:
+    return None if item is None else int(item[0])
+
+
 def _each(
     a: ComparedRecording,
     b: ComparedRecording,

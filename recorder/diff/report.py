@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -94,6 +94,9 @@ class Pair(msgspec.Struct, frozen=True):
     b: Which
     how: How
     levels: list[LevelReport]
+    items: list[tuple[int | None, int | None]] = []
+    """The items that were compared with each other, by their index in the output of each side, from 0; None where one
+    side has no partner. Empty if neither `answer` nor `tools` was compared."""
 
     @property
     def count(self) -> int:
@@ -124,6 +127,13 @@ class Report(msgspec.Struct, frozen=True):
     def differing(self) -> tuple[Level, ...]:
         """The levels at which something differs."""
         return tuple(level for level in self.levels if self.count(level))
+
+
+def document(a: str, b: str, report: Report) -> dict[str, Any]:
+    """Return the object of `recorder diff --json`; `a` and `b` are the names of both sides."""
+    levels = {level: report.count(level) for level in report.levels}
+    fields: dict[str, Any] = msgspec.to_builtins(report)
+    return {"a": a, "b": b, "is_equal": report.is_equal, **fields, "levels": levels}
 
 
 def found(level: Level, differences: Iterable[Difference], measures: Sequence[Measure] = ()) -> LevelReport:

@@ -40,7 +40,7 @@ class Loader:
                 return _only(load_file(Path(name)), part)
         try:
             async with await self._open_log() as log:
-                return await self._find_session(log, ref)
+                return await find_session(log, ref, self._select)
         except (NotFoundError, StoreError) as error:
             if looks_like_file(ref):
                 if Path(ref).is_dir():
@@ -86,19 +86,24 @@ class Loader:
             raise NotFoundError("There is nothing to answer with: no exchange was recorded there.")
         return require_whole(found, "--allow-gaps takes the rest", allow_gaps=allow_gaps)
 
-    async def _find_session(self, log: LogReader, ref: str) -> RecordedSession:
-        missing: NotFoundError | None = None
-        for name, part in _readings(ref):
-            try:
-                session, chosen = await self._select(log, name, part)
-            except NotFoundError as error:
-                missing = error if part is not None or missing is None else missing
-                continue
-            budget = budget_of(safe_text(session.name))
-            recordings = await load_exchanges(log, session, chosen, budget)
-            continued = [] if part is None else await load_continued(log, session, recordings, budget)
-            return RecordedSession(session, recordings, continued=continued)
-        raise missing or NotFoundError(f"There is no session {ref!r}.")
+
+async def find_session(log: LogReader, ref: str, select: Select = select_exchanges) -> RecordedSession:
+    """Return the session of that name, with `:N` at its end only the exchange of that number or id. No file is read.
+
+    Raises `NotFoundError` if there is none, `RecorderError` if it is too large.
+    """
+    missing: NotFoundError | None = None
+    for name, part in _readings(ref):
+        try:
+            session, chosen = await select(log, name, part)
+        except NotFoundError as error:
+            missing = error if part is not None or missing is None else missing
+            continue
+        budget = budget_of(safe_text(session.name))
+        recordings = await load_exchanges(log, session, chosen, budget)
+        continued = [] if part is None else await load_continued(log, session, recordings, budget)
+        return RecordedSession(session, recordings, continued=continued)
+    raise missing or NotFoundError(f"There is no session {ref!r}.")
 
 
 async def load_session(log: LogReader, ref: str, *, keeps_events: bool = True) -> RecordedSession:

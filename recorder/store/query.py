@@ -16,6 +16,8 @@ TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any
 Value = int | float | str | None
 Row = tuple[Any, ...]
 
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
@@ -48,6 +50,13 @@ class Query(Protocol):
 def open_query(url: URL) -> AbstractContextManager[Query]:
     """Open a log for questions. Raise `NotFoundError` or `StoreError` if there is none that can be read here."""
     return engine_of(url).query(url)
+
+
+def value_of(text: str) -> Value:
+    """Return a parameter as a number if it is written as one: in SQLite every text is greater than every number."""
+    if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text.encode("utf-8", "replace").decode()
 
 
 def first_word(sql: str) -> str:

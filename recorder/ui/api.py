@@ -10,8 +10,10 @@ Rules of this file:
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -20,18 +22,24 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder import __version__
-from recorder.errors import UsageError
+from recorder.errors import NotFoundError, UsageError
 from recorder.recordings.selection import select_exchanges
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
 from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.ui import events, follow, sql
+from recorder.ui.comparison import comparison, levels_of, terms_of
+from recorder.ui.home import home
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
+from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
 from recorder.ui.sql import Questions
 from recorder.ui.track import TrackCache, segment
 
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
+HOME_DAYS = 30
+MOST_DAYS = 3_660  # ten years: more days than a chart has pixels
 PAGE_EVENTS = 500
 
 
@@ -42,6 +50,9 @@ class Context:
     log: LogReader
     url: URL
     questions: Questions
+    rules: Rules = DEFAULT_RULES  # of requests that are compared
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while whole sessions are: each may take all the memory that there is for them, so one answer at a time."""
     more: dict[str, Any] = field(default_factory=dict)  # by whoever keeps something, under the name of its module
 
 
@@ -125,13 +136,15 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     """Return a session with a summary of each of its exchanges."""
     log = context.log
     session, numbered = await select_exchanges(log, parameters["session"], None)
-    [summary] = await log.sessions(1, SessionFilter(session_id=session.session_id))
+    summary = next(iter(await log.sessions(1, SessionFilter(session_id=session.session_id))), None)
+    if summary is None:  # it was purged between the two questions
+        raise NotFoundError(f"Session {session.name} was purged.")
     facts = {row.exchange_id: row for row in await log.outlines(session.session_id)}
     began_ns = min((each.started_ns for _, each in numbered), default=session.created_ns)
     exchanges = []
     for number, each in numbered:
         if (row := facts.get(each.exchange_id)) is None:
-            continue  # it was purged between the two questions
+            continue
         exchanges.append(
             {
                 "number": number,
@@ -154,6 +167,48 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     return {"session": summary, "title": summary.title, "exchanges": exchanges}
 
 
+async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
+    after = parameters.number("after", -1, -1)
+    return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
+
+
+async def _marks(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await marks(context.log, parameters["session"])
+
+
+async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
+    cache = context.more.setdefault("tracks", TrackCache())
+    return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
+
+
+async def _diff(context: Context, parameters: Parameters) -> dict[str, Any]:
+    a, b = parameters.text("a"), parameters.text("b")
+    terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
+    async with context.loading:
+        return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
+
+
+async def _raw(context: Context, parameters: Parameters) -> dict[str, Any]:
+    at = parameters.number("at", 0) if parameters.text("at") is not None else None
+    return await raw_exchange(context.log, context.url, parameters["session"], parameters["exchange"], at)
+
+
+async def _model(context: Context, parameters: Parameters) -> dict[str, Any]:
+    async with context.loading:
+        return await model_request(context.log, parameters["session"], parameters["exchange"])
+
+
+async def _body(context: Context, parameters: Parameters) -> Streamed:
+    """Return bytes that no browser takes for a page, whatever was recorded."""
+    start = parameters.number("from", 0)
+    limit = parameters.number("limit", 0) if parameters.text("limit") is not None else None
+    which = parameters.text("of")
+    async with context.loading if which == "model" else nullcontext():
+        saved_as, chunks = await exchange_body(context.log, parameters["session"], parameters["exchange"], which)
+    disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
+    return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
+
+
 async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
     first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
     return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
@@ -162,6 +217,11 @@ async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
 async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
     pos = parameters.number("pos", 0)
     return await events.details(context.log, parameters["session"], parameters["exchange"], pos)
+
+
+async def _home(context: Context, parameters: Parameters) -> dict[str, Any]:
+    days = parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
+    return await home(context.questions, context.log, days)
 
 
 async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
@@ -181,26 +241,16 @@ async def _query(context: Context, parameters: Parameters) -> dict[str, Any]:
     return await context.questions.ask(*sql.checked_question(parameters.body))
 
 
-async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
-    after = parameters.number("after", -1, -1)
-    return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
-
-
-async def _marks(context: Context, parameters: Parameters) -> dict[str, Any]:
-    return await marks(context.log, parameters["session"])
-
-
-async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
-    cache = context.more.setdefault("tracks", TrackCache())
-    return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
-
-
 SESSION = "/api/sessions/{session}"
 EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
+    f"{EXCHANGE}/raw?at": _raw,
+    f"{EXCHANGE}/model": _model,
+    f"{EXCHANGE}/body?of&from&limit": _body,
+    "/api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: _session,
     f"{SESSION}/lanes?exchange&after": _lanes,
     f"{SESSION}/marks": _marks,
@@ -208,6 +258,7 @@ ROUTES: dict[str, Handler] = {
     f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
+    "/api/home?days": _home,
     "/api/views": _views,
     "/api/follow": _follow,
 }

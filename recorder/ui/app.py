@@ -24,6 +24,7 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.proxy.admission import Refusal
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
 from recorder.ui import api
 from recorder.ui.security import BODY_LIMIT_BYTES, HEADERS, NO_TOKEN, Guard
@@ -65,9 +66,9 @@ class Viewer:
         self._files = _files()
         self._streams: set[asyncio.Task[Any]] = set()
 
-    def show(self, log: LogReader, url: URL) -> None:
-        """Answer from this log from now on."""
-        self._context = api.Context(log, url, Questions(url))
+    def show(self, log: LogReader, url: URL, rules: Rules = DEFAULT_RULES) -> None:
+        """Answer from this log from now on. `rules` are those by which requests are compared."""
+        self._context = api.Context(log, url, Questions(url), rules)
 
     def entrance(self, fragment: str = "") -> str:
         """Return the URL that a person opens."""

@@ -22,7 +22,7 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, default_url
-from recorder.store.query import STOPPED, Query, QueryResult, Value, open_query
+from recorder.store.query import STOPPED, Query, QueryResult, Value, open_query, value_of
 from recorder.ui.events import plain
 
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
@@ -48,6 +48,10 @@ class Questions:
         finally:
             question.stop()
             self._asked.discard(question)
+
+    def command(self, sql: str, values: Mapping[str, Value]) -> str:
+        """Return the `recorder query` that gives the same rows as `ask`."""
+        return command_line(self._url, sql, values)
 
     def close(self) -> None:
         """Stop all questions, and take no more."""
@@ -104,11 +108,14 @@ def command_line(url: URL, sql: str, values: Mapping[str, Value] | None = None) 
 
 
 def database_words(url: URL) -> list[str]:
-    """Return the words of a command line that name a database; none for the default one."""
+    """Return the words of a command line that name a database; none for the default one.
+
+    A password is left out: libpq reads PGPASSWORD and ~/.pgpass.
+    """
     if url == default_url():
         return []
     is_file = bool(engine_of(url).files(url))
-    return ["--db", database_name(url) if is_file else url.render_as_string(hide_password=True)]
+    return ["--db", database_name(url) if is_file else url.set(password=None).render_as_string()]
 
 
 def views(url: URL) -> list[dict[str, Any]]:
@@ -117,7 +124,10 @@ def views(url: URL) -> list[dict[str, Any]]:
 
 
 def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
-    """Return the SQL and the values of a request's body. Raise `UsageError` for any other."""
+    """Return the SQL and the values of a request's body. Raise `UsageError` for any other.
+
+    A text is read as `recorder query -p` reads it, so that the command in the answer has the same values.
+    """
     if not isinstance(body, dict) or not isinstance(body.get("sql"), str) or body.keys() - {"sql", "params"}:
         raise UsageError('Send {"sql": "select …", "params": {"name": value}}.')
     values = body.get("params") or {}
@@ -125,4 +135,4 @@ def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
         isinstance(value, int | float | str | None) for value in values.values()
     ):
         raise UsageError("params is an object of names with a number, a text or null each.")
-    return body["sql"], values
+    return body["sql"], {name: value_of(value) if isinstance(value, str) else value for name, value in values.items()}

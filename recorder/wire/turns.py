@@ -17,13 +17,14 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import WEBSOCKET, WHOLE
+from recorder.model.events import WEBSOCKET, WHOLE, Event
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.wire.dialects import DIALECTS, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, text, whole
 from recorder.wire.dialects.keys import DONE
-from recorder.wire.sse import BOM, FRAME_LIMIT, parse
+from recorder.wire.recording import is_switched
+from recorder.wire.sse import BOM, FRAME_LIMIT, ends_message, parse
 
 REQUEST_TYPES = frozenset(each.websocket.request_type for each in DIALECTS if each.websocket is not None)
 """The types of the client's messages that begin a turn, which a POST does not have."""
@@ -151,6 +152,28 @@ def as_block(payload: bytes) -> bytes:
     lines = [b"data: " + line for line in payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
     named = [f"event: {type}".encode()] if type is not None and type.isprintable() else []
     return b"\n".join([*named, *lines, b"", b""])
+
+
+class StreamedBody:
+    """The bytes of a response body, event by event; messages over WebSocket become blocks of an event stream."""
+
+    def __init__(self) -> None:
+        self._is_switched = False  # to WebSocket
+        self._parts: list[bytes] = []  # of a long message
+
+    def feed(self, event: Event) -> bytes:
+        """Return the bytes that an event adds. The head of the response, which adds none, says what they are."""
+        if event.kind == "response":
+            self._is_switched = is_switched(event.raw)
+            return b""
+        if not self._is_switched or event.kind not in ("frame", "part"):
+            return event.raw
+        self._parts.append(event.raw)
+        if event.kind == "part" and not ends_message(event.raw):
+            return b""
+        message = b"".join(self._parts)
+        self._parts.clear()
+        return as_block(message)
 
 
 def payload_of(block: bytes) -> bytes | None:

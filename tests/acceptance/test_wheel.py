@@ -23,6 +23,8 @@ from tests.serving import environment
 # Without hatchling at hand, build makes an environment for it, which needs a network.
 ISOLATION = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
 
+PAGE_FILES = {".html", ".js", ".css", ".svg", ".toml"}  # of the viewer
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -90,6 +92,9 @@ def test_the_wheel_carries_the_program_its_migrations_and_nothing_else(wheel: Pa
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"recorder"}
     migrations = {str(path.relative_to(ROOT)) for path in (ROOT / "migrations").rglob("*.py")}
     assert {f"recorder/{name}" for name in migrations} <= set(names)
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "recorder" / "ui").rglob("*") if path.suffix in PAGE_FILES}
+    assert {"recorder/ui/static/index.html", "recorder/ui/vendor/uPlot.esm.js"} <= pages <= set(names)
+    assert "recorder/ui/vendor/LICENSE" in names
     assert not [name for name in names if "__pycache__" in name]
 
 

@@ -24,6 +24,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.commands.terminal.output import log_to_stderr, write_line
+from recorder.commands.terminal.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.proxy.http import server
 from recorder.store.location import database_url
@@ -78,12 +79,15 @@ async def viewing(url: URL, port: int) -> AsyncIterator[str]:
 
 
 def _start(url: URL, port: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", __name__, url.render_as_string(hide_password=False), str(port)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
-    )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", __name__, url.render_as_string(hide_password=False), str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
+        )
+    except OSError as error:
+        raise RecorderError(f"The viewer could not be started: {error.strerror}.") from error
 
 
 def _watch(process: subprocess.Popen[bytes], stopping: Event) -> None:
@@ -120,7 +124,7 @@ async def _open(viewer: Viewer, url: URL, stack: contextlib.AsyncExitStack) -> N
     """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another lets go of it."""
     while True:
         try:
-            viewer.show(await stack.enter_async_context(await LogReader.open(url)), url)
+            viewer.show(await stack.enter_async_context(await LogReader.open(url)), url, match_rules())
             return
         except (NotFoundError, StoreError) as error:
             viewer.why_closed = str(error)

@@ -1,4 +1,4 @@
-"""`recorder show --request`: requests as the model saw them, as text for a person or as one JSON object.
+"""`recorder show --request`: requests as the model saw them, as text for a person.
 
 Rules of this file:
 
@@ -9,64 +9,27 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from typing import Any
 
-import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
 from recorder.commands.terminal.table import LEAST_ID
 from recorder.model.events import Session
-from recorder.model.recording import MemoryBudget, Recording
-from recorder.model.text import counted, safe_text, storable
+from recorder.model.recording import Recording
+from recorder.model.text import counted, safe_text
+from recorder.recordings.requests import Shown
 from recorder.wire.dialects.json_values import as_json, decoded, text
 from recorder.wire.logical_request import LogicalRequest, RequestPart
-
-Shown = Sequence[tuple[Recording, LogicalRequest]]
 
 LEAST_WIDTH = 20  # of a text, however narrow the terminal
 
 _INDENT = "  "
 _PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of an item that is shown by its texts alone
 _WRAPPING = Console(file=StringIO())
-
-
-def request_document(session: Session, shown: Shown) -> dict[str, Any]:
-    """Return the object of `--json`; its keys are in docs/formats.md.
-
-    Raises `RecorderError` if it would be too large: each request repeats what it continues.
-    """
-    budget = MemoryBudget("These requests take", "name one exchange, by its number or id")
-    for _, request in shown:
-        budget.add(request.size_bytes, 0)
-    return {
-        "session": {"session_id": session.session_id, "name": session.name},
-        "requests": [_described(recording, request) for recording, request in shown],
-    }
-
-
-def _described(recording: Recording, request: LogicalRequest) -> dict[str, Any]:
-    exchange = recording.exchange
-    parts = [
-        {"source": part.source, "exchange_id": part.exchange_id, "number": part.number, "items": len(part.items)}
-        for part in request.parts
-    ]
-    missing = {"missing_id": request.missing_id, "reason": request.reason}
-    return {
-        "exchange_id": exchange.exchange_id,
-        "number": recording.number,
-        "api": exchange.api,
-        "method": exchange.method,
-        "target": exchange.target,
-        "depth": request.depth,
-        "is_complete": request.is_complete,
-        **{name: storable(each) for name, each in missing.items() if each is not None},
-        "parts": parts,
-        "request": msgspec.Raw(request.encoded()) if request.fields or request.parts else None,
-    }
 
 
 def request_lines(session: Session, shown: Shown, width: int | None) -> Iterator[Text]:

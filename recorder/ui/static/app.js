@@ -1,6 +1,6 @@
-// The shell: navigation, routes in the hash, one page at a time.
+// The shell: navigation, routes in the hash, one page at a time, and the keys that work on each of them.
 
-import { el, fill } from "./dom.js";
+import { el, fill, isTyping } from "./dom.js";
 import { api, HttpSource } from "./source.js";
 
 /** @type {Record<string, () => Promise<{ render: Render }>>} */
@@ -13,14 +13,23 @@ const PAGES = {
   raw: () => import("./raw.js"),
 };
 
+/** Keys of every page, as the help shows them. */
+const KEYS = [
+  ["/", "Search sessions"],
+  ["?", "Show this help"],
+  ["Esc", "Close the help"],
+];
+const ANNOUNCED_MS = 4000;
+const NO_KEYS = "recorder.no-single-keys";
+
 /**
  * Read a route from the hash of the address.
  * @param {string} hash
  * @returns {Route}
  */
 export function parseRoute(hash) {
-  const [path, query = ""] = hash.replace(/^#/, "").split("?");
-  const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const [path, query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
+  const parts = path.split("/").filter(Boolean).map(decode);
   /** @type {Route} */
   const route = { page: parts[0] ?? "home", session: null, exchange: null, pos: null, query: new URLSearchParams(query) };
   if (parts[0] === "s") {
@@ -36,6 +45,18 @@ export function parseRoute(hash) {
 }
 
 /**
+ * Decode a part of a path; one that is not encoded correctly stands for itself.
+ * @param {string} part
+ */
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/**
  * Draw the page of the address, and of each later one.
  * @param {Source} source
  */
@@ -44,6 +65,8 @@ export async function start(source) {
   const status = /** @type {HTMLElement} */ (document.querySelector("#status"));
   /** @type {Page} */
   let page = {};
+  let shown = "";
+  let silent = 0;
   /** @type {App} */
   const app = {
     source,
@@ -51,21 +74,29 @@ export async function start(source) {
     go: (hash) => void (location.hash = hash),
     replace: (hash) => history.replaceState(null, "", hash),
     setTitle: (title) => void (document.title = `${title} · recorder`),
-    announce: (message) => fill(status, message),
+    announce: (message) => {
+      fill(status, message);
+      clearTimeout(silent);
+      silent = setTimeout(() => fill(status), ANNOUNCED_MS);
+    },
   };
   let drawn = 0;
   const draw = async () => {
     const mine = ++drawn;
     const route = parseRoute(location.hash);
-    if (page.update?.(route)) return;
+    if (route.page === shown && page.update?.(route)) return;
     page.close?.();
     page = {};
     for (const link of document.querySelectorAll("nav a")) {
       if (link.getAttribute("data-page") === route.page) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
+    const isFirst = shown === "";
+    shown = route.page;
     const place = el("div", { class: "page", "data-page": route.page });
     fill(main, place);
+    main.scrollTop = 0;
+    if (!isFirst) main.focus({ preventScroll: true });
     try {
       const load = PAGES[route.page];
       if (!load) throw new Error(`There is no page ${route.page}.`);
@@ -73,14 +104,97 @@ export async function start(source) {
       if (mine === drawn) page = drawnPage;
       else drawnPage.close?.();
     } catch (error) {
-      fill(place, el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)));
+      if (mine === drawn) fill(place, el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)));
     }
   };
   window.addEventListener("hashchange", draw);
-  document.addEventListener("keydown", (event) => {
-    if (page.key?.(event)) event.preventDefault();
+  document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
   });
+  document.querySelector("[data-help]")?.addEventListener("click", () => showHelp(page));
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (isPlain && event.key.length === 1 && (isTyping(event) || !hasSingleKeys())) return;
+    if (page.key?.(event)) event.preventDefault();
+    else if (isPlain && event.key === "?") showHelp(page);
+    else if (isPlain && event.key === "/" && !source.isFile) {
+      event.preventDefault();
+      search(app);
+    }
+  });
+  describe(source);
   await draw();
+}
+
+/**
+ * Put the focus into the page's search box, else into that of the sessions.
+ * @param {App} app
+ */
+function search(app) {
+  const box = document.querySelector("main [data-search]");
+  if (box instanceof HTMLInputElement) {
+    box.focus();
+    box.select();
+  } else app.go("#/sessions?focus=1");
+}
+
+/**
+ * Name the database in the header.
+ * @param {Source} source
+ */
+async function describe(source) {
+  const place = document.querySelector("#about");
+  const about = await source.about().catch(() => null);
+  if (!place || !about) return;
+  const name = String(about.database ?? "");
+  fill(place, name.split("/").pop() ?? name);
+  place.setAttribute("title", name);
+  if (about.is_stale) place.prepend(el("span", { class: "badge warning", title: "`recorder db rebuild` computes the views again." }, "views are stale"), " ");
+}
+
+/**
+ * Show the keys of all pages and of this one.
+ * @param {Page} page
+ */
+function showHelp(page) {
+  const rows = [...(page.help ?? []), ...KEYS].flatMap(([keys, meaning]) => [
+    el("dt", {}, ...keys.split(" ").flatMap((key) => [el("kbd", {}, key), " "])),
+    el("dd", {}, meaning),
+  ]);
+  const box = el("input", { type: "checkbox", checked: hasSingleKeys(), onchange: () => setSingleKeys(/** @type {HTMLInputElement} */ (box).checked) });
+  const dialog = /** @type {HTMLDialogElement} */ (
+    el(
+      "dialog",
+      { "aria-labelledby": "help-title", onclose: () => dialog.remove() },
+      el("h1", { id: "help-title" }, "Keys"),
+      el("dl", { class: "facts" }, ...rows),
+      el("label", { class: "check" }, box, "Keys without Ctrl are active"),
+      el("form", { method: "dialog" }, el("button", { class: "primary" }, "Close")),
+    )
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** Return true unless the user turned off keys without a modifier (WCAG 2.1.4). */
+function hasSingleKeys() {
+  try {
+    return localStorage.getItem(NO_KEYS) === null;
+  } catch {
+    return true;
+  }
+}
+
+/** @param {boolean} active */
+function setSingleKeys(active) {
+  try {
+    if (active) localStorage.removeItem(NO_KEYS);
+    else localStorage.setItem(NO_KEYS, "1");
+  } catch {
+    // A browser that stores nothing for this page leaves them on.
+  }
 }
 
 if (document.documentElement.dataset.source === "http") start(new HttpSource());

@@ -16,14 +16,15 @@ export class ApiError extends Error {
  * Fetch JSON from the API: with a body by POST, else by GET. Throws ApiError.
  * @param {string} path
  * @param {Json} [body]
+ * @param {(text: string) => any} [parse]
  * @returns {Promise<any>}
  */
-export async function api(path, body) {
+export async function api(path, body, parse = JSON.parse) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
   const response = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
     throw new ApiError("The viewer does not answer: is `recorder ui` still running?", 0);
   });
-  const answer = await response.json().catch(() => null);
+  const answer = await response.text().then(parse).catch(() => null);
   if (!response.ok) throw new ApiError(answer?.error?.message ?? `The viewer answered ${response.status}.`, response.status);
   return answer;
 }

@@ -46,6 +46,7 @@ interface ExchangeSummary {
   number: number;
   exchange_id: string;
   offset_ns: number;
+  started_ns: number;
   has_ended: boolean;
   events: number;
   duration_ns: number;
@@ -93,7 +94,7 @@ interface Timeline {
   exchanges: ExchangeTicks[];
   kinds: string[];
   types: string[];
-  rows: { kind: "connection" | "item" | "client"; group: number; label: string }[];
+  rows: { kind: "connection" | "item" | "client"; group: number; label: string; output_index?: number | null }[];
   blocks: Block[];
 }
 
@@ -170,7 +171,10 @@ interface App {
 interface Page {
   /** Takes a route of the same page and session without a new page; false if it cannot. */
   update?(route: Route): boolean;
+  /** Takes a key that is not typed into a field; true if it was one of the page's. */
   key?(event: KeyboardEvent): boolean;
+  /** Keys (separated by spaces) and their meaning, for the help. */
+  help?: [string, string][];
   close?(): void;
 }
 

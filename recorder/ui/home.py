@@ -1,0 +1,165 @@
+"""The panels of the home page: SQL on the documented views, and how a page draws what it returns.
+
+Rules of this file:
+
+* A panel is data. Its numbers are those of its SQL, which the page shows and `recorder query` runs.
+* Days are in UTC, as those of `recorder usage --by day`; the first day is whole.
+* A percentile is the smallest value that at least so many percent of the values do not exceed (nearest rank), because
+  SQLite has no function for percentiles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from recorder.errors import RecorderError
+from recorder.projections.views.view import Either, written
+from recorder.store.reader import LogReader
+from recorder.store.usage import DAY_NS
+from recorder.ui.sql import Questions
+
+_DAY = Either(
+    "date(started_ns / 1000000000, 'unixepoch')",
+    "to_char(to_timestamp(started_ns / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+)
+
+
+class Panel(NamedTuple):
+    """A question with its picture. In the SQL, `{day}` is the date of `started_ns`, `:since` a wall time in ns."""
+
+    id: str
+    title: str
+    unit: str  # tokens, ns or exchanges: decides how a page writes the numbers
+    sql: str
+    chart: Mapping[str, Any]
+    note: str | None = None
+
+    def statement(self, engine: str) -> str:
+        """Return its SQL as an engine takes it."""
+        return textwrap.dedent(self.sql).strip().replace("{day}", written(_DAY, engine))
+
+
+_PERCENTILES = """
+    WITH ranked AS (
+      SELECT day, ns, row_number() OVER (PARTITION BY day ORDER BY ns) AS place, count(*) OVER (PARTITION BY day) AS n
+      FROM (
+        SELECT {day} AS day, COLUMN AS ns
+        FROM latency WHERE started_ns >= :since AND origin = 'live' AND COLUMN IS NOT NULL
+      ) AS measured
+    )
+    SELECT day, max(n) AS exchanges,
+      min(CASE WHEN place * 100 >= n * 50 THEN ns END) AS p50_ns,
+      min(CASE WHEN place * 100 >= n * 90 THEN ns END) AS p90_ns,
+      min(CASE WHEN place * 100 >= n * 99 THEN ns END) AS p99_ns
+    FROM ranked GROUP BY day ORDER BY day
+"""
+_PERCENTILE_LINES = {
+    "kind": "lines",
+    "x": "day",
+    "series": [
+        {"column": "p50_ns", "label": "median"},
+        {"column": "p90_ns", "label": "90 %"},
+        {"column": "p99_ns", "label": "99 %"},
+    ],
+}
+
+PANELS = (
+    Panel(
+        "tokens",
+        "Tokens a day",
+        "tokens",
+        """
+        SELECT {day} AS day, count(*) AS exchanges,
+          sum(input_tokens) - coalesce(sum(cache_read_input_tokens), 0) AS uncached_input,
+          sum(cache_read_input_tokens) AS cached_input,
+          sum(reasoning_output_tokens) AS reasoning,
+          sum(output_tokens) - coalesce(sum(reasoning_output_tokens), 0) AS visible_output
+        FROM usage WHERE started_ns >= :since GROUP BY 1 ORDER BY 1
+        """,
+        {
+            "kind": "bars",
+            "x": "day",
+            "series": [
+                {"column": "uncached_input", "label": "uncached input"},
+                {"column": "cached_input", "label": "cached input"},
+                {"column": "reasoning", "label": "reasoning"},
+                {"column": "visible_output", "label": "visible output"},
+            ],
+        },
+    ),
+    Panel(
+        "ttft",
+        "Time to first token",
+        "ns",
+        _PERCENTILES.replace("COLUMN", "ttft_ns"),
+        _PERCENTILE_LINES,
+        "From the request to the first token of reasoning, text or arguments. Live recordings only.",
+    ),
+    Panel(
+        "silence",
+        "Longest silence of an exchange",
+        "ns",
+        _PERCENTILES.replace("COLUMN", "longest_silence_ns"),
+        _PERCENTILE_LINES,
+        "The longest time between two events of a response. Live recordings only.",
+    ),
+    Panel(
+        "errors",
+        "Errors a day",
+        "exchanges",
+        """
+        SELECT {day} AS day, coalesce(error_type, error_code, status) AS kind, count(*) AS exchanges
+        FROM exchange_summary
+        WHERE started_ns >= :since AND (error IS NOT NULL OR status NOT IN ('completed', 'incomplete'))
+          AND NOT (status = 'client_disconnect' AND coalesce(purpose, 'turn') <> 'turn')
+        GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2
+        """,
+        {"kind": "bars", "x": "day", "split": "kind", "series": [{"column": "exchanges", "label": "exchanges"}]},
+        "Without the exchanges of no turn that a client broke off itself.",
+    ),
+    Panel(
+        "tools",
+        "Tools that fail",
+        "calls",
+        """
+        SELECT coalesce(c.name, c.type) AS tool, count(*) AS calls, count(c.output) AS answered,
+          count(CASE WHEN c.failed = 1 THEN 1 END) AS failed,
+          CAST(avg(c.latency_ns) AS BIGINT) AS latency_avg_ns
+        FROM tool_calls AS c
+        JOIN exchange_summary AS x ON x.session_id = c.session_id AND x.exchange_id = c.exchange_id
+        WHERE x.started_ns >= :since
+        GROUP BY 1 ORDER BY 4 DESC, 2 DESC, 1 LIMIT 12
+        """,
+        {"kind": "ranking", "x": "tool", "of": "calls", "series": [{"column": "failed", "label": "failed"}]},
+        "A call failed if the client, or the provider's tool, marked its result as an error.",
+    ),
+)
+
+
+async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any]:
+    """Return the panels over the last days, today included, in the form that `/api/home` has."""
+    since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
+    panels = await asyncio.gather(*(_answer(questions, panel, log.engine.name, since_ns) for panel in PANELS))
+    return {"days": days, "since_ns": since_ns, "is_empty": not await log.sessions(1), "panels": panels}
+
+
+async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int) -> dict[str, Any]:
+    """Return a panel with its rows, or with the reason why there are none: one that fails does not stop the others."""
+    sql, values = panel.statement(engine), {"since": since_ns}
+    described = {
+        "id": panel.id,
+        "title": panel.title,
+        "unit": panel.unit,
+        "note": panel.note,
+        "chart": panel.chart,
+        "sql": sql,
+        "params": values,
+    }
+    try:
+        return {**described, **await questions.ask(sql, values), "error": None}
+    except RecorderError as error:
+        return {**described, "columns": [], "rows": [], "command": questions.command(sql, values), "error": str(error)}

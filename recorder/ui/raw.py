@@ -1,0 +1,162 @@
+"""One exchange as it was sent and received: heads, sizes, bodies as bytes, and lines that repeat it.
+
+Bodies are no part of the answer with the heads: the largest are longer than anybody reads. They are streamed from the
+log, from any byte on, so that a page shows the beginning of each and has more when somebody wants more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, Literal, get_args
+
+import msgspec
+from sqlalchemy import URL
+
+from recorder.errors import NotFoundError, UsageError
+from recorder.model.events import BODY_KINDS, Event, Session
+from recorder.model.recording import Recording
+from recorder.model.text import safe_text
+from recorder.recordings.requests import load_requests, request_head, request_json
+from recorder.recordings.selection import Numbered, select_exchanges
+from recorder.recordings.session import budget_of
+from recorder.store.reader import LogReader
+from recorder.ui.copies import copies, request_file
+from recorder.wire.logical_request import LogicalRequest
+from recorder.wire.recording import recording_of
+from recorder.wire.turns import StreamedBody
+
+Body = Literal["response", "request", "model"]
+"""`model` is the request as the model saw it, as JSON: with all that it continues."""
+
+PART_BYTES = 64 * 2**10  # of a body that is held whole, in one write
+NAME_LIMIT = 60  # characters of a session's name in the name of a file
+
+_HEADS = ("request", "response", "gap", "end")
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+_EXTENSIONS = (("event-stream", "sse"), ("json", "json"), ("text/", "txt"))
+
+
+async def raw_exchange(log: LogReader, url: URL, ref: str, exchange: str, at: int | None) -> dict[str, Any]:
+    """Return heads, sizes and copies of an exchange. `at` is the position that `recorder show` is copied with.
+
+    Raises `NotFoundError` if there is none, `RecorderError` if its request is too large.
+    """
+    session, recorded = await _heads(log, ref, exchange)
+    head, row, end = recorded.request, recorded.exchange, recorded.end
+    name = _file_name(session, recorded.number)
+    return {
+        "session": {"session_id": session.session_id, "name": session.name},
+        "number": recorded.number,
+        "exchanges": len(await log.exchanges(session.session_id)),
+        "exchange_id": row.exchange_id,
+        "api": row.api,
+        "damage": recorded.damage,
+        "request": {
+            **msgspec.to_builtins(head),
+            "size_bytes": len(recorded.request_body),
+            "file": request_file(recorded, name),
+        },
+        "response": recorded.response and {**msgspec.to_builtins(recorded.response), "t_ns": recorded.head_ns},
+        "end": end and {**msgspec.to_builtins(end), "t_ns": recorded.end_ns},
+        "file": f"{name}.{_extension(recorded)}",
+        "copies": copies(recorded, name, url, at),
+    }
+
+
+async def model_request(log: LogReader, ref: str, exchange: str) -> dict[str, Any]:
+    """Return what `recorder show --request --json` has of a request, its size in place of the request itself.
+
+    Raises `NotFoundError` if it has no body, `RecorderError` if it and what it continues are too large.
+    """
+    recorded, request = await _as_the_model_saw_it(log, ref, exchange)
+    encoded = request_json(request)
+    return {**request_head(recorded, request), "size_bytes": None if encoded is None else len(encoded)}
+
+
+async def exchange_body(
+    log: LogReader, ref: str, exchange: str, which: str | None
+) -> tuple[str, AsyncGenerator[bytes]]:
+    """Return the name of a file for a body, and its bytes; `which` is one of `Body`, or None for the response.
+
+    The response is decoded, as it is recorded so far; messages over WebSocket are blocks of an event stream.
+    """
+    which = which or "response"
+    if which not in get_args(Body):
+        raise UsageError(f"There is no body {which!r}: there are {', '.join(get_args(Body))}.")
+    if which == "model":
+        recorded, request = await _as_the_model_saw_it(log, ref, exchange)
+        encoded = request_json(request)
+        if encoded is None:
+            raise NotFoundError("The body of this request is no JSON object: see the request as it was sent.")
+        session, _ = await _selected(log, ref, exchange)
+        return f"{_file_name(session, recorded.number)}-model.json", _parts(encoded)
+    session, recorded = await _heads(log, ref, exchange)
+    name = _file_name(session, recorded.number)
+    if which == "request":
+        return request_file(recorded, name), _parts(recorded.request_body)
+    row = recorded.exchange
+    events = log.events(row.session_id, row.exchange_id, kinds=BODY_KINDS | {"response"})
+    return f"{name}.{_extension(recorded)}", _response_body(events)
+
+
+async def sliced(chunks: AsyncGenerator[bytes], start: int, limit: int | None) -> AsyncGenerator[bytes]:
+    """Yield `limit` bytes of a body from an offset on, or all behind it."""
+    offset, stop = 0, None if limit is None else start + limit
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if stop is not None and offset >= stop:
+                return
+            piece = chunk[max(0, start - offset) : None if stop is None else max(0, stop - offset)]
+            offset += len(chunk)
+            if piece:
+                yield piece
+
+
+async def _heads(log: LogReader, ref: str, exchange: str) -> tuple[Session, Recording]:
+    """Return the recording of an exchange without its response body."""
+    session, (number, row) = await _selected(log, ref, exchange)
+    budget = budget_of(safe_text(session.name))
+    events: list[Event] = []
+    async for event in log.events(row.session_id, row.exchange_id, kinds=_HEADS):
+        budget.add(len(event.raw))
+        events.append(event)
+    return session, recording_of(row, events, number=number, keeps_events=False)
+
+
+async def _selected(log: LogReader, ref: str, exchange: str) -> tuple[Session, Numbered]:
+    session, [chosen] = await select_exchanges(log, ref, exchange)
+    return session, chosen
+
+
+async def _as_the_model_saw_it(log: LogReader, ref: str, exchange: str) -> tuple[Recording, LogicalRequest]:
+    session, chosen = await _selected(log, ref, exchange)
+    shown = await load_requests(log, session, [chosen])
+    if not shown:
+        raise NotFoundError("This request has no body.")
+    return shown[0]
+
+
+async def _response_body(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:
+    body = StreamedBody()
+    async for event in events:
+        yield body.feed(event)
+
+
+async def _parts(body: bytes) -> AsyncGenerator[bytes]:
+    for start in range(0, len(body), PART_BYTES):
+        yield body[start : start + PART_BYTES]
+
+
+def _file_name(session: Session, number: int) -> str:
+    name = _UNFIT.sub("-", session.name)[:NAME_LIMIT].strip("-.")
+    return f"{name or session.session_id}-{number}"
+
+
+def _extension(recorded: Recording) -> str:
+    """Return the extension of the response body's file."""
+    if recorded.is_switched:
+        return "sse"
+    given = next((value.lower() for name, value in recorded.headers if name.lower() == "content-type"), "")
+    return next((extension for part, extension in _EXTENSIONS if part in given), "bin")

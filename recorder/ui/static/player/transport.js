@@ -1,0 +1,172 @@
+// The controls of the player: buttons, speed, and where the playhead is, in words.
+
+import { count, el, fill } from "../dom.js";
+import { SPEEDS } from "./clock.js";
+import { clockTime } from "./lanes.js";
+
+const ICONS = {
+  first: "M3 3v10M13 3 6 8l7 5z",
+  back: "M11 3 5 8l6 5z",
+  play: "M4 2.5v11L13 8z",
+  pause: "M4 3h3v10H4zM9 3h3v10H9z",
+  forward: "m5 3 6 5-6 5z",
+  last: "M13 3v10M3 3l7 5-7 5z",
+};
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * @typedef {object} Commands
+ * @property {() => void} first
+ * @property {() => void} back
+ * @property {() => void} toggle
+ * @property {() => void} forward
+ * @property {() => void} last
+ * @property {(speed: number) => void} speed
+ * @property {(isSkipping: boolean) => void} skip
+ * @property {(direction: 1 | -1) => void} mark
+ * @property {(factor: number) => void} zoom
+ * @property {() => void} showAll
+ * @property {(isShortened: boolean) => void} shorten
+ * @property {(isTable: boolean) => void} table
+ * @property {() => void} live
+ */
+
+/** The bar below the lanes. */
+export class Transport {
+  /** @param {Commands} commands */
+  constructor(commands) {
+    this.isPlaying = false;
+    this.play = button("Play", "Space", icon("play"), commands.toggle);
+    this.play.classList.add("play");
+    this.speed = /** @type {HTMLSelectElement} */ (
+      el(
+        "select",
+        { "aria-label": "Speed", title: "Speed", onchange: () => commands.speed(Number(this.speed.value)) },
+        ...SPEEDS.map((speed) => el("option", { value: speed, selected: speed === 1 }, `${speed}×`)),
+      )
+    );
+    const skip = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", onchange: () => commands.skip(skip.checked) }));
+    this.place = el("span", { class: "place num", "aria-hidden": "true" });
+    this.previous = button("Previous finding", "p", "◀", () => commands.mark(-1));
+    this.next = button("Next finding", "n", "▶", () => commands.mark(1));
+    this.marks = el("span", { class: "num" });
+    this.findings = el("span", { class: "group findings-group", hidden: true }, this.previous, el("span", { class: "group-text" }, this.marks), this.next);
+    const shorten = toggle("Shorten silences", "Draw long silences between exchanges shorter (z)", true, commands.shorten);
+    this.shorten = shorten;
+    this.tableButton = toggle("Table", "Show the lanes as a table (t)", false, commands.table);
+    this.live = el("button", { type: "button", class: "live", "aria-pressed": "false", hidden: true, title: "Follow the end (End)", onclick: commands.live }, el("span", { class: "dot" }), "live");
+    this.behind = el("span", { class: "behind num quiet" });
+    this.element = el(
+      "div",
+      { class: "toolbar transport", role: "group", "aria-label": "Playback" },
+      el(
+        "span",
+        { class: "group" },
+        button("Beginning", "Home", icon("first"), commands.first),
+        button("Previous event", "ArrowLeft", icon("back"), commands.back),
+        this.play,
+        button("Next event", "ArrowRight", icon("forward"), commands.forward),
+        button("End", "End", icon("last"), commands.last),
+      ),
+      this.speed,
+      el("label", { class: "check" }, skip, "Skip silences"),
+      this.place,
+      this.live,
+      this.behind,
+      el("span", { class: "gap" }),
+      this.findings,
+      el(
+        "span",
+        { class: "group" },
+        button("Zoom out", "-", "−", () => commands.zoom(1 / 1.6)),
+        button("Show all of the time", "", "All", commands.showAll),
+        button("Zoom in", "+", "+", () => commands.zoom(1.6)),
+      ),
+      shorten,
+      this.tableButton,
+    );
+  }
+
+  /** @param {number} total */
+  setMarks(total) {
+    this.findings.hidden = !total;
+    this.marks.textContent = `${count(total)} ${total === 1 ? "finding" : "findings"}`;
+  }
+
+  /**
+   * @param {import("./clock.js").Clock} clock
+   */
+  show(clock) {
+    const ticks = clock.timeline.exchanges[clock.slot];
+    const last = clock.timeline.exchanges.length;
+    const text = ticks
+      ? `exchange ${ticks.number}${last > 1 ? ` of ${count(last)}` : ""} · event ${count(clock.pos)} of ${count(ticks.t.length - 1)} · ${clockTime(clock.t)}`
+      : "no events yet";
+    if (this.place.textContent !== text) this.place.textContent = text;
+    if (this.isPlaying !== clock.isPlaying) {
+      this.isPlaying = clock.isPlaying;
+      const label = clock.isPlaying ? "Pause" : "Play";
+      this.play.setAttribute("aria-label", label);
+      this.play.title = `${label} (Space)`;
+      fill(this.play, icon(clock.isPlaying ? "pause" : "play"));
+    }
+  }
+
+  /**
+   * @param {boolean} isOpen the session may grow
+   * @param {boolean} isLive the playhead follows its end
+   * @param {string} behind
+   */
+  showLive(isOpen, isLive, behind) {
+    this.live.hidden = !isOpen;
+    this.live.setAttribute("aria-pressed", String(isLive));
+    this.live.classList.toggle("is-live", isLive);
+    this.behind.textContent = isOpen ? behind : "";
+  }
+}
+
+/**
+ * @param {string} label
+ * @param {string} key
+ * @param {Node | string} content
+ * @param {() => void} command
+ */
+function button(label, key, content, command) {
+  const shown = { ArrowLeft: "←", ArrowRight: "→" }[key] ?? key;
+  return el("button", { type: "button", "aria-label": label, title: key ? `${label} (${shown})` : label, "aria-keyshortcuts": key && key !== "+" ? key : null, onclick: command }, content);
+}
+
+/**
+ * Make a button that stays pressed.
+ * @param {string} label
+ * @param {string} title
+ * @param {boolean} isOn
+ * @param {(isOn: boolean) => void} command
+ */
+export function toggle(label, title, isOn, command) {
+  const made = el(
+    "button",
+    {
+      type: "button",
+      title,
+      "aria-pressed": String(isOn),
+      onclick: () => {
+        const next = made.getAttribute("aria-pressed") !== "true";
+        made.setAttribute("aria-pressed", String(next));
+        command(next);
+      },
+    },
+    label,
+  );
+  return made;
+}
+
+/** @param {keyof typeof ICONS} name */
+function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  for (const [key, value] of Object.entries({ viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true" })) svg.setAttribute(key, value);
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.append(path);
+  return svg;
+}

@@ -1,0 +1,384 @@
+// The sessions: a list that is read page by page as one scrolls, its filters in the address, live.
+
+import { compact, count, duration, el, fill, wallTime } from "./dom.js";
+import { VirtualList } from "./virtual.js";
+
+const PAGE = 200;
+const TYPED_MS = 250;
+const FILTERS = ["q", "model", "client", "status", "since", "until", "probes"];
+const TIMES = ["since", "until"];
+const UNITS_MS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 });
+/** As `recorder sessions --status` takes them; a test compares. */
+const STATUSES = [
+  ...["open", "completed", "incomplete", "failed", "error_status", "client_disconnect", "upstream_reset", "upstream_unreachable"],
+  ...["truncated", "timeout", "recorder_shutdown", "recorder_crash", "unknown"],
+];
+/** The usual end is quiet, so that the others are seen. */
+const BADGES = /** @type {Record<string, string>} */ ({ completed: "quiet", open: "badge active", incomplete: "badge warning", client_disconnect: "badge warning" });
+const HEAD = ["Compare", "Name", "Title", "Model", "Client", "Exchanges", "Tokens", "Errors", "Duration", "Last used", "Status"];
+
+/**
+ * @typedef {object} Row
+ * @property {string} session_id
+ * @property {string} name
+ * @property {string | null} title
+ * @property {string[]} models
+ * @property {string[]} clients
+ * @property {number} exchanges
+ * @property {number | null} total_tokens
+ * @property {number} errors
+ * @property {number} duration_ns
+ * @property {number} used_ns
+ * @property {string} status
+ * @property {number} open
+ */
+
+/** @type {Render} */
+export async function render(main, route, app) {
+  app.setTitle("Sessions");
+  main.classList.add("fill", "sessions");
+  const page = new SessionsPage(main, app);
+  page.take(route);
+  await page.load();
+  if (route.query.has("focus")) page.search.focus();
+  return page;
+}
+
+/** The page: `rows` are loaded, newest first; `next` is the cursor of what follows, null at the end. */
+class SessionsPage {
+  /**
+   * @param {HTMLElement} main
+   * @param {App} app
+   */
+  constructor(main, app) {
+    this.app = app;
+    /** @type {Row[]} */
+    this.rows = [];
+    /** @type {string | null} */
+    this.next = null;
+    /** @type {Set<string>} ids of the sessions that are to be compared */
+    this.marked = new Set();
+    this.asked = 0;
+    this.isLoading = false;
+    this.typed = 0;
+    /** @type {[string, string][]} */
+    this.help = [
+      ["j k", "Next and previous session"],
+      ["Enter", "Open the session"],
+      ["x", "Mark the session for a comparison"],
+      ["d", "Compare the two marked sessions"],
+    ];
+    this.search = /** @type {HTMLInputElement} */ (el("input", { type: "search", name: "q", "data-search": true, placeholder: "words in messages, reasoning, arguments", autocomplete: "off", spellcheck: "false" }));
+    this.form = /** @type {HTMLFormElement} */ (this.makeForm());
+    this.hint = el("p", { class: "note sessions-note", role: "status" });
+    this.compare = el("button", { type: "button", class: "primary", hidden: true, onclick: () => this.openDiff() });
+    this.place = el("div", { class: "grow sessions-list" });
+    this.narrow = matchMedia("(max-width: 760px)");
+    this.rebuild = () => this.makeList();
+    this.narrow.addEventListener("change", this.rebuild);
+    fill(main, el("h1", { class: "hidden-text" }, "Sessions"), this.form, this.place, el("div", { class: "sessions-foot" }, this.hint, el("span", { class: "gap" }), this.compare));
+    /** @type {VirtualList} */
+    this.list = this.makeList();
+    this.stream = new EventSource("/api/follow");
+    this.stream.addEventListener("sessions", () => this.refresh());
+  }
+
+  makeForm() {
+    const text = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string} */ placeholder) =>
+      el("label", { class: "field" }, label, el("input", { name, placeholder, autocomplete: "off", spellcheck: "false" }));
+    return el(
+      "form",
+      { class: "toolbar bottom", role: "search", "aria-label": "Sessions", oninput: () => this.type(), onsubmit: (/** @type {Event} */ event) => this.submit(event) },
+      el("label", { class: "field sessions-search" }, "Search", this.search),
+      text("model", "Model", "gpt-5"),
+      text("client", "Client", "codex"),
+      el("label", { class: "field" }, "Status", el("select", { name: "status" }, el("option", { value: "" }, "any"), ...STATUSES.map((each) => el("option", { value: each }, each.replaceAll("_", " "))))),
+      text("since", "Since", "7d or a date"),
+      text("until", "Until", "1d or a date"),
+      el("label", { class: "check" }, el("input", { type: "checkbox", name: "probes", value: "1" }), "Probes"),
+      el("button", { type: "button", onclick: () => this.clear() }, "Clear"),
+    );
+  }
+
+  makeList() {
+    const isNarrow = this.narrow.matches;
+    const active = this.list?.active ?? -1;
+    this.list?.close();
+    this.list = new VirtualList({
+      label: "Sessions, the last used first",
+      rowHeight: isNarrow ? 62 : 31,
+      head: HEAD,
+      numeric: [5, 6, 7, 8],
+      total: -1,
+      draw: (row, index) => this.draw(row, this.rows[index]),
+      open: (index, event) => this.open(index, event),
+      seen: (_, last) => {
+        if (last > this.rows.length - PAGE / 2) this.more();
+      },
+    });
+    fill(this.place, this.list.element);
+    this.list.setCount(this.rows.length);
+    if (active >= 0) this.list.activate(active, "center");
+    return this.list;
+  }
+
+  // -- the filters
+
+  /**
+   * Show the filters of an address.
+   * @param {Route} route
+   */
+  take(route) {
+    for (const name of FILTERS) {
+      const field = this.field(name);
+      if (field instanceof HTMLInputElement && field.type === "checkbox") field.checked = route.query.get(name) === "1";
+      else field.value = route.query.get(name) ?? "";
+    }
+  }
+
+  /** @param {string} name */
+  field(name) {
+    return /** @type {HTMLInputElement | HTMLSelectElement} */ (this.form.elements.namedItem(name));
+  }
+
+  filters() {
+    const query = new URLSearchParams();
+    for (const [name, value] of new FormData(this.form)) if (String(value).trim()) query.set(name, String(value).trim());
+    return query;
+  }
+
+  type() {
+    clearTimeout(this.typed);
+    this.typed = setTimeout(() => this.reload(), TYPED_MS);
+  }
+
+  /** @param {Event} event */
+  submit(event) {
+    event.preventDefault();
+    clearTimeout(this.typed);
+    this.reload().then(() => this.list.element.focus());
+  }
+
+  clear() {
+    for (const name of FILTERS) {
+      const field = this.field(name);
+      if (field instanceof HTMLInputElement && field.type === "checkbox") field.checked = false;
+      else field.value = "";
+    }
+    this.search.focus();
+    return this.reload();
+  }
+
+  reload() {
+    const query = this.filters().toString();
+    this.app.replace(query ? `#/sessions?${query}` : "#/sessions");
+    return this.load();
+  }
+
+  // -- the rows
+
+  /** Load the first page with the filters as they are. */
+  async load() {
+    const mine = ++this.asked;
+    try {
+      const answer = await this.fetch(null);
+      if (mine !== this.asked) return;
+      this.rows = answer.sessions;
+      this.next = answer.next;
+      this.list.mark(this.rows.length ? 0 : -1);
+      this.list.element.scrollTop = 0;
+      this.show();
+    } catch (error) {
+      if (mine === this.asked) this.fail(error);
+    }
+  }
+
+  async more() {
+    if (this.isLoading || this.next === null) return;
+    this.isLoading = true;
+    const mine = this.asked;
+    try {
+      const answer = await this.fetch(this.next);
+      if (mine !== this.asked) return;
+      const known = new Set(this.rows.map((row) => row.session_id));
+      this.rows.push(...answer.sessions.filter((/** @type {Row} */ row) => !known.has(row.session_id)));
+      this.next = answer.next;
+      this.show();
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      this.isLoading = false;
+    }
+  }
+
+  /** Load the first page again, since the list has changed; what is visible stays in its place. */
+  async refresh() {
+    if (this.isLoading) return;
+    this.isLoading = true;
+    const mine = this.asked;
+    try {
+      const answer = await this.fetch(null);
+      if (mine === this.asked) this.merge(answer.sessions, answer.next);
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      this.isLoading = false;
+    }
+  }
+
+  /**
+   * Put a newer first page in front of the rows. If the two have no row in common, only the page remains.
+   * @param {Row[]} page
+   * @param {string | null} next
+   */
+  merge(page, next) {
+    const { list } = this;
+    const isNew = new Set(page.map((row) => row.session_id));
+    const rest = this.rows.filter((row) => !isNew.has(row.session_id));
+    const joins = this.rows.length === 0 || rest.length < this.rows.length;
+    const anchor = this.rows[Math.floor(list.element.scrollTop / list.options.rowHeight)]?.session_id;
+    const chosen = this.rows[list.active]?.session_id;
+    const anchored = this.rows.findIndex((row) => row.session_id === anchor);
+    const hadMore = this.rows.length > page.length || this.next === null;
+    this.rows = joins && hadMore ? [...page, ...rest] : page;
+    if (!joins || !hadMore) this.next = next;
+    const before = anchor ? this.rows.findIndex((row) => row.session_id === anchor) - anchored : 0;
+    list.active = chosen ? this.rows.findIndex((row) => row.session_id === chosen) - Math.max(0, before) : -1;
+    this.show(Math.max(0, before));
+  }
+
+  /** @param {string | null} before */
+  fetch(before) {
+    const query = this.filters();
+    for (const name of TIMES) {
+      const text = query.get(name);
+      const at = text === null ? null : instant(text);
+      this.field(name).removeAttribute("aria-invalid");
+      if (at !== null) query.set(name, at);
+      else if (text !== null) {
+        this.field(name).setAttribute("aria-invalid", "true");
+        return Promise.reject(new Error(`${text} is not a time: write 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).`));
+      }
+    }
+    query.set("limit", String(PAGE));
+    if (before !== null) query.set("before", before);
+    return this.app.api(`/api/sessions?${query}`);
+  }
+
+  /** @param {number} [before] rows that are new at the top */
+  show(before = 0) {
+    this.list.options.total = this.next === null ? this.rows.length : -1;
+    this.list.setCount(this.rows.length, before);
+    const hasFilters = this.filters().size > 0;
+    if (this.rows.length) fill(this.hint, `${count(this.rows.length)}${this.next === null ? "" : "+"} sessions`);
+    else fill(this.hint, hasFilters ? "No session matches all of these filters." : "Nothing was recorded in this database yet: `recorder demo` records a session.");
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    fill(this.hint, el("span", { class: "error" }, error instanceof Error ? error.message : String(error)));
+  }
+
+  /**
+   * @param {HTMLElement} element
+   * @param {Row | undefined} row
+   */
+  draw(element, row) {
+    if (!row) return;
+    const box = el("input", { type: "checkbox", tabindex: -1, "aria-label": `Compare ${row.name}`, checked: this.marked.has(row.session_id), onclick: () => this.toggle(row) });
+    const [model, client] = [row.models.join(", "), row.clients.join(", ")];
+    element.append(
+      el("span", { class: "cell-mark" }, el("label", { class: "check" }, box)),
+      el("span", { class: "cell-name" }, el("a", { href: hashOf(row), tabindex: -1, title: row.name }, row.name)),
+      el("span", { class: "cell-title", title: row.title }, row.title ?? ""),
+      el("span", { class: "cell-model quiet", title: model }, model),
+      el("span", { class: "cell-client quiet", title: client }, client),
+      el("span", { class: "cell-exchanges" }, count(row.exchanges)),
+      el("span", { class: "cell-tokens" }, row.total_tokens === null ? "" : compact(row.total_tokens)),
+      el("span", { class: row.errors ? "cell-errors error" : "cell-errors" }, row.errors ? count(row.errors) : ""),
+      el("span", { class: "cell-duration quiet" }, duration(row.duration_ns)),
+      el("span", { class: "cell-used num quiet" }, wallTime(row.used_ns)),
+      el("span", { class: "cell-status" }, el("span", { class: BADGES[row.status] ?? "badge error" }, row.status.replaceAll("_", " "))),
+    );
+  }
+
+  // -- actions
+
+  /**
+   * @param {number} index
+   * @param {KeyboardEvent | MouseEvent} event
+   */
+  open(index, event) {
+    const row = this.rows[index];
+    if (!row) return;
+    if (event.ctrlKey || event.metaKey) window.open(hashOf(row));
+    else this.app.go(hashOf(row));
+  }
+
+  /**
+   * Mark a session for the comparison, or not any more; of three the first is dropped.
+   * @param {Row} row
+   */
+  toggle(row) {
+    if (!this.marked.delete(row.session_id)) this.marked.add(row.session_id);
+    const [first] = this.marked;
+    if (this.marked.size > 2) this.marked.delete(first);
+    this.list.refresh();
+    const names = [...this.marked].map((id) => this.rows.find((each) => each.session_id === id)?.name ?? id);
+    this.compare.hidden = this.marked.size < 2;
+    fill(this.compare, el("span", { class: "cut" }, `Compare ${names.join(" and ")}`));
+    this.app.announce(this.marked.size === 1 ? `${names[0]} is marked: mark a second session to compare them.` : "");
+  }
+
+  openDiff() {
+    const [a, b] = this.marked;
+    if (a && b) this.app.go(`#/diff?${new URLSearchParams({ a, b })}`);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return false;
+    const row = this.rows[this.list.active];
+    if (event.key === "x" && row) this.toggle(row);
+    else if (event.key === "d" && this.marked.size === 2) this.openDiff();
+    else if (event.key === "j" || event.key === "k") {
+      this.list.element.focus();
+      this.list.step(event.key === "j" ? 1 : -1);
+    } else return false;
+    return true;
+  }
+
+  /** @param {Route} route */
+  update(route) {
+    this.take(route);
+    this.load();
+    if (route.query.has("focus")) this.search.focus();
+    return true;
+  }
+
+  close() {
+    this.stream.close();
+    clearTimeout(this.typed);
+    this.asked++;
+    this.narrow.removeEventListener("change", this.rebuild);
+    this.list.close();
+  }
+}
+
+/** @param {Row} row */
+function hashOf(row) {
+  return `#/s/${encodeURIComponent(row.session_id)}`;
+}
+
+/**
+ * Parse an age or an ISO 8601 time, which is local without a zone: as `--since` takes it.
+ * @param {string} text
+ * @returns {string | null} nanoseconds since 1970; null if it is no time
+ */
+function instant(text) {
+  const age = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);
+  const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
+  const isTime = /^\d{4}-\d\d-\d\d[T ]\d\d(:\d\d){0,2}/.test(text);
+  const ms = age ? Date.now() - Number(age[1]) * UNITS_MS[age[2]] : isDate ? new Date(`${text}T00:00`).getTime() : isTime ? new Date(text.replace(" ", "T")).getTime() : NaN;
+  return Number.isFinite(ms) ? `${Math.max(0, Math.round(ms))}000000` : null;
+}
