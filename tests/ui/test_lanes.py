@@ -115,7 +115,8 @@ async def test_of_an_open_exchange_only_what_is_new(database: URL) -> None:
     [ticks] = (await drawn(database, "s", "2", 9))["exchanges"]
     assert (ticks["t"], ticks["last_pos"]) == ([], 9)
     ended = await drawn(database, "s", "1", 9)
-    assert len(blocks(ended, "item", "item")) == 2, "once it has ended, its blocks are complete"
+    complete = [each for each in blocks(found, "item", *wanted) if each[0] == 1]
+    assert blocks(ended, "item", *wanted) == complete, "once it has ended, its blocks are those of all its events"
     assert len(ended["exchanges"][0]["t"]) == ended["exchanges"][0]["last_pos"] - 9
 
 

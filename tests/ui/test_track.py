@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError
-from recorder.model.events import Event
+from recorder.model.chain import link
+from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding
 from recorder.store import session_state
 from recorder.store.reader import LogReader
@@ -201,12 +202,21 @@ async def test_an_open_exchange_grows(database: URL) -> None:
                 with store.transaction():
                     store.append(events[start:end])
                 await same_as_anew(log, cache, end == len(events))
+            fields: Any = (len(events), "note", events[-1].t_ns + 1, None, None, None, None, b"{}", None, None)
+            noted = Event(*ids(exchange), *fields, link(events[-1].hash, *fields))
+            with store.transaction():
+                store.append([noted])
+            await same_as_anew(log, cache, True)
             for rows in (result[:1], result[1:2], result[2:]):
                 with store.transaction():
                     store.add_exchange(later)
                     store.append(rows)
                 await same_as_anew(log, cache, True)
             assert from_outside(await tracked(log, "s", "1", cache))
+
+
+def ids(exchange: Exchange) -> tuple[str, str]:
+    return exchange.session_id, exchange.exchange_id
 
 
 async def same_as_anew(log: LogReader, cache: TrackCache, has_ended: bool) -> None:
