@@ -154,7 +154,7 @@ class _Lanes:
         return (block for block in self._blocks if block["exchange"] == number)
 
     def block_event(self, block: Mapping[str, Any], characters: int) -> Json:
-        from_ns, to_ns = self._span(block)
+        begins, ends = self._span(block)
         row, layer = self._place[id(block)]
         known = {
             "exchange": block["exchange"],
@@ -167,8 +167,8 @@ class _Lanes:
             "ph": "X",
             "name": block["label"] or block["kind"],
             "cat": block["kind"],
-            "ts": _us(from_ns),
-            "dur": max(0, _us(to_ns) - _us(from_ns)),
+            "ts": begins,
+            "dur": ends - begins,
             "pid": PROCESS,
             "tid": self._first[row] + layer,
             "args": {name: value for name, value in known.items() if value is not None},
@@ -180,7 +180,7 @@ class _Lanes:
         begun = {self._offsets[each["exchange"]]: each for each in self._blocks if each["from_ns"] == 0}
         for number, waited in enumerate((each for each in self._blocks if each["kind"] == "client"), 1):
             call = calls.get((waited["exchange"], waited["item"]))
-            request = begun.get(self._span(waited)[1])
+            request = begun.get(self._offsets[waited["exchange"]] + waited["to_ns"])
             if call is None or request is None or not {call["exchange"], request["exchange"]} <= chosen.keys():
                 continue
             yield self._flow("s", number, call)
@@ -188,14 +188,16 @@ class _Lanes:
 
     def _flow(self, phase: str, number: int, block: Mapping[str, Any]) -> Json:
         row, layer = self._place[id(block)]
-        at = {"ts": _us(self._span(block)[0]), "pid": PROCESS, "tid": self._first[row] + layer}
+        at = {"ts": self._span(block)[0], "pid": PROCESS, "tid": self._first[row] + layer}
         return {"ph": phase, "id": number, "name": FLOW, "cat": "flow", **at}
 
     def _span(self, block: Mapping[str, Any]) -> tuple[int, int]:
-        """Return when a block begins and ends, since the session began. An open one ends with the last event."""
-        offset = self._offsets[block["exchange"]]
-        to_ns = block["to_ns"] if block["to_ns"] is not None else max(self._ends[block["exchange"]], block["from_ns"])
-        return offset + block["from_ns"], offset + to_ns
+        """Return the microseconds at which a block begins and ends. It takes at least one: speedscope ends a shorter
+        one before its beginning. An open block ends with the last event.
+        """
+        to_ns = block["to_ns"] if block["to_ns"] is not None else self._ends[block["exchange"]]
+        begins = _us(self._offsets[block["exchange"]] + block["from_ns"])
+        return begins, max(begins + 1, _us(self._offsets[block["exchange"]] + to_ns))
 
     def _by_row(self) -> dict[int, list[Mapping[str, Any]]]:
         rows = dict[int, list[Mapping[str, Any]]]()
@@ -208,13 +210,13 @@ def _layers(blocks: list[Mapping[str, Any]], span: Any) -> Iterator[tuple[Mappin
     """Yield each block of a row with the first layer in which it overlaps no other but inside of it."""
     open_ends = list[list[int]]()  # by layer: the ends of the blocks that the next may be inside of
     for block in sorted(blocks, key=lambda each: (span(each)[0], -span(each)[1])):
-        from_ns, to_ns = span(block)
+        begins, end = span(block)
         for ends in open_ends:
-            while ends and ends[-1] <= from_ns:
+            while ends and ends[-1] <= begins:
                 ends.pop()
-        layer = next((at for at, ends in enumerate(open_ends) if not ends or to_ns <= ends[-1]), len(open_ends))
+        layer = next((at for at, ends in enumerate(open_ends) if not ends or end <= ends[-1]), len(open_ends))
         open_ends[layer:] = open_ends[layer:] or [[]]
-        open_ends[layer].append(to_ns)
+        open_ends[layer].append(end)
         yield block, layer
 
 

@@ -35,7 +35,7 @@ class Complete(msgspec.Struct, tag="X", tag_field="ph", forbid_unknown_fields=Tr
     name: str
     cat: str
     ts: Microseconds
-    dur: Microseconds
+    dur: Annotated[int, msgspec.Meta(ge=1)]
     pid: Literal[1]
     tid: Id
     args: dict[Literal["exchange", "first_pos", "last_pos", "text_chars", "is_open"], int | bool]

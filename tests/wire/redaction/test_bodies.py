@@ -626,3 +626,20 @@ def test_a_redact_table_that_makes_no_sense_is_said_before_anything_is_recorded(
     assert ran.code == 2
     assert "recorder.toml: [redact] has no setting 'pattern': it has env, patterns." in ran.err
     assert (tmp_path / "recorder.db.journal" / "r-1").exists()
+
+
+# -- a text that is no JSON
+
+
+@pytest.mark.parametrize(("name", "secret"), SECRETS.items(), ids=SECRETS.keys())
+def test_a_secret_in_a_text_has_its_place_in_characters(name: str, secret: str) -> None:
+    text = f"é😀\ud83d {secret} ü"
+    [hit] = BY_SHAPE.secrets(text)
+    assert text[hit.start : hit.end] == secret
+
+
+def test_values_and_patterns_are_found_in_a_text_once() -> None:
+    redactor = Redactor(["größer-als-alles"], [re.compile("alles|ü+")])
+    text = "ü größer-als-alles <REDACTED alles, 12 bytes> ümlaut <REDACTED value, 7 bytes>"
+    assert [text[hit.start : hit.end] for hit in redactor.secrets(text)] == ["ü", "größer-als-alles", "ü"]
+    assert BY_SHAPE.secrets(text) == []
