@@ -1,8 +1,9 @@
 """The bytes of events as templates, in which a text that the file has elsewhere is a reference. Pure.
 
-A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, place]`. `place` is the number of an operation of the event's step, whose text was added then, or a path into
-the document after the event. `style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII.
-Bytes that are no UTF-8 are `{"base64": …}`. What a template gives is compared when it is made: it is exact, or a text.
+A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, place]`. `place` is
+the number of an operation of the event's step, whose text was added then, or a path into the document right after the
+event. `style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII. Bytes that are no UTF-8
+are `{"base64": …}`. A reference takes the place of characters that equal what it gives, so templates are exact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ LONG = 64
 """Characters of a text that is referred to: a reference and its path take about 40."""
 
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
-_STYLES = (False, True)
 
 
 class Templates:
@@ -43,9 +43,9 @@ class Templates:
             return {"base64": base64.b64encode(raw).decode()}
         wanted = {
             escaped(each, style): [int(style), place]
-            for style in reversed(_STYLES)
             for place, each in enumerate(added)
             if each
+            for style in _styles(each)
         }
         parts: list[Any] = []
         behind, paths = 0, None
@@ -79,14 +79,19 @@ def documents(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[list[Any], Any]]
     at = 0
     for pos in count():
         while at < len(steps) and steps[at][0] < pos:
-            document = apply(document, deepcopy(steps[at][1]))
+            document = apply(document, _copied(steps[at][1]))
             at += 1
         ops: list[Any] = []
         if at < len(steps) and steps[at][0] == pos and len(steps[at]) == 2:
             ops = steps[at][1]
-            document = apply(document, deepcopy(ops))
+            document = apply(document, _copied(ops))
             at += 1
         yield ops, document
+
+
+def _copied(ops: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Return operations whose values a document may have as its own."""
+    return [op if isinstance(op[-1], str | int | float) else deepcopy(op) for op in ops]
 
 
 def put_together(template: Template, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> bytes:
@@ -116,6 +121,11 @@ def escaped(text: str, as_ascii: bool) -> str:
     return written if as_ascii or text.isascii() else _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
+def _styles(text: str) -> tuple[bool, ...]:
+    """Return the styles in which a text is written differently, the preferred one last."""
+    return (False,) if text.isascii() and "\x7f" not in text else (True, False)
+
+
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -123,7 +133,7 @@ def _long_texts(document: Any) -> dict[str, list[Any]]:
     """Return references to the long texts of a document, by how they may be written."""
     found: dict[str, list[Any]] = {}
     for path, text in _texts(document, ()):
-        for style in reversed(_STYLES):
+        for style in _styles(text):
             found[escaped(text, style)] = [int(style), list(path)]
     return found
 

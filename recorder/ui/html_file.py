@@ -51,6 +51,10 @@ DEFLATED_FROM = 2**20
 
 NONE = -1  # in a column of numbers
 
+_CHANGED = (
+    "Hashes and sizes are those of the recorded bytes. An event that brought a part of a secret has no bytes here."
+)
+
 _LONE = re.compile("[\ud800-\udfff]")
 _ROUTES = api.routes(api.ROUTES)
 
@@ -195,20 +199,20 @@ class FileData:
 
     def _summary(self) -> str:
         secrets = sum(self._counts.values())
-        taken = "no secret was found in it" if not secrets else f"{counted(secrets, 'secret')} taken out"
+        taken = f"{counted(secrets, 'secret')} taken out" if secrets else "no secret was found in it"
         return f"Recorded session, exported by recorder {__version__}: {taken}."
 
     def _all_notes(self) -> list[str]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._counts.items()))
-        notes = [
+        changed = self._changed_events
+        return [
             "Headers, URLs and request bodies are as they were recorded, redacted at that time.",
-            f"Taken out of texts at the export: {kinds or 'nothing'}. What has no shape of a secret is still there.",
-            f"The bytes of {counted(self._changed_events, 'event')} are shown without secrets; hashes and sizes are those "
-            "of the recorded bytes. An event that brought a part of a secret is left out of the bytes whole.",
-            "Not in this file: other sessions, bodies to download, requests as the model saw them, and what came after "
-            "the export. `recorder ui` shows them.",
+            f"Taken out of texts by the export: {kinds or 'nothing'}. What is not shaped like a secret is still there.",
+            *([f"The bytes of {counted(changed, 'event')} lack secrets. {_CHANGED}"] if changed else []),
+            "Not in this file: other sessions, bodies to download, requests as the model saw them, and all that came "
+            "after the export. recorder ui shows them.",
+            *self._notes,
         ]
-        return [*notes, *self._notes]
 
 
 def _columns(exchange: Exchange, events: Sequence[Event]) -> Json:
@@ -273,7 +277,7 @@ def _is_decoded(end: Event) -> bool:
 
 
 def _with(event: Event, changed: dict[int, bytes]) -> Event:
-    """Return an event as it is shown. Its payload has its place in the shown bytes, if nothing before it was changed."""
+    """Return an event as it is shown. Its payload has its place in those bytes, if nothing around it was changed."""
     raw = changed.get(event.pos)
     if raw is None:
         return event

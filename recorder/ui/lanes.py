@@ -40,11 +40,15 @@ _ticks = select(
     *(events.c[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "output_index")),
     func.length(events.c.raw).label("size"),
 ).where(_of_session)
-_TICKS = _ticks.where(tuple_(*_key) > tuple_(bindparam("exchange_id"), bindparam("after"))).order_by(*_key).limit(PAGE)
+_TICKS = (
+    _ticks.where(tuple_(*_key) > tuple_(bindparam("exchange_id"), bindparam("after")))
+    .order_by(*_key)
+    .limit(bindparam("page"))
+)
 _NEW_TICKS = (
     _ticks.where(events.c.exchange_id == bindparam("exchange_id"), events.c.pos > bindparam("after"))
     .order_by(events.c.pos)
-    .limit(PAGE)
+    .limit(bindparam("page"))
 )
 _GAPS = select(*_key, events.c.raw).where(_of_session, events.c.kind == constant("gap"))
 _ITEMS = (
@@ -108,7 +112,7 @@ async def _read_ticks(
     exchange_id, count = one or _BEFORE_ALL, 0
     while True:
         statement = _TICKS if one is None else _NEW_TICKS
-        page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after)
+        page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after, page=PAGE)
         for key, rows in groupby(page, itemgetter(0)):
             found.setdefault(key, []).extend(rows)
         count += len(page)
@@ -190,7 +194,7 @@ def _drawn(
         drawn = _Exchange(number, each, outline, groups[each.exchange_id], ticks.get(each.exchange_id, []), lanes)
         exchanges.append(drawn.ticks(each.started_ns - began_ns, after, kinds, types))
         blocks += drawn.connection_blocks(projected.first_byte_ns.get(each.exchange_id))
-        if each.exchange_id in items:
+        if outline.has_ended and each.exchange_id in items:
             blocks += drawn.item_blocks(items[each.exchange_id])
             blocks += drawn.client_blocks(items[each.exchange_id], calls)
         else:
@@ -250,49 +254,44 @@ class _Exchange:
         self._number, self._exchange, self._outline = number, exchange, outline
         self._group, self._events, self._lanes = group, events, lanes
         self._connection = lanes.number(group, "connection")
-        indexes = {event.output_index for event in events}
+        self._columns: list[tuple[Any, ...]] = list(zip(*events, strict=True)) or [()] * len(_ticks.selected_columns)
+        indexes = sorted(set(self._columns[5]), key=lambda index: (index is not None, index))
         self._rows = {
-            index: self._connection if index is None else lanes.number(group, "item", index)
-            for index in sorted(indexes, key=lambda index: (index is not None, index))
+            index: self._connection if index is None else lanes.number(group, "item", index) for index in indexes
         }
 
     def ticks(self, offset_ns: int, after: int, kinds: _Index, types: _Index) -> dict[str, Any]:
         """Return the events after a position as columns."""
-        events = self._events[bisect_right(self._events, after, key=itemgetter(1)) :]
+        _, positions, times, kind, type, indexes, sizes = self._columns
+        start = bisect_right(positions, after)
         return {
             "number": self._number,
             "exchange_id": self._exchange.exchange_id,
             "offset_ns": offset_ns,
             "has_ended": self._outline.has_ended,
-            "last_pos": events[-1].pos if events else max(after, self._outline.events - 1),
-            "t": [event[2] for event in events],
-            "size": [event[6] for event in events],
-            "kind": [kinds[event[3]] for event in events],
-            "type": [-1 if event[4] is None else types[event[4]] for event in events],
-            "row": [self._rows[event[5]] for event in events],
+            "last_pos": positions[-1] if positions else after,
+            "t": times[start:],
+            "size": sizes[start:],
+            "kind": [kinds[each] for each in kind[start:]],
+            "type": [-1 if each is None else types[each] for each in type[start:]],
+            "row": [self._rows[each] for each in indexes[start:]],
         }
 
     def connection_blocks(self, first_byte_ns: int | None) -> Iterator[dict[str, Any]]:
         """Yield the time to the head of the response, from there to its first byte, and that of its body."""
         head = next((event for event in self._events if event.kind == "response"), None)
-        body = [event for event in self._events if event.kind in BODY_KINDS]
         if head is not None:
             yield self._block(self._connection, "head", "response head", 0, head.t_ns, first_pos=0, last_pos=head.pos)
-        if body:
-            first, last = body[0], body[-1]
-            began_ns = first.t_ns if first_byte_ns is None else first_byte_ns
-            if head is not None and head.t_ns <= began_ns:
-                yield self._block(
-                    self._connection,
-                    "first_byte",
-                    "first byte",
-                    head.t_ns,
-                    began_ns,
-                    first_pos=head.pos,
-                    last_pos=first.pos,
-                )
-            to_ns = last.t_ns if self._outline.has_ended else None
-            yield self._block(self._connection, "body", "body", began_ns, to_ns, first_pos=first.pos, last_pos=last.pos)
+        first = next((event for event in self._events if event.kind in BODY_KINDS), None)
+        if first is None:
+            return
+        last = next(event for event in reversed(self._events) if event.kind in BODY_KINDS)
+        began_ns = first.t_ns if first_byte_ns is None else first_byte_ns
+        if head is not None and head.t_ns <= began_ns:
+            positions = {"first_pos": head.pos, "last_pos": first.pos}
+            yield self._block(self._connection, "first_byte", "first byte", head.t_ns, began_ns, **positions)
+        to_ns = last.t_ns if self._outline.has_ended else None
+        yield self._block(self._connection, "body", "body", began_ns, to_ns, first_pos=first.pos, last_pos=last.pos)
 
     def gap_blocks(self, rows: Iterable[AnyRow]) -> Iterator[dict[str, Any]]:
         """Yield the times of bytes that were received and not recorded."""
@@ -308,21 +307,24 @@ class _Exchange:
 
     def item_blocks(self, items: Iterable[AnyRow]) -> Iterator[dict[str, Any]]:
         """Yield the items that the projections have. One that did not end reaches to the last event of its output."""
-        by_row: dict[int, list[AnyRow]] = {}
-        for event in self._events:
-            by_row.setdefault(self._rows[event.output_index], []).append(event)
+        by_index: dict[int | None, tuple[list[int], list[int]]] = {}  # positions and times
+        for pos, t_ns, index in zip(*(self._columns[number] for number in (1, 2, 5)), strict=True):
+            own = by_index.get(index)
+            if own is None:
+                own = by_index[index] = ([], [])
+            own[0].append(pos)
+            own[1].append(t_ns)
         for item in items:
             row = self._lanes.number(self._group, "item", item.output_index)
-            own = by_row.get(row) or self._events
-            start = bisect_left(own, item.began_ns, key=itemgetter(2))
-            end = len(own) if item.ended_ns is None else bisect_right(own, item.ended_ns, key=itemgetter(2))
-            spanned = own[start:end] or own[start : start + 1]
-            to_ns = item.ended_ns
-            if to_ns is None and spanned:
-                to_ns = spanned[-1].t_ns
-            positions = {"first_pos": spanned[0].pos, "last_pos": spanned[-1].pos} if spanned else {}
+            positions, times = by_index.get(item.output_index) or (self._columns[1], self._columns[2])
+            start = bisect_left(times, item.began_ns)
+            end = len(times) if item.ended_ns is None else bisect_right(times, item.ended_ns)
+            spanned, to_ns = positions[start : max(end, start + 1)], item.ended_ns
+            if to_ns is None:
+                to_ns = max(times[-1], item.began_ns) if times else item.began_ns
+            places = {"first_pos": spanned[0], "last_pos": spanned[-1]} if spanned else {}
             label = item.name or item.type
-            yield self._block(row, item.kind, label, item.began_ns, to_ns, item=item.item, **positions)
+            yield self._block(row, item.kind, label, item.began_ns, to_ns, item=item.item, **places)
 
     def output_blocks(self) -> Iterator[dict[str, Any]]:
         """Yield a block for each output index of the events, of which nothing else is known yet."""

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, select
 from recorder.errors import RecorderError, StoreError
 from recorder.lint import lint, profile_of
 from recorder.model.events import Exchange, Session
+from recorder.model.recording import MemoryBudget
 from recorder.projections.anomalies import AnomalyRow
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import select_exchanges
@@ -56,7 +57,8 @@ async def _findings(log: LogReader, session: Session, number: int, exchange: Exc
     """Return what the rules of the exchange's own API find in it."""
     if profile_of(exchange.api) is None:
         return []
-    [recording] = await load_exchanges(log, session, [(number, exchange)])
+    budget = MemoryBudget("it takes", "so it was not judged here")
+    [recording] = await load_exchanges(log, session, [(number, exchange)], budget)
     return [
         _mark(
             number, place.pos, "lint", finding.severity, finding.rule, _text(finding.meaning, place.said), finding.why

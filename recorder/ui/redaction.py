@@ -18,7 +18,7 @@ PathKey = tuple[str | int, ...]
 Step = list[Any]  # [pos, ops] or [pos, ops, t_ns], as `recorder.ui.track` makes them
 
 
-class _Piece(NamedTuple):
+class _Contribution(NamedTuple):
     """A text that an operation brings: its value, or a text at a path inside of its value."""
 
     step: int
@@ -36,9 +36,9 @@ class RedactedTrack(NamedTuple):
     counts: Mapping[str, int]
 
 
-def redacted_track(steps: Iterable[Step], redactor: Redactor) -> RedactedTrack:
-    """Redact the steps of a whole exchange, from its first event on."""
-    texts = _Texts([[step[0], [list(op) for op in step[1]], *step[2:]] for step in steps], redactor)
+def redacted_track(steps: list[Step], redactor: Redactor) -> RedactedTrack:
+    """Redact the steps of a whole exchange, from its first event on, in place."""
+    texts = _Texts(steps, redactor)
     texts.read()
     return RedactedTrack(texts.steps, frozenset(texts.in_pieces), texts.counts)
 
@@ -109,7 +109,7 @@ class _Texts:
         self.in_pieces = set[int]()
         self.counts: Counter[str] = Counter()
         self._redactor = redactor
-        self._open = dict[PathKey, list[_Piece]]()
+        self._open = dict[PathKey, list[_Contribution]]()
         self._lengths = dict[PathKey, int]()  # of arrays, by path
 
     def read(self) -> None:
@@ -122,7 +122,7 @@ class _Texts:
     def _read(self, step: int, place: int, op: list[Any]) -> None:
         name, path = op[0], tuple(op[1])
         if name == "add":
-            self._open.setdefault(path, []).append(_Piece(step, place, (), op[2]))
+            self._open.setdefault(path, []).append(_Contribution(step, place, (), op[2]))
             return
         if name == "push":
             index = self._lengths.get(path, 0)
@@ -133,7 +133,7 @@ class _Texts:
                 self._close(written)
         if name != "cut":
             for inner, text in self._leaves(path, op[2], ()):
-                self._open.setdefault((*path, *inner), []).append(_Piece(step, place, inner, text))
+                self._open.setdefault((*path, *inner), []).append(_Contribution(step, place, inner, text))
 
     def _leaves(self, path: PathKey, value: Any, inner: PathKey) -> Iterator[tuple[PathKey, str]]:
         if isinstance(value, str):
@@ -169,7 +169,7 @@ class _Texts:
             if behind > start or made:
                 self._write(piece, made + piece.text[behind - start :], is_part=is_part)
 
-    def _write(self, piece: _Piece, text: str, *, is_part: bool) -> None:
+    def _write(self, piece: _Contribution, text: str, *, is_part: bool) -> None:
         step = self.steps[piece.step]
         op = step[1][piece.op]
         op[2] = _replaced(op[2], piece.inner, text)

@@ -357,10 +357,10 @@ class RunningDocument:
             self._render_new_items(ops)
 
     def _with_nameless(self, numbers: list[int]) -> list[int]:
-        """Return the numbers with those of all calls without an id if one of them is: the others count it."""
-        items = [self._items.item(number) for number in numbers]
-        if any(item.kind == "tool_call" and item.call_id is None for item in items):
-            return sorted({*numbers, *self._calls})
+        """Return the numbers with those of all calls without an id if one is a call: they are counted by name."""
+        nameless = [number for number, call in self._calls.items() if call.call_id is None]
+        if nameless and any(self._items.item(number).kind == "tool_call" for number in numbers):
+            return sorted({*numbers, *nameless})
         return numbers
 
     def _render_items(self, numbers: Iterable[int], ops: list[Op]) -> None:

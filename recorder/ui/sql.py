@@ -115,7 +115,7 @@ def database_words(url: URL) -> list[str]:
     if url == default_url():
         return []
     is_file = bool(engine_of(url).files(url))
-    return ["--db", database_name(url) if is_file else url.set(password=None).render_as_string()]
+    return ["--db", database_name(url) if is_file else url._replace(password=None).render_as_string()]
 
 
 def views(url: URL) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from recorder.model.events import Event, Exchange
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.reader import LogReader
 from recorder.store.schema import events
-from recorder.store.sql import constant, of_exchange
+from recorder.store.sql import IS_END, of_exchange
 from recorder.ui.ops import Op, apply
 from recorder.ui.running_document import RunningDocument
 from recorder.ui.surroundings import Surroundings
@@ -33,13 +33,12 @@ from recorder.ui.surroundings import Surroundings
 SEGMENT = 256  # positions: 60 KB of JSON, a few milliseconds for both sides
 CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 events, or one that is open and very long
 SLICE = 64  # events that are applied at a time: a few milliseconds
+LOOKS = 3  # at the other exchanges for one answer: one that changes each time is seen at the next request
 EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
 
-_ending = events.alias("ending")
-_LAST = select(
-    func.max(events.c.pos),
-    select(_ending.c.pos).where(of_exchange(_ending), _ending.c.kind == constant("end")).exists(),
-).where(of_exchange(events))
+_of_exchange = of_exchange(events)
+_LAST = select(func.max(events.c.pos)).where(_of_exchange)
+_ENDS = select(events.c.pos).where(_of_exchange, IS_END)
 
 
 class TrackCache:
@@ -97,6 +96,7 @@ class _Track:
         self._steps: list[bytes] = []  # of the segment that is not complete
         self._states: dict[int, bytes] = {}  # at the beginnings of some segments
         self._state_bytes = self._since_state = 0  # of the last of them, and of the steps since
+        self._later: tuple[Any, list[Any]] = ((-1, []), [])  # steps after the last event, and what they were made of
 
     @property
     def size_bytes(self) -> int:
@@ -107,28 +107,32 @@ class _Track:
     async def segment(self, log: LogReader, everything: Sequence[Numbered], at: int) -> dict[str, Any]:
         """Return the segment that has a position. To be called by one caller at a time."""
         ids = {"session_id": self._exchange.session_id, "exchange_id": self._exchange.exchange_id}
-        [(last, has_ended)] = await log.rows(_LAST, **ids)
+        has_ended = bool(await log.rows(_ENDS, **ids))  # first: what ends now may have more events than are read
+        [(last,)] = await log.rows(_LAST, **ids)
         if last is None:
             raise NotFoundError(f"Exchange {self._number} has no events yet.")
         last = max(last, self._pos)
         first = min(max(at, 0), last) // SEGMENT * SEGMENT
         to = min(first + SEGMENT - 1, last)
         await self._advance(log, min(to + 1, last))
-        while not await self._is_up_to_date(log, everything):
+        for _ in range(LOOKS):
+            if await self._is_up_to_date(log, everything):
+                break
             self._begin()
             await self._advance(log, min(to + 1, last))
         if has_ended and self._pos == last and self._document is not None:
             self._folded_bytes = self._document.finish()
         state, steps = await asyncio.to_thread(self._unpacked, first // SEGMENT)
+        steps = [*steps, *await self._later_steps()] if to == last else [step for step in steps if step[0] <= to]
         return {
             "exchange_id": self._exchange.exchange_id,
             "number": self._number,
             "from": first,
             "to": to,
             "last": last,
-            "has_ended": bool(has_ended),
+            "has_ended": has_ended,
             "state": state,
-            "steps": [*steps, *self._later_steps()] if to == last else [step for step in steps if step[0] <= to],
+            "steps": steps,
         }
 
     async def _advance(self, log: LogReader, target: int) -> None:
@@ -170,7 +174,8 @@ class _Track:
     def _next_moments(self, until_ns: int) -> list[int]:
         """Return the times of the moments up to one, and pass them."""
         start, self._passed = self._passed, self._passed_at(until_ns)
-        return sorted({moment[0] for moment in self._moments[start : self._passed]})
+        times = sorted({moment[0] for moment in self._moments[start : self._passed]})
+        return times[-1:] if self._pos < 0 else times  # before its first event only the last counts
 
     def _add(self, pos: int, ops: list[Op], t_ns: int | None = None) -> None:
         if ops:
@@ -217,15 +222,22 @@ class _Track:
         before, self._moments = self._moments[: self._passed], list(self._surroundings.moments)
         return before == self._moments[: self._passed_at(self._t_ns)]
 
-    def _later_steps(self) -> list[Any]:
+    async def _later_steps(self) -> list[Any]:
         """Return the steps from outside after the last event. The document is then as it was before."""
-        document = self._document
-        times = sorted({moment[0] for moment in self._moments[self._passed_at(self._t_ns) :]})
-        if document is None or not times:
-            return []
-        steps = [[self._pos, document.see(self._surroundings.view(t_ns)), t_ns] for t_ns in times]
-        document.see(self._surroundings.view(self._t_ns))
-        return [step for step in steps if step[1]]
+        document, moments = self._document, self._moments[self._passed_at(self._t_ns) :]
+        if document is None or (self._pos, moments) == self._later[0]:
+            return self._later[1]
+        steps: list[Any] = []
+        try:
+            for number, t_ns in enumerate(sorted({moment[0] for moment in moments})):
+                if ops := document.see(self._surroundings.view(t_ns)):
+                    steps.append([self._pos, ops, t_ns])
+                if number % SLICE == 0:
+                    await asyncio.sleep(0)
+        finally:
+            document.see(self._surroundings.view(self._t_ns))
+        self._later = ((self._pos, moments), steps)
+        return steps
 
 
 def _packed(text: bytes) -> bytes:

@@ -25,7 +25,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What does not end by itself, asks the network, a server or somebody at a terminal, or is tried elsewhere: the quick
 # start, the demo and replays at their original speed have tests.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|mock|demo|tail\b|events .*--follow|replay (?!.*--speed)|db purge (?!.*--(?:yes|dry-run)))|"
+    r"recorder (?:serve|ui|mock|demo|tail\b|events .*--follow|replay (?!.*--speed)|db purge (?!.*--(?:yes|dry-run)))|"
     r"curl |codex|make |pip |pytest |postgresql://|--gone-after"
 )
 LOOKS = re.compile(

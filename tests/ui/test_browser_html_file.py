@@ -1,4 +1,4 @@
-"""The one HTML file in a browser, from the disk and with the network off: what it shows is what `recorder show` says."""
+"""The one HTML file in a browser, from the disk and with the network off: it shows what `recorder show` says."""
 
 from __future__ import annotations
 

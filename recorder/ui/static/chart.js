@@ -27,6 +27,7 @@ import { el, fill } from "./dom.js";
 
 const HEIGHT = 180;
 const LEAST_WIDTH = 200;
+const LABEL_CHAR = 6.5; // px, of a label on the x axis
 
 /** A chart with its legend. `element` is to be placed; `close` when it is gone. */
 export class Chart {
@@ -72,7 +73,7 @@ export class Chart {
     const xs = x ?? labels.map((_, index) => index);
     if (kind === "lines") return /** @type {any} */ ([xs, ...series.map((each) => each.values)]);
     const sums = new Array(labels.length).fill(0);
-    const stacked = series.map((each) => each.values.map((value, index) => (sums[index] += value ?? 0)));
+    const stacked = series.map((each) => each.values.map((value, index) => (sums[index] += value ?? 0) || null));
     return /** @type {any} */ ([xs, ...stacked.reverse()]);
   }
 
@@ -87,18 +88,19 @@ export class Chart {
     const axis = { stroke: color("--quiet"), font: `11px ${getComputedStyle(document.body).fontFamily}`, ticks: { show: false } };
     const grid = { stroke: color("--line"), width: 1 };
     const last = labels.length - 1;
+    const labelWidth = Math.max(...labels.map((label) => label.length), 1) * LABEL_CHAR;
     return {
       width,
       height,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: !isBars } },
-      padding: [8, 8, 0, 0],
+      padding: [8, Math.max(8, labelWidth / 2 - 8), 0, 0],
       scales: {
         x: { time: false, range: x ? undefined : () => [-0.6, last + 0.6] },
         y: { range: (_, least, most) => [Math.min(0, least ?? 0), most > 0 ? most * 1.05 : 1] },
       },
       axes: [
-        { ...axis, grid: { show: false }, size: 26, space: 76, ...(x ? {} : { incrs: INCREMENTS, values: (_, splits) => splits.map((at) => labels[at] ?? "") }) },
+        { ...axis, grid: { show: false }, size: 26, space: Math.max(60, labelWidth + 16), ...(x ? {} : { incrs: INCREMENTS, values: (_, splits) => splits.map((at) => labels[at] ?? "") }) },
         { ...axis, grid, size: 58, space: 34, values: (_, splits) => splits.map((value) => tick(value)), ...(counts ? { incrs: COUNTS } : {}) },
       ],
       series: [
@@ -128,7 +130,7 @@ export class Chart {
       const value = index === null ? summary(each.values) : each.values[index];
       const swatch = el("span", { class: "swatch" });
       swatch.style.setProperty("background", `var(${each.color})`);
-      return el("span", { class: "chart-entry" }, swatch, each.label, el("span", { class: "num" }, value === null || value === undefined ? "–" : format(value)));
+      return el("span", { class: "chart-entry" }, swatch, el("span", { class: "chart-label" }, each.label), el("span", { class: "num" }, value === null || value === undefined ? "–" : format(value)));
     });
     fill(this.legend, el("span", { class: "chart-where num" }, index === null ? summaryLabel : labels[index]), ...entries);
   }

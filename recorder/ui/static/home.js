@@ -61,7 +61,10 @@ export async function render(main, route, app) {
   await load(route);
   return {
     update: (wanted) => {
-      load(wanted).catch((error) => app.announce(error.message));
+      load(wanted).catch((error) => {
+        body.removeAttribute("aria-busy");
+        app.announce(error.message);
+      });
       return true;
     },
     close: () => charts.forEach((chart) => chart.close()),
@@ -145,11 +148,11 @@ function draw(panel, answer, charts, app) {
   const query = new URLSearchParams({ sql: panel.sql, ...Object.fromEntries(Object.entries(panel.params).map(([name, value]) => [`p.${name}`, String(value)])) });
   const actions = el("div", { class: "panel-actions" }, copyButton("Copy recorder query …", () => panel.command, app), copyButton("Copy SQL", () => panel.sql, app), el("a", { class: "button", href: `#/sql?${query}` }, "Open in SQL"));
   sql.append(el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": `SQL of ${panel.title}` }, panel.sql), actions);
-  body.append(picture, wrapper);
+  body.append(picture, ...(panel.rows.length ? [wrapper] : []));
   return el(
     "section",
     { class: `panel panel-${panel.id}`, "aria-labelledby": `title-${panel.id}` },
-    el("div", { class: "panel-head" }, el("h2", { id: `title-${panel.id}` }, panel.title), tableButton, sqlButton),
+    el("div", { class: "panel-head" }, el("h2", { id: `title-${panel.id}` }, panel.title), panel.rows.length ? tableButton : null, sqlButton),
     body,
     sql,
     panel.note ? el("p", { class: "note" }, panel.note) : null,

@@ -79,8 +79,22 @@ class SessionsPage {
     fill(main, el("h1", { class: "hidden-text" }, "Sessions"), this.form, this.place, el("div", { class: "sessions-foot" }, this.hint, el("span", { class: "gap" }), this.compare));
     /** @type {VirtualList} */
     this.list = this.makeList();
-    this.stream = new EventSource("/api/follow");
-    this.stream.addEventListener("sessions", () => this.refresh());
+    /** @type {EventSource | null} */
+    this.stream = null;
+    this.follow = () => this.setStream(document.visibilityState === "visible");
+    document.addEventListener("visibilitychange", this.follow);
+    this.follow();
+  }
+
+  /**
+   * Follow the list only while it is visible: a browser has six connections to a server, for all tabs together.
+   * @param {boolean} follows
+   */
+  setStream(follows) {
+    this.stream?.close();
+    this.stream = follows ? new EventSource("/api/follow") : null;
+    this.stream?.addEventListener("sessions", () => this.refresh());
+    if (follows && this.rows.length) this.refresh();
   }
 
   makeForm() {
@@ -359,7 +373,8 @@ class SessionsPage {
   }
 
   close() {
-    this.stream.close();
+    this.stream?.close();
+    document.removeEventListener("visibilitychange", this.follow);
     clearTimeout(this.typed);
     this.asked++;
     this.narrow.removeEventListener("change", this.rebuild);

@@ -17,11 +17,13 @@ export class ApiError extends Error {
  * @param {string} path
  * @param {Json} [body]
  * @param {(text: string) => any} [parse]
+ * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
  */
-export async function api(path, body, parse = JSON.parse) {
+export async function api(path, body, parse = JSON.parse, signal) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
-  const response = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
+  const response = await fetch(path, { ...options, cache: "no-store", signal }).catch(() => {
+    if (signal?.aborted) throw new ApiError("Stopped.", 0);
     throw new ApiError("The viewer does not answer: is `recorder ui` still running?", 0);
   });
   const answer = await response.text().then(parse).catch(() => null);

@@ -8,7 +8,8 @@ import { VirtualList } from "./virtual.js";
 const FIRST = "SELECT session_name, title, turns, total_tokens, duration_ns / 1e9 AS took_s\nFROM session_summary ORDER BY total_tokens DESC LIMIT 20";
 /** A string, a quoted name, a comment or a cast, in which a colon is no parameter; else a parameter. */
 const TOKENS = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|::|:([A-Za-z_][A-Za-z0-9_]*)/g;
-const CELL_CHARS = 300; // drawn of a cell; a row's details have all
+const CELL_CHARS = 300; // drawn of a cell
+const ROW_CHARS = 100_000; // drawn of a value in the details of a row; copies have all
 const SAMPLE_ROWS = 200; // of which the widths of columns are taken
 const CHART_ROWS = 2000; // more bars or points than pixels are of no use
 const COLORS = ["--series-1", "--series-6", "--series-4", "--series-3", "--series-5", "--series-2"];
@@ -55,7 +56,9 @@ class SqlPage {
     );
     this.error = el("p", { class: "error sql-error", id: "sql-error", role: "alert" });
     this.parameters = el("div", { class: "sql-parameters" });
-    this.runButton = el("button", { type: "button", class: "primary", onclick: () => this.run() }, "Run");
+    /** @type {AbortController | null} of the statement that runs: the server stops one whose page is gone */
+    this.running = null;
+    this.runButton = el("button", { type: "button", class: "primary sql-run", onclick: () => (this.running ? this.running.abort() : this.run()) }, "Run");
     this.kinds = el("div", { class: "group", role: "group", "aria-label": "Result as" });
     this.summary = el("span", { class: "note sql-summary", role: "status" });
     this.copies = el("div", { class: "group", role: "group", "aria-label": "Copy", hidden: true });
@@ -120,10 +123,12 @@ class SqlPage {
     const query = new URLSearchParams({ sql });
     for (const [name, value] of given) query.set(`p.${name}`, value);
     this.app.replace(`#/sql?${query}`);
-    this.runButton.toggleAttribute("disabled", true);
+    this.running?.abort();
+    const running = (this.running = new AbortController());
+    fill(this.runButton, "Stop");
     fill(this.summary, "Running …");
     try {
-      const result = /** @type {Result} */ (await api("/api/query", { sql, params: Object.fromEntries(given) }, parseExactly));
+      const result = /** @type {Result} */ (await api("/api/query", { sql, params: Object.fromEntries(given) }, parseExactly, running.signal));
       if (mine !== this.asked) return;
       this.result = result;
       fill(this.error);
@@ -135,7 +140,10 @@ class SqlPage {
       fill(this.summary);
       this.box.setAttribute("aria-invalid", "true");
     } finally {
-      if (mine === this.asked) this.runButton.toggleAttribute("disabled", false);
+      if (mine === this.asked) {
+        this.running = null;
+        fill(this.runButton, "Run");
+      }
     }
   }
 
@@ -195,7 +203,8 @@ class SqlPage {
    * @param {number} index
    */
   showRow(result, index) {
-    const facts = result.columns.flatMap((name, column) => [el("dt", {}, name), el("dd", { class: "mono sql-value" }, written(result.rows[index][column]) ?? el("span", { class: "quiet" }, "NULL"))]);
+    const value = (/** @type {string | null} */ text) => (text === null ? el("span", { class: "quiet" }, "NULL") : text.length > ROW_CHARS ? `${text.slice(0, ROW_CHARS)}… (${count(text.length)} characters)` : text);
+    const facts = result.columns.flatMap((name, column) => [el("dt", {}, name), el("dd", { class: "mono sql-value" }, value(written(result.rows[index][column])))]);
     const dialog = /** @type {HTMLDialogElement} */ (
       el(
         "dialog",
@@ -220,9 +229,9 @@ class SqlPage {
         "details",
         {},
         el("summary", {}, el("span", { class: "mono strong" }, view.view)),
-        el("p", { class: "note" }, view.row),
+        el("p", { class: "note" }, ...prose(view.row)),
         el("div", { class: "sql-actions" }, el("button", { type: "button", class: "plain", onclick: () => this.insert(view.view) }, "insert name"), el("button", { type: "button", class: "plain", onclick: () => this.replace(view.example) }, "run example")),
-        el("ul", { class: "sql-columns" }, ...view.columns.map((column) => el("li", {}, el("button", { type: "button", class: "plain mono", onclick: () => this.insert(column.name) }, column.name), el("span", { class: "note" }, column.meaning)))),
+        el("ul", { class: "sql-columns" }, ...view.columns.map((column) => el("li", {}, el("button", { type: "button", class: "plain mono", onclick: () => this.insert(column.name) }, column.name), el("span", { class: "note" }, ...prose(column.meaning))))),
       ),
     }));
     const find = () => {
@@ -267,6 +276,7 @@ class SqlPage {
 
   close() {
     this.asked++;
+    this.running?.abort();
     this.list?.close();
     this.chart?.close();
   }
@@ -290,6 +300,14 @@ function parseExactly(text) {
 function written(value) {
   if (value === null || value === undefined) return null;
   return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/**
+ * Set what is between backticks as code.
+ * @param {string} text
+ */
+function prose(text) {
+  return text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
 }
 
 /** @param {Value} value */

@@ -10,8 +10,6 @@ const TEXTS = ["summary", "text", "refusal", "arguments", "output"];
 const IN_HEAD = new Set(["kind", "type", "name", "role", "phase", "status", "failed", "latency_ns", "item_id", "call_id", "output_index", "encrypted", ...TEXTS]);
 /** Distance in px at which a section is built before it is visible. */
 const AHEAD = "400px";
-/** Characters of the JSON view that are drawn before somebody wants all. */
-const JSON_KEY = "json";
 
 /**
  * @typedef {object} ConversationOptions
@@ -28,6 +26,8 @@ export class Conversation {
   constructor(options) {
     this.options = options;
     this.element = el("div", { class: "conversation scroll", tabindex: 0, role: "region", "aria-label": "Conversation at the playhead" });
+    this.empty = el("p", { class: "empty" }, "No exchange of this session is recorded yet: the first one appears here.");
+    this.element.append(this.empty);
     /** @type {Map<number, Section>} */
     this.sections = new Map();
     this.isJson = false;
@@ -71,6 +71,7 @@ export class Conversation {
 
   /** @param {ExchangeSummary[]} exchanges in order of time */
   setExchanges(exchanges) {
+    this.empty.hidden = exchanges.length > 0;
     for (const exchange of exchanges) {
       const known = this.sections.get(exchange.number);
       if (known) known.setExchange(exchange);
@@ -234,6 +235,8 @@ class Section {
     this.about = el("span", { class: "quiet cut about" });
     this.status = el("span", { class: "badge" });
     this.error = el("p", { class: "error" });
+    this.askedText = el("bdi", {});
+    this.asked = el("p", { class: "asked", hidden: true }, el("span", { class: "field-name quiet" }, "user"), this.askedText);
     this.list = el("div", { class: "items" });
     this.anomalies = el("ul", { class: "anomalies" });
     this.usage = el("p", { class: "tally" });
@@ -244,7 +247,7 @@ class Section {
     this.status.hidden = true;
     this.anomalies.hidden = true;
     this.head = el("header", { class: "section-head" }, this.title, this.about, this.status);
-    this.body = el("div", { class: "section-body" }, this.error, this.list, this.anomalies, this.usage, this.timing);
+    this.body = el("div", { class: "section-body" }, this.asked, this.error, this.list, this.anomalies, this.usage, this.timing);
     this.element = el("section", { class: "exchange", "data-number": exchange.number, "aria-label": `Exchange ${exchange.number}` }, this.head, this.body);
     this.setExchange(exchange);
   }
@@ -305,6 +308,10 @@ class Section {
     if (before === state) return;
     this.state = state;
     if (this.isJson) return this.#drawJson(state);
+    if (before?.user_text !== state.user_text) {
+      this.asked.hidden = typeof state.user_text !== "string";
+      setText(this.askedText, String(state.user_text ?? ""));
+    }
     if (before?.status !== state.status) this.#drawStatus(String(state.status ?? ""));
     if (before?.error !== state.error || before?.fault !== state.fault) this.#drawError(state);
     if (before?.request_model !== state.request_model || before?.response_model !== state.response_model) this.#drawModel(state);
@@ -317,7 +324,7 @@ class Section {
   /** @param {ExchangeDocument} state */
   #drawJson(state) {
     if (!this.json) {
-      this.json = new DrawnText([JSON_KEY]);
+      this.json = new DrawnText(["json"]);
       this.json.content.removeAttribute("data-path");
       this.json.element.classList.add("json");
       this.element.append(this.json.element);

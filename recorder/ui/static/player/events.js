@@ -74,7 +74,12 @@ export class EventList {
 
   /** @param {number} index */
   show(index) {
-    if (index !== this.list.active) this.list.activate(index, "center");
+    if (index !== this.list.active) this.reveal(index);
+  }
+
+  /** @param {number} index */
+  reveal(index) {
+    this.list.activate(index, "center");
   }
 
   /**

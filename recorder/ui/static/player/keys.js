@@ -13,7 +13,7 @@ export const HELP = [
   ["Home End", "Beginning, end; at the end an open session is followed"],
   ["j k", "Next, previous event"],
   ["n p", "Next, previous finding"],
-  ["0 … 9", "Tenths of the time"],
+  ["0–9", "Tenths of the time"],
   ["+ -", "Zoom the lanes; Shift and the wheel moves them"],
   ["a z t", "Show all of the time, shorten silences, lanes as a table"],
   ["v", "Conversation as text or JSON"],
@@ -50,7 +50,7 @@ export class Keys {
     if (target?.closest("select, input") && event.key.startsWith("Arrow")) return undefined;
     if (this.isSecond) {
       this.isSecond = false;
-      return event.key === "s" ? () => this.app.go("#/sessions") : undefined;
+      return event.key === "s" && !this.app.source.isFile ? () => this.app.go("#/sessions") : undefined;
     }
     const { player } = this;
     if (/^[0-9]$/.test(event.key)) return () => player.seekShare(Number(event.key) / 10);

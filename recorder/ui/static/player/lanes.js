@@ -39,6 +39,7 @@ export class Lanes {
     /** @type {number[]} indices of the events that wrote the chosen text */
     this.writers = [];
     this.hovered = -1;
+    this.isDragging = false;
     this.width = 0;
     this.height = 0;
     this.ratio = 1;
@@ -139,13 +140,19 @@ export class Lanes {
   }
 
   /**
-   * Move the view if a time is outside of it.
+   * Move the view if the playhead is outside of it.
    * @param {number} t
+   * @param {number} index
    */
-  reveal(t) {
+  reveal(t, index) {
     const place = this.axis.placeOf(t);
     const span = this.to - this.from;
     if (place < this.from || place > this.to) this.#show(place - span * 0.3, span);
+    if (this.isDragging || !this.timeline.length) return;
+    const { scrollTop, clientHeight } = this.element;
+    const top = this.#rowOf(index) * ROW;
+    if (top < scrollTop) this.element.scrollTop = top;
+    else if (top + ROW + RULER > scrollTop + clientHeight) this.element.scrollTop = top + ROW + RULER - clientHeight;
   }
 
   /**
@@ -193,7 +200,6 @@ export class Lanes {
 
   #listen() {
     const { plot } = this;
-    let isDragging = false;
     let panFrom = -1;
     const at = (/** @type {MouseEvent} */ event) => {
       const box = this.view.getBoundingClientRect();
@@ -205,7 +211,7 @@ export class Lanes {
       plot.setPointerCapture(event.pointerId);
       if (event.button === 1 || y < RULER) panFrom = this.placeAt(x);
       else {
-        isDragging = true;
+        this.isDragging = true;
         const index = this.#eventAt(x, y);
         if (index >= 0) this.options.choose(index);
         else this.options.drag(this.axis.timeOf(this.placeAt(x)));
@@ -213,12 +219,12 @@ export class Lanes {
     });
     plot.addEventListener("pointermove", (event) => {
       const { x, y } = at(event);
-      if (isDragging) this.options.drag(this.axis.timeOf(this.placeAt(Math.min(this.width, Math.max(0, x)))));
+      if (this.isDragging) this.options.drag(this.axis.timeOf(this.placeAt(Math.min(this.width, Math.max(0, x)))));
       else if (panFrom >= 0) this.#show(this.from + panFrom - this.placeAt(x), this.to - this.from);
       else this.#hover(x, y);
     });
     const stop = () => {
-      isDragging = false;
+      this.isDragging = false;
       panFrom = -1;
     };
     plot.addEventListener("pointerup", stop);
@@ -561,6 +567,12 @@ export class Lanes {
     }
     context.fillStyle = colours.line;
     context.fillRect(0, RULER - 1, this.width, 1);
+    const { length } = this.axis;
+    if (this.to - this.from > length * 0.999) return;
+    // Where the view is in all of the time.
+    context.fillRect(0, 0, this.width, 2);
+    context.fillStyle = colours.quiet;
+    context.fillRect((this.from / length) * this.width, 0, Math.max(6, ((this.to - this.from) / length) * this.width), 2);
   }
 
   /**

@@ -48,7 +48,7 @@ export class Layout {
   choose(name) {
     this.main.dataset.panel = name;
     for (const tab of this.tabs) tab.setAttribute("aria-pressed", String(tab.dataset.name === name));
-    this.player.events.list.schedule();
+    this.player.events.reveal(this.player.clock.index);
     this.player.invalidate();
   }
 

@@ -67,6 +67,7 @@ export class Player {
     this.marks = [];
     /** @type {Mark[]} */
     this.findings = [];
+    this.hasMarks = false;
     this.isLive = false;
     this.behind = "";
     this.drawnIndex = -1;
@@ -130,7 +131,7 @@ export class Player {
     this.keys = new Keys(this, app);
     this.#showHeader();
     app.setTitle(String(header.title ?? header.session.name ?? session));
-    this.#loadMarks();
+    if (!timeline.length) this.#loadMarks();
     if (!source.isFile) this.#follow();
   }
 
@@ -221,7 +222,7 @@ export class Player {
     this.isLive = false;
     this.conversation.isFollowing = true;
     move();
-    this.lanes.reveal(this.clock.t);
+    this.lanes.reveal(this.clock.t, this.clock.index);
     this.#showLive();
   }
 
@@ -240,7 +241,7 @@ export class Player {
       const began = performance.now();
       if (this.clock.isPlaying) {
         this.clock.tick(now);
-        this.lanes.reveal(this.clock.t);
+        this.lanes.reveal(this.clock.t, this.clock.index);
       }
       this.#draw();
       this.frames.push(performance.now() - began);
@@ -273,6 +274,8 @@ export class Player {
       if (number === exchange) isReady = isDrawn;
     }
     if (isReady) {
+      // The findings come after the first state: both are computed from all of an exchange.
+      if (!this.hasMarks) this.#loadMarks();
       this.#mark(exchange, pos);
       this.conversation.reveal(exchange);
     }
@@ -384,6 +387,7 @@ export class Player {
   }
 
   async #loadMarks() {
+    this.hasMarks = true;
     try {
       const { marks } = await this.app.source.marks(this.session);
       this.findings = marks;
@@ -489,7 +493,7 @@ export class Player {
     if (this.isLive || wasEmpty) {
       this.isLive = true;
       this.clock.seek(last);
-      this.lanes.reveal(this.clock.t);
+      this.lanes.reveal(this.clock.t, this.clock.index);
       const began = this.header.exchanges[0]?.started_ns;
       const behind = began ? Math.max(0, Date.now() * 1e6 - began - this.timeline.time[last]) : 0;
       this.behind = behind ? `${duration(behind)} behind` : "";
