@@ -11,12 +11,13 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
-from benchmarks import growth, mocks, postgres
+from benchmarks import followed, growth, mocks, postgres, viewer
 from benchmarks.__main__ import Report
 from benchmarks.chart import drawn
 from benchmarks.figures import Column, lines, table
 from benchmarks.settings import QUICK
 from benchmarks.streams import SCENARIOS, rounds
+from tests.browser import MISSING, program
 from tests.corpus import ROOT
 from tests.postgres import VARIABLE, Server, conninfo
 
@@ -49,6 +50,18 @@ def test_every_event_of_a_mock_comes_and_none_before_its_time() -> None:
         assert row["missing"] == 0
         assert 0 < row["p50_us"] <= row["p99_us"] <= row["max_us"]
         assert row["core"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(program() is None, reason=MISSING)
+def test_a_browser_opens_a_large_session_and_follows_a_live_one() -> None:
+    settings = msgspec.structs.replace(QUICK, rounds=1, viewer_events=2_000, viewer_s=3.0)
+    (looked,), (live,) = viewer.rounds(settings), followed.rounds(settings)
+    assert list(looked) == ["2 x 1,000", "1 x 2,000"]
+    assert all(row["open_ms"] > 0 and 0 < row["frame_p50_ms"] <= row["frame_p99_ms"] for row in looked.values())
+    assert live[followed.FOLLOWED]["updates_s"] > 0
+    assert all(0 < row["p50_us"] <= row["p99_us"] for row in live.values())
 
 
 def test_ratios_are_taken_within_a_round_and_missing_figures_are_left_out() -> None:
