@@ -139,7 +139,7 @@ def put(url: URL, kinds: Any, *, output: Any = None) -> None:
         index = None if output is None else output(pos)
         fields: Any = (pos, kind, pos * 1_000, None, None, None, index, raw, None, None)
         chained = link(chained, *fields)
-        events.append(Event(exchange.session_id, exchange.exchange_id, *fields, chained))
+        events.append(Event(*(exchange.session_id, exchange.exchange_id, *fields, chained)))
     with Store(url) as store:
         with store.transaction():
             store.add_session(session)

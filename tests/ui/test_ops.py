@@ -33,7 +33,7 @@ def test_they_make_one_document_of_another(documents: list[Any]) -> None:
 
 
 def test_a_text_that_grows_is_put_in_its_place_before_that_changes() -> None:
-    ops = [["add", ["a", 0], "b"], ["add", ["a", 0], "c"], ["set", ["a"], ["x"]], ["add", ["a", 0], "y"]]
+    ops: list[Op] = [["add", ["a", 0], "b"], ["add", ["a", 0], "c"], ["set", ["a"], ["x"]], ["add", ["a", 0], "y"]]
     assert apply({"a": ["a"]}, ops) == {"a": ["xy"]}
     assert apply({"a": "a"}, [["add", ["a"], "b"], ["cut", ["a"]], ["set", ["a"], "c"]]) == {"a": "c"}
 

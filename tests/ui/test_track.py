@@ -203,7 +203,7 @@ async def test_an_open_exchange_grows(database: URL) -> None:
                     store.append(events[start:end])
                 await same_as_anew(log, cache, end == len(events))
             fields: Any = (len(events), "note", events[-1].t_ns + 1, None, None, None, None, b"{}", None, None)
-            noted = Event(*ids(exchange), *fields, link(events[-1].hash, *fields))
+            noted = Event(*(*ids(exchange), *fields, link(events[-1].hash, *fields)))
             with store.transaction():
                 store.append([noted])
             await same_as_anew(log, cache, True)
