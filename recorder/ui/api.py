@@ -22,7 +22,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder import __version__
-from recorder.errors import UsageError
+from recorder.errors import NotFoundError, UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.reader import LogReader
@@ -136,13 +136,15 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     """Return a session with a summary of each of its exchanges."""
     log = context.log
     session, numbered = await select_exchanges(log, parameters["session"], None)
-    [summary] = await log.sessions(1, SessionFilter(session_id=session.session_id))
+    summary = next(iter(await log.sessions(1, SessionFilter(session_id=session.session_id))), None)
+    if summary is None:  # it was purged between the two questions
+        raise NotFoundError(f"Session {session.name} was purged.")
     facts = {row.exchange_id: row for row in await log.outlines(session.session_id)}
     began_ns = min((each.started_ns for _, each in numbered), default=session.created_ns)
     exchanges = []
     for number, each in numbered:
         if (row := facts.get(each.exchange_id)) is None:
-            continue  # it was purged between the two questions
+            continue
         exchanges.append(
             {
                 "number": number,

@@ -479,7 +479,7 @@ def test_an_interrupted_demo_does_not_look_like_an_upstream_fault(tmp_path: Path
 
 def test_the_demo_says_lines_that_can_be_pasted(demo: Demo) -> None:
     shown = [line[2:] for line in demo.said.splitlines() if line.startswith(("$ recorder ", "  recorder "))]
-    assert len(shown) == 8
+    assert len(shown) == 9
     for line in shown:
         program, *arguments = shlex.split(line)
         assert (program, arguments[-2:]) == ("recorder", ["--db", str(demo.path)])

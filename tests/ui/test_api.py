@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,8 @@ from recorder import __version__
 from recorder.projections.views import VIEWS
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
-from recorder.ui import sql
+from recorder.ui import api, sql
+from tests.corpus import ROOT
 from tests.log_rows import add, begin, make_events, make_exchange, make_id, make_session
 from tests.projects import stream
 from tests.serving import run_apart
@@ -227,3 +229,10 @@ async def test_the_views_are_those_of_the_command(db: Path) -> None:
         found = await viewer.json("/api/views")
     assert found == expected
     assert [view["view"] for view in found] == [view.name for view in VIEWS]
+
+
+def test_every_request_is_documented_with_its_parameters() -> None:
+    documented = set(re.findall(r"`((?:GET|POST) /api/\S+)`", (ROOT / "docs" / "formats.md").read_text()))
+    names = {"{session}": "SESSION", "{exchange}": "N", "{pos}": "POS"}
+    patterns = [f"GET {each}" for each in api.ROUTES] + [f"POST {each}" for each in api.POSTS]
+    assert documented == {re.sub(r"\{\w+\}", lambda found: names[found[0]], each) for each in patterns}

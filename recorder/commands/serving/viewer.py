@@ -79,12 +79,15 @@ async def viewing(url: URL, port: int) -> AsyncIterator[str]:
 
 
 def _start(url: URL, port: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", __name__, url.render_as_string(hide_password=False), str(port)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
-    )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", __name__, url.render_as_string(hide_password=False), str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
+        )
+    except OSError as error:
+        raise RecorderError(f"The viewer could not be started: {error.strerror}.") from error
 
 
 def _watch(process: subprocess.Popen[bytes], stopping: Event) -> None:
