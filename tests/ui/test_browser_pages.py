@@ -80,4 +80,12 @@ async def test_an_empty_database_says_how_to_record(chromium: Browser, sqlite_te
             assert await tab.violations() == []
 
 
+async def test_a_page_that_writes_its_place_into_the_address_takes_no_page_away(tab: Tab) -> None:
+    """The player does so at intervals, and may in the moment between a click on a link and the event of it."""
+    await tab.open("#/s/agent")
+    await tab.page.evaluate("() => { location.hash = '#/sql'; history.replaceState(null, '', '#/s/agent/x/1/e/3') }")
+    await tab.page.wait_for_selector("main .page[data-page=sql][data-ready]", state="attached")
+    assert tab.page.url.endswith("#/sql")
+
+
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"

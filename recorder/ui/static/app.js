@@ -109,7 +109,12 @@ export async function start(source) {
       place.dataset.ready = "";
     }
   };
-  window.addEventListener("hashchange", draw);
+  window.addEventListener("hashchange", (event) => {
+    // The page that is left may have written its place into the address since.
+    const { hash } = new URL(event.newURL);
+    if (location.hash !== hash) history.replaceState(null, "", hash);
+    draw();
+  });
   document.querySelector("[data-skip]")?.addEventListener("click", (event) => {
     event.preventDefault();
     main.focus();
