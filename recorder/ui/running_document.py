@@ -6,8 +6,7 @@ event can change. A delta of a text, which most events are, is appended without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappush, heappushpop
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,7 +38,7 @@ from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow, Text
 from recorder.projections.projection import Handler
-from recorder.projections.timing import PERCENTS, STALL_NS, Gaps, TimingRow
+from recorder.projections.timing import TimingRow
 from recorder.store.session_document import (
     anomaly_documents,
     exchange_document,
@@ -50,6 +49,7 @@ from recorder.store.session_document import (
 )
 from recorder.store.session_state import ExchangeState, UnfoldableExchange, answer_of, counter_of, unfoldable
 from recorder.ui.ops import Op, compare
+from recorder.ui.running_gaps import RunningGaps
 from recorder.ui.surroundings import OutsideView
 
 SUMMARY_LIMIT = STORABLE_LIMIT // 8  # characters of which no JSON is longer than a row has
@@ -109,52 +109,6 @@ class _Touched:
         self.all_items = self.heading = self.usage = False
 
 
-class _Percentile:
-    """A percentile, by nearest rank, of numbers that come one by one: those up to it in one heap, others in another."""
-
-    def __init__(self, percent: int) -> None:
-        self._percent, self._count = percent, 0
-        self._low: list[int] = []  # negative: the greatest first
-        self._high: list[int] = []
-
-    def add(self, number: int) -> None:
-        self._count += 1
-        if -(-self._count * self._percent // 100) > len(self._low):
-            heappush(self._low, -heappushpop(self._high, number))
-        else:
-            heappush(self._high, -heappushpop(self._low, -number))
-
-    @property
-    def value(self) -> int | None:
-        return -self._low[0] if self._low else None
-
-
-class _RunningGaps:
-    """The gaps between the events of an exchange, which all numbers of are known at any time."""
-
-    def __init__(self) -> None:
-        self._seen = 0
-        self._percentiles = [_Percentile(percent) for percent in PERCENTS]
-        self._longest_ns: int | None = None
-        self._stalls = 0
-        self._gaps = Gaps()
-
-    def of(self, times: Sequence[int]) -> Gaps:
-        """Return the gaps of these times, of which further ones may be there since the last call."""
-        if len(times) == self._seen:
-            return self._gaps
-        for index in range(max(self._seen, 1), len(times)):
-            gap = times[index] - times[index - 1]
-            for percentile in self._percentiles:
-                percentile.add(gap)
-            if self._longest_ns is None or gap > self._longest_ns:
-                self._longest_ns = gap
-            self._stalls += gap > STALL_NS
-        self._seen = len(times)
-        self._gaps = Gaps(self._longest_ns, self._stalls, *[each.value for each in self._percentiles])
-        return self._gaps
-
-
 class _Growing:
     """A text of the document that deltas are appended to."""
 
@@ -177,7 +131,7 @@ class RunningDocument:
         self._anomalies = self._folding.fold("anomalies")
         self._timing = self._folding.fold("timing")
         self._counter = counter_of(exchange)
-        self._gaps = _RunningGaps()
+        self._gaps = RunningGaps()
         self._document: dict[str, Any] = {}
         self._head: dict[str, Any] = {}
         self._growing: dict[tuple[int, str, int], _Growing] = {}
