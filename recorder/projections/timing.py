@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappush, heappushpop
 from operator import sub
 from typing import NamedTuple
 
@@ -51,6 +52,52 @@ class Gaps(NamedTuple):
     p50_ns: int | None = None
     p95_ns: int | None = None
     p99_ns: int | None = None
+
+
+class _Percentile:
+    """A percentile, by nearest rank, of numbers that come one by one: those up to it in one heap, others in another."""
+
+    def __init__(self, percent: int) -> None:
+        self._percent, self._count = percent, 0
+        self._low: list[int] = []  # negative: the greatest first
+        self._high: list[int] = []
+
+    def add(self, number: int) -> None:
+        self._count += 1
+        if -(-self._count * self._percent // 100) > len(self._low):
+            heappush(self._low, -heappushpop(self._high, number))
+        else:
+            heappush(self._high, -heappushpop(self._low, -number))
+
+    @property
+    def value(self) -> int | None:
+        return -self._low[0] if self._low else None
+
+
+class RunningGaps:
+    """The gaps between the events of an exchange, which all numbers of are known at any time."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._percentiles = [_Percentile(percent) for percent in PERCENTS]
+        self._longest_ns: int | None = None
+        self._stalls = 0
+        self._gaps = Gaps()
+
+    def of(self, times: Sequence[int]) -> Gaps:
+        """Return the gaps of these times, of which further ones may be there since the last call."""
+        if len(times) == self._seen:
+            return self._gaps
+        for index in range(max(self._seen, 1), len(times)):
+            gap = times[index] - times[index - 1]
+            for percentile in self._percentiles:
+                percentile.add(gap)
+            if self._longest_ns is None or gap > self._longest_ns:
+                self._longest_ns = gap
+            self._stalls += gap > STALL_NS
+        self._seen = len(times)
+        self._gaps = Gaps(self._longest_ns, self._stalls, *[each.value for each in self._percentiles])
+        return self._gaps
 
 
 class Timing:

@@ -38,7 +38,7 @@ from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemRow, Text
 from recorder.projections.projection import Handler
-from recorder.projections.timing import TimingRow
+from recorder.projections.timing import RunningGaps, TimingRow
 from recorder.store.session_document import (
     anomaly_documents,
     exchange_document,
@@ -49,7 +49,6 @@ from recorder.store.session_document import (
 )
 from recorder.store.session_state import ExchangeState, UnfoldableExchange, answer_of, counter_of, unfoldable
 from recorder.ui.ops import Op, compare
-from recorder.ui.running_gaps import RunningGaps
 from recorder.ui.surroundings import OutsideView
 
 SUMMARY_LIMIT = STORABLE_LIMIT // 8  # characters of which no JSON is longer than a row has
