@@ -67,7 +67,9 @@ def strings(item: Document) -> Iterator[tuple[list[str | int], str]]:
         if isinstance(value, str):
             yield [key], value
         elif isinstance(value, list):
-            yield from (([key, place], part) for place, part in enumerate(value) if isinstance(part, str))
+            for place, part in enumerate(value):
+                if isinstance(part, str):
+                    yield [key, place], part
 
 
 def lines(document: Document) -> list[str]:
