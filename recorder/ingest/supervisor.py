@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* The process is `python -m recorder.commands.serving.ingester URL DIRECTORY`. Its standard input is a pipe from the
+* The process is `python -m recorder.commands.serving.ingester DIRECTORY`. Its standard input is a pipe from the
   recorder: when that closes, the recorder has ended and the journal is complete.
 * A thread waits for the process, so recorders with an event loop and without one supervise it in the same way.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 from sqlalchemy import URL
+
+from recorder.store.location import VARIABLE
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +33,7 @@ class IngesterSupervisor:
     """The supervisor of one journal's ingester. `last_end` is how the last process ended, None before that."""
 
     def __init__(self, url: URL, directory: Path) -> None:
-        self._arguments = (url.render_as_string(hide_password=False), str(directory))
+        self._url = url.render_as_string(hide_password=False)
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._finishing, self._ended = Event(), Event()
@@ -84,7 +87,8 @@ class IngesterSupervisor:
         """Run a process to its end; return how it ended."""
         try:
             process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "recorder.commands.serving.ingester", *self._arguments],
+                [sys.executable, "-m", "recorder.commands.serving.ingester", str(self._directory)],
+                env={**os.environ, VARIABLE: self._url},  # no argument: it may have a password
                 stdin=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
             )

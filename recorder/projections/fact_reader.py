@@ -63,6 +63,9 @@ _end_of = msgspec.json.Decoder(Ended).decode
 _reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
 
 
+_BLANK = b" \t\r\n\0"  # around JSON; of UTF-16, NUL is half a character
+
+
 class Pieces:
     """Bytes that belong together and came one after another, up to a limit."""
 
@@ -77,6 +80,13 @@ class Pieces:
             self._pieces.append(piece)
         else:
             self._pieces.clear()
+
+    @property
+    def is_half_json(self) -> bool:
+        """Return True if they begin with an object or an array, and do not end with the end of one."""
+        first = next((piece for each in self._pieces if (piece := each.lstrip(_BLANK))), b"")
+        last = next((piece for each in reversed(self._pieces) if (piece := each.rstrip(_BLANK))), b"")
+        return first.startswith((b"{", b"[")) and not last.endswith((b"}", b"]"))
 
     def take(self) -> bytes | None:
         """Return all pieces joined, or None if they passed the limit, and drop them."""
@@ -110,8 +120,11 @@ class FactReader:
 
     @property
     def holds_back(self) -> bool:
-        """Return True if `close` may have facts: of a request or a document whose end is not there yet."""
-        return self._is_asking or self._body.size_bytes > 0
+        """Return True if `close` may have facts: of a request or a document whose `end` is not there yet.
+
+        Half a document has none. To find that out by `close` would take the time to read it, at each of its events.
+        """
+        return self._is_asking or (self._body.size_bytes > 0 and not self._body.is_half_json)
 
     def close(self) -> Sequence[Fact]:
         """Return the last facts of an exchange that has no `end` yet, for a look at it at this moment."""

@@ -11,6 +11,10 @@ from sqlalchemy.exc import ArgumentError
 from recorder.errors import UsageError
 from recorder.store.engine import engine_of
 
+VARIABLE = "RECORDER_DB"
+"""The environment variable with the value of `--db`. Processes of recorder's own get the URL in it: it may have a
+password, and all users of a machine see the arguments of its processes."""
+
 
 def default_url() -> URL:
     """Return the URL of the database in the user's data directory."""

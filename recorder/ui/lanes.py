@@ -186,6 +186,9 @@ def _drawn(
     exchanges: list[dict[str, Any]] = []
     blocks: list[dict[str, Any]] = []
     items = {key: list(rows) for key, rows in groupby(projected.items, itemgetter(0))}
+    gaps: dict[str, list[AnyRow]] = {}
+    for row in projected.gaps:
+        gaps.setdefault(row.exchange_id, []).append(row)
     calls = _Returned(projected.results, {each.exchange_id: each for _, each in numbered})
     for number, each in chosen:
         outline = outlines.get(each.exchange_id)
@@ -199,7 +202,7 @@ def _drawn(
             blocks += drawn.client_blocks(items[each.exchange_id], calls)
         else:
             blocks += drawn.output_blocks()
-        blocks += drawn.gap_blocks(row for row in projected.gaps if row.exchange_id == each.exchange_id)
+        blocks += drawn.gap_blocks(gaps.get(each.exchange_id, ()))
     return {
         "session_id": session_id,
         "is_all": is_all,

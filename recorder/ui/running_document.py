@@ -220,7 +220,7 @@ class RunningDocument:
             self._render(folding.copy().rows(), ops)
         elif self._is_held_back:
             self._is_held_back = False
-            self._render(folding.rows(), ops)
+            self._render(folding.copy().rows(), ops)  # of a document more parts may follow
         else:
             self._update(event, ops)
         touched.clear()

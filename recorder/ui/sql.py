@@ -29,6 +29,7 @@ AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this ma
 TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it
 MOST_ROWS = 10_000  # of an answer: more than anyone reads, and what a table in a page can hold
 MOST_BYTES = 8 * 2**20
+SECRETS = ("password", "sslpassword")  # of libpq, which a URL may have in its query
 
 
 class Questions:
@@ -115,7 +116,8 @@ def database_words(url: URL) -> list[str]:
     if url == default_url():
         return []
     is_file = bool(engine_of(url).files(url))
-    return ["--db", database_name(url) if is_file else url._replace(password=None).render_as_string()]
+    named = url.difference_update_query(SECRETS)._replace(password=None)
+    return ["--db", database_name(url) if is_file else named.render_as_string()]
 
 
 def views(url: URL) -> list[dict[str, Any]]:

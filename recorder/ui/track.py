@@ -11,6 +11,7 @@ kept here and there: the others follow from steps.
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from recorder.ui.surroundings import Surroundings
 
 SEGMENT = 256  # positions: 60 KB of JSON, a few milliseconds for both sides
 CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 events, or one that is open and very long
-SLICE = 64  # events that are applied at a time: a few milliseconds
+SLICE_S = 0.005  # of work at a time: then other requests have their turn
 LOOKS = 3  # at the other exchanges for one answer: one that changes each time is seen at the next request
 EVENT_BYTES = 200  # of memory that an event takes in a fold besides its texts
 
@@ -145,12 +146,14 @@ class _Track:
         if self._document is None:
             earlier = await log.earlier_events(exchange)
             self._document = RunningDocument(self._number, exchange, earlier, self._surroundings.view(-1))
+        until_s = time.monotonic() + SLICE_S
         async for event in log.events(exchange.session_id, exchange.exchange_id, after=self._pos):
             self._tell(self._document, event)
             if event.pos >= target:
                 return
-            if event.pos % SLICE == 0:
+            if time.monotonic() > until_s:
                 await asyncio.sleep(0)
+                until_s = time.monotonic() + SLICE_S
 
     def _tell(self, document: RunningDocument, event: Event) -> None:
         """Add the step of the next event, and before it those from outside since the last one."""
@@ -228,12 +231,14 @@ class _Track:
         if document is None or (self._pos, moments) == self._later[0]:
             return self._later[1]
         steps: list[Any] = []
+        until_s = time.monotonic() + SLICE_S
         try:
-            for number, t_ns in enumerate(sorted({moment[0] for moment in moments})):
+            for t_ns in sorted({moment[0] for moment in moments}):
                 if ops := document.see(self._surroundings.view(t_ns)):
                     steps.append([self._pos, ops, t_ns])
-                if number % SLICE == 0:
+                if time.monotonic() > until_s:
                     await asyncio.sleep(0)
+                    until_s = time.monotonic() + SLICE_S
         finally:
             document.see(self._surroundings.view(self._t_ns))
         self._later = ((self._pos, moments), steps)

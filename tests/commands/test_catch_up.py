@@ -25,7 +25,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed, ingester_pid, waiting
 from recorder.journal.writer import Journal
-from recorder.store.location import database_url, journal_root
+from recorder.store.location import VARIABLE, database_url, journal_root
 from recorder.store.writer import Store
 from tests.behind import asked
 from tests.ingest.test_ingester import COMPLETED, Exchange, never
@@ -151,10 +151,11 @@ def test_an_ingester_that_is_far_behind_is_less_nice_until_it_has_caught_up(tmp_
     journal = Journal(tmp_path / "recorder.db.journal", "r")
     os.utime(journal.directory / "lock", (1, 1))
     journal.exchange().write(Mark.CHUNK, time.monotonic_ns() - 60 * 10**9, b"of a minute ago")
-    command = [sys.executable, "-m", "recorder.commands.serving.ingester", f"sqlite:///{path}", str(journal.directory)]
+    command = [sys.executable, "-m", "recorder.commands.serving.ingester", str(journal.directory)]
+    environment = {**os.environ, VARIABLE: str(path)}
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as ingester:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True) as ingester:
             try:
                 wait_until(lambda: niceness.group(ingester.pid) == niceness.FAR_NICENESS, 50)
                 holder.execute("ROLLBACK")

@@ -19,6 +19,8 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
+from recorder.commands.serving.viewer import viewing
+from recorder.store.location import database_url
 from tests.serving import PROGRAM, STOPPED_S, Ran, Serving, _state, address, environment, run_apart, serving, wait_until
 from tests.viewed import fill
 
@@ -175,6 +177,15 @@ def test_a_recorder_has_a_viewer_that_ends_with_it(tmp_path: Path) -> None:
         assert serve.stop() == 0
         assert viewer.is_over()
         assert "viewer ended" not in serve.said
+
+
+async def test_a_password_of_the_database_is_in_no_command_line() -> None:
+    """All users of a machine see the command lines of its processes."""
+    url = database_url("postgresql://me:hidden@127.0.0.1:9/none")
+    async with viewing(url, 0):
+        lines = [command_of(int(pid)) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+        assert any("serving.viewer" in line for line in lines)
+        assert "hidden" not in " ".join(lines)
 
 
 def can_ask(viewer: Beside) -> bool:

@@ -28,7 +28,7 @@ from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.ids import uuid7
 from recorder.model.payloads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.store.location import database_url
+from recorder.store.location import VARIABLE
 from recorder.store.retry import Stopped
 from recorder.store.writer import Store
 
@@ -341,9 +341,8 @@ def test_a_recorder_that_lets_go_of_its_pipe_first_is_ingested(root: Path, path:
     """A process that is killed closes what it has open in any order."""
     journal = Journal(root, "r")
     exchange = Exchange(journal).chunk(COMPLETED).end()
-    arguments = (database_url(path).render_as_string(), str(journal.directory))
-    command = [sys.executable, "-m", "recorder.commands.serving.ingester", *arguments]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    command = [sys.executable, "-m", "recorder.commands.serving.ingester", str(journal.directory)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, VARIABLE: str(path)})
     assert process.stdin
     process.stdin.close()
     time.sleep(1.5)  # for it to look, in vain; if it is later, there is nothing to wait for

@@ -103,6 +103,19 @@ def test_a_process_that_is_being_started_when_all_ends_is_not_left_behind(tmp_pa
         assert supervisor._process is None or not is_running(supervisor._process.pid)
 
 
+def test_a_password_of_the_database_is_in_no_command_line(journal: Journal) -> None:
+    """All users of a machine see the command lines of its processes."""
+    supervisor = IngesterSupervisor(database_url("postgresql://me:hidden@127.0.0.1:9/none"), journal.directory)
+    supervisor.start()
+    try:
+        until(lambda: supervisor.pid is not None)
+        shown = subprocess.check_output(["ps", "-o", "args=", "-p", str(supervisor.pid)], text=True)
+        assert "serving.ingester" in shown
+        assert "hidden" not in shown
+    finally:
+        supervisor.stop()
+
+
 def test_a_recorder_that_is_killed_takes_its_ingester_with_it(tmp_path: Path) -> None:
     program = (
         "import sys, time; from recorder.ingest.supervisor import *; from recorder.journal.writer import Journal; "

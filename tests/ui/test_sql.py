@@ -35,3 +35,6 @@ def test_a_command_names_the_database_and_its_values_but_no_password(tmp_path: P
     assert "me@db.example/log" in line
     assert "hidden" not in line
     assert "***" not in line
+    line = command_line(database_url("postgresql://me@db.example/log?password=hidden&sslmode=require"), "select 1")
+    assert "sslmode=require" in line
+    assert "hidden" not in line

@@ -286,3 +286,21 @@ async def test_streams_of_the_corpus(tmp_path: Path, path: Path, seed: int) -> N
 @pytest.mark.parametrize("path", corpus_files(core=False), ids=lambda path: str(path.relative_to(CORPUS)))
 async def test_all_streams_of_the_corpus(tmp_path: Path, path: Path, seed: int) -> None:
     await require_stream(tmp_path, path, seed, 20)
+
+
+@pytest.mark.parametrize("size_bytes", [1, 7, 40])
+async def test_a_document_in_parts(tmp_path: Path, size_bytes: int) -> None:
+    """It is read when it may be complete: to read half of it at each part would take quadratic time."""
+    item = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a {b} c"}]}
+    body = b" " + json.dumps({"id": "resp_1", "status": "completed", "output": [item]}).encode() + b"\n "
+    parts = [body[start : start + size_bytes] for start in range(0, len(body), size_bytes)]
+    made = Conversations(tmp_path / "log.db").session("s")
+    exchange = made.exchange(parts, QUESTION, content_type="application/json")
+    [found] = (await require_session(made.database)).values()
+    assert found[-1]["last"] > len(parts)
+    folding, held = Folding(exchange), 0
+    async with await LogReader.open(made.database) as log:
+        async for event in log.events(exchange.session_id, exchange.exchange_id):
+            folding.tell(event)
+            held += event.kind == "body" and folding.holds_back
+    assert 0 < held <= 10, "at those that end as JSON may end, and blanks after them"

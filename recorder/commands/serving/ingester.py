@@ -1,5 +1,6 @@
-"""The ingester as a separate process: `python -m recorder.commands.serving.ingester URL DIRECTORY`.
+"""The ingester as a separate process: `python -m recorder.commands.serving.ingester DIRECTORY`.
 
+Its database is the one that its environment names (`recorder.store.location.VARIABLE`).
 It ingests what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the recorder's end of
 a pipe: when that closes, the recorder has ended, and what is left in the journal is all there will be.
 """
@@ -22,7 +23,7 @@ from recorder.commands.terminal.settings import redactor
 from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover, recover_one
 from recorder.journal.reader import claimed, waiting
-from recorder.store.location import database_url
+from recorder.store.location import VARIABLE, database_url
 from recorder.store.retry import COMPLAIN_S, RETRY_S, Stopped
 from recorder.store.writer import Store
 from recorder.wire.redaction.bodies import Redactor
@@ -134,4 +135,4 @@ def _open(url: str, pause: Pause) -> Store | None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(os.environ[VARIABLE], Path(sys.argv[1]))

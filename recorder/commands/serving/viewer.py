@@ -1,7 +1,8 @@
-"""The viewer beside a recorder, as a separate process: `python -m recorder.commands.serving.viewer URL PORT`.
+"""The viewer beside a recorder, as a separate process: `python -m recorder.commands.serving.viewer PORT`.
 
 Rules of this file:
 
+* The database is the one that the environment of the process names (`recorder.store.location.VARIABLE`).
 * The process writes one line on its standard output: the URL to open, or why there is none.
 * Its standard input is a pipe from the recorder: when that closes, the recorder has ended, and so does the viewer.
 * The recorder does not need it. If it dies, that is said once, and recording goes on.
@@ -27,7 +28,7 @@ from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.proxy.http import server
-from recorder.store.location import database_url
+from recorder.store.location import VARIABLE, database_url
 from recorder.store.reader import LogReader
 from recorder.store.retry import RETRY_S
 from recorder.ui.app import Viewer
@@ -81,7 +82,8 @@ async def viewing(url: URL, port: int) -> AsyncIterator[str]:
 def _start(url: URL, port: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", __name__, url.render_as_string(hide_password=False), str(port)],
+            [sys.executable, "-m", __name__, str(port)],
+            env={**os.environ, VARIABLE: url.render_as_string(hide_password=False)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
@@ -135,13 +137,13 @@ def _say(begun: _Begun) -> None:
     write_line(msgspec.json.encode(begun).decode())
 
 
-def main(url: str, port: int) -> None:
+def main(port: int) -> None:
     """Serve the viewer until the recorder ends."""
     log_to_stderr()
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    server.run(_serve(database_url(url), port))
+    server.run(_serve(database_url(os.environ[VARIABLE]), port))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(int(sys.argv[1]))

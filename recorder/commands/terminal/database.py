@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from recorder.store.location import VARIABLE
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -15,6 +17,6 @@ def database_option(function: F) -> F:
     return click.option(
         "--db",
         metavar="URL|PATH",
-        envvar="RECORDER_DB",
+        envvar=VARIABLE,
         help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
     )(function)
