@@ -63,7 +63,9 @@ class DiffPage {
     if (!route.query.get("a") || !route.query.get("b")) {
       this.clear();
       this.asked = asked;
-      fill(this.results, el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."), await this.form.chooser());
+      fill(this.results, el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."));
+      const chooser = await this.form.chooser();
+      if (chooser && this.asked === asked) this.results.append(chooser);
       return;
     }
     this.asked = asked;

@@ -1,0 +1,86 @@
+"""What comes late, or not at all: answers for a page that was left, streams that are refused, questions that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from playwright.async_api import Route, expect
+
+from tests.browser import IN_A_BROWSER, Tab
+
+pytestmark = IN_A_BROWSER
+
+REFUSAL = json.dumps({"error": {"message": "Too many pages follow.", "type": "busy"}})
+ONE_MESSAGE = "retry: 600000\n\nevent: grew\ndata: %s\n\n"
+
+
+async def test_a_page_that_was_left_changes_nothing_of_the_next(tab: Tab) -> None:
+    go_on, is_asked = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        is_asked.set()
+        await go_on.wait()
+        await route.continue_()
+
+    await tab.open("#/sql")
+    await tab.page.route("**/api/sessions/long/lanes", late)
+    await tab.page.evaluate("() => { location.hash = '#/s/long' }")
+    await is_asked.wait()
+    await tab.open("#/sql")
+    title = await tab.page.title()
+    async with tab.page.expect_response("**/api/sessions/*/lanes"):
+        go_on.set()
+    await tab.page.evaluate("() => new Promise((resume) => setTimeout(resume, 100))")
+    assert await tab.page.title() == title == "SQL · recorder"
+
+
+async def test_the_choice_of_sessions_comes_too_late_for_a_comparison(tab: Tab) -> None:
+    go_on, is_asked = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        is_asked.set()
+        await go_on.wait()
+        await route.continue_()
+
+    await tab.open("#/sql")
+    await tab.page.route("**/api/sessions?limit=*", late)
+    await tab.page.evaluate("() => { location.hash = '#/diff' }")
+    await is_asked.wait()
+    await tab.page.evaluate("() => { location.hash = '#/diff?a=agent&b=agent-again' }")
+    await tab.page.get_by_role("heading", name="agent-again").wait_for()
+    go_on.set()
+    await tab.page.wait_for_selector("#recent-sessions option", state="attached")
+    await expect(tab.page.get_by_role("heading", name="agent-again")).to_be_visible()
+    # The styles of the player are loaded on this page too.
+    asked = tab.page.locator(".diff-pair h2 .asked")
+    assert await asked.evaluate("(element) => getComputedStyle(element).display") == "inline"
+
+
+async def test_a_stream_that_is_refused_says_why_and_is_asked_for_again(tab: Tab) -> None:
+    tab.expect("status of 503")
+    comes = asyncio.Event()
+
+    async def refuse(route: Route) -> None:
+        if comes.is_set():
+            await route.fulfill(content_type="text/event-stream", body="retry: 600000\n\n")
+        else:
+            await route.fulfill(status=503, content_type="application/json", body=REFUSAL)
+
+    await tab.page.route("**/api/follow", refuse)
+    await tab.open("#/sessions")
+    await expect(tab.page.locator("#status")).to_have_text("Too many pages follow.")
+    async with tab.page.expect_response(lambda answer: answer.url.endswith("/api/follow") and answer.ok):
+        comes.set()
+
+
+async def test_what_is_new_is_asked_for_until_it_comes(tab: Tab) -> None:
+    """The last news of an exchange is that it has ended: nothing follows that would make the page ask again."""
+    tab.expect("Failed to load resource")
+    news = {"number": 4, "exchange_id": "0", "last_pos": 3, "has_ended": False}
+    body = ONE_MESSAGE % json.dumps({"exchanges": [news]})
+    await tab.page.route("**/agent/follow", lambda route: route.abort())
+    await tab.page.route("**/follow", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+    await tab.page.route("**/lanes?exchange=4*", lambda route: route.abort(), times=1)
+    async with tab.page.expect_response("**/lanes?exchange=4*"):
+        await tab.open("#/s/agent")
