@@ -84,3 +84,35 @@ async def test_what_is_new_is_asked_for_until_it_comes(tab: Tab) -> None:
     await tab.page.route("**/lanes?exchange=4*", lambda route: route.abort(), times=1)
     async with tab.page.expect_response("**/lanes?exchange=4*"):
         await tab.open("#/s/agent")
+
+
+PART = 4 * 2**20
+"""Bytes of a body that the page asks for at once."""
+MORE = "(view) => { for (let times = 0; times < 100; times++) view.querySelector('.more button')?.click() }"
+
+
+async def test_a_part_of_a_body_is_read_once_and_again_if_it_did_not_come(tab: Tab) -> None:
+    tab.expect("Failed to load resource")
+    asked: list[str] = []
+
+    async def part(route: Route) -> None:
+        asked.append(route.request.url)
+        if f"from={PART}&" not in route.request.url:
+            await route.fulfill(body="line\n" * (PART // 5) + "-" * (PART % 5))
+        elif len(asked) == 2:
+            await route.abort()
+        else:
+            await route.fulfill(body="the end")
+
+    await tab.page.route("**/body?of=request*", lambda route: route.fulfill(body="{}"))
+    await tab.page.route("**/body?of=response*", part)
+    await tab.open("#/raw/agent/1")
+    view = tab.page.locator(".raw-sides > :last-child .body-view")
+    await view.get_by_role("button", name="More").wait_for()
+    await view.evaluate(MORE)
+    await expect(view.get_by_role("alert")).to_contain_text("does not answer")
+    assert len(asked) == 2
+    await view.evaluate(MORE)
+    await expect(view.locator("pre")).to_contain_text("the end")
+    assert len(asked) == 3
+    assert str(await view.locator("pre").text_content()).count("the end") == 1

@@ -15,6 +15,21 @@ export class ApiError extends Error {
 }
 
 /**
+ * Fetch from the viewer: the answer if it is a success. Throws ApiError with a sentence for people.
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
+export async function request(path, options = {}) {
+  const response = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
+    if (options.signal?.aborted) throw new ApiError("Stopped.", 0);
+    throw new ApiError(GONE, 0);
+  });
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => null);
+  throw new ApiError(answer?.error?.message ?? `The viewer answered ${response.status}.`, response.status);
+}
+
+/**
  * Fetch JSON from the API: with a body by POST, else by GET. Throws ApiError.
  * @param {string} path
  * @param {Json} [body]
@@ -24,13 +39,10 @@ export class ApiError extends Error {
  */
 export async function api(path, body, parse = JSON.parse, signal) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
-  const response = await fetch(path, { ...options, cache: "no-store", signal }).catch(() => {
-    if (signal?.aborted) throw new ApiError("Stopped.", 0);
-    throw new ApiError(GONE, 0);
+  const response = await request(path, { ...options, signal });
+  return response.text().then(parse).catch(() => {
+    throw new ApiError(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.", response.status);
   });
-  const answer = await response.text().then(parse).catch(() => null);
-  if (!response.ok) throw new ApiError(answer?.error?.message ?? `The viewer answered ${response.status}.`, response.status);
-  return answer;
 }
 
 /** Pause after which a stream that was refused is asked for again: a browser does so only after a lost connection. */
@@ -79,12 +91,10 @@ export function listen(path, name, heard, failed) {
 async function refusal(path) {
   const ended = new AbortController();
   try {
-    const response = await fetch(path, { cache: "no-store", signal: ended.signal });
-    if (response.ok) return null;
-    const answer = await response.json().catch(() => null);
-    return String(answer?.error?.message ?? `The viewer answered ${response.status}.`);
-  } catch {
-    return GONE;
+    await request(path, { signal: ended.signal });
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
   } finally {
     ended.abort();
   }
