@@ -116,3 +116,10 @@ async def test_a_part_of_a_body_is_read_once_and_again_if_it_did_not_come(tab: T
     await expect(view.locator("pre")).to_contain_text("the end")
     assert len(asked) == 3
     assert str(await view.locator("pre").text_content()).count("the end") == 1
+
+
+async def test_a_form_that_is_not_submitted_changes_no_address(tab: Tab) -> None:
+    await tab.open("#/diff?a=agent&b=agent-again")
+    await tab.page.get_by_label("A: session").fill("broken")
+    await tab.page.get_by_role("button", name="Show pair 2 and 2").click()
+    assert tab.page.url.endswith("#/diff?a=agent&b=agent-again&pair=2")
