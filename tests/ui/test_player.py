@@ -103,6 +103,13 @@ async def test_the_json_view_is_the_document(tab: Tab) -> None:
     assert await shown.evaluate("(element) => JSON.parse(element.textContent)") == await document(tab)
 
 
+async def test_each_exchange_begins_with_what_the_person_said(tab: Tab) -> None:
+    await tab.open("#/s/agent/x/3")
+    said = tab.page.locator("section.exchange .user-text")
+    await expect(said.locator("visible=true")).to_have_text(["userWeather in Paris?", "userThanks"])
+    await expect(said.first.locator("[dir=auto]")).to_have_text("Weather in Paris?")
+
+
 async def test_a_long_text_is_cut_until_all_is_wanted(lengthy_tab: Tab) -> None:
     await lengthy_tab.open("#/s/lengthy/x/1")
     text = lengthy_tab.page.locator('[data-path=\'["items",0,"text"]\']').first

@@ -82,9 +82,9 @@ export async function start(source) {
   };
   let drawn = 0;
   const draw = async () => {
-    const mine = ++drawn;
     const route = parseRoute(location.hash);
     if (route.page === shown && page.update?.(route)) return;
+    const mine = ++drawn;
     page.close?.();
     page = {};
     for (const link of document.querySelectorAll("nav a")) {
@@ -96,11 +96,12 @@ export async function start(source) {
     const place = el("div", { class: "page", "data-page": route.page });
     fill(main, place);
     main.scrollTop = 0;
+    document.title = "recorder";
     if (!isFirst) main.focus({ preventScroll: true });
     try {
       const load = PAGES[route.page];
       if (!load) throw new Error(`There is no page ${route.page}.`);
-      const drawnPage = await (await load()).render(place, route, app);
+      const drawnPage = await (await load()).render(place, route, whileShown(app, () => mine === drawn));
       if (mine === drawn) page = drawnPage;
       else drawnPage.close?.();
     } catch (error) {
@@ -133,6 +134,22 @@ export async function start(source) {
   });
   describe(source);
   await draw();
+}
+
+/**
+ * Return the app of one page: an answer that comes after the page was left changes nothing of the next one.
+ * @param {App} app
+ * @param {() => boolean} isShown
+ * @returns {App}
+ */
+function whileShown(app, isShown) {
+  return {
+    ...app,
+    go: (hash) => void (isShown() && app.go(hash)),
+    replace: (hash) => void (isShown() && app.replace(hash)),
+    setTitle: (title) => void (isShown() && app.setTitle(title)),
+    announce: (message) => void (isShown() && app.announce(message)),
+  };
 }
 
 /**

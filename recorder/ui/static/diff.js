@@ -63,7 +63,9 @@ class DiffPage {
     if (!route.query.get("a") || !route.query.get("b")) {
       this.clear();
       this.asked = asked;
-      fill(this.results, el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."), await this.form.chooser());
+      fill(this.results, el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."));
+      const chooser = await this.form.chooser();
+      if (chooser && this.asked === asked) this.results.append(chooser);
       return;
     }
     this.asked = asked;
@@ -246,7 +248,8 @@ class Result {
    */
   constructor(found, form, app, query) {
     this.found = found;
-    this.form = form;
+    /** The terms of this comparison: the form may have been changed since, and is not submitted. */
+    this.compared = form.query().toString();
     this.app = app;
     this.differing = found.pairs.map((pair) => total(pair));
     this.shown = PAIRS_SHOWN;
@@ -309,7 +312,7 @@ class Result {
 
   /** @param {number} index */
   showPair(index) {
-    const query = this.form.query();
+    const query = new URLSearchParams(this.compared);
     query.set("pair", String(index + 1));
     this.app.replace(`#/diff?${query}`);
     this.choose(query);
@@ -320,7 +323,7 @@ class Result {
     const pair = this.found.pairs[this.pair];
     if (!pair?.levels.some((each) => each.level === level)) return false;
     this.level = level;
-    const query = this.form.query();
+    const query = new URLSearchParams(this.compared);
     query.set("pair", String(this.pair + 1));
     query.set("level", level);
     this.app.replace(`#/diff?${query}`);
@@ -544,7 +547,7 @@ class Result {
   /** @param {Pair} pair */
   alone(pair) {
     const { sessions } = this.found;
-    const query = this.form.query();
+    const query = new URLSearchParams(this.compared);
     query.set("a", `${sessions.a.session_id}:${pair.a.number}`);
     query.set("b", `${sessions.b.session_id}:${pair.b.number}`);
     return query;

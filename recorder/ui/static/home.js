@@ -67,7 +67,10 @@ export async function render(main, route, app) {
       });
       return true;
     },
-    close: () => charts.forEach((chart) => chart.close()),
+    close: () => {
+      asked += 1;
+      for (const chart of charts) chart.close();
+    },
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { copyButton, count, duration, el, fill } from "./dom.js";
 import { prettyJson, visible } from "./pretty.js";
+import { request } from "./source.js";
 
 const PART_BYTES = 4 * 2 ** 20; // fetched at once: what a browser indents in a tenth of a second
 const SHOWN_CHARS = 60_000; // of text added to the page at once: one line of that length is laid out in a frame or two
@@ -242,10 +243,12 @@ class BodyView {
     this.size_bytes = size_bytes;
     this.bytes = new Uint8Array(0);
     this.isWhole = false;
+    this.isLoading = false;
     this.shown = 1;
     this.mode = "";
     this.modes = el("div", { class: "group", role: "group", "aria-label": "Form of the body" });
     this.place = el("div", {}, el("p", { class: "note" }, "Loading…"));
+    this.failure = el("p", { class: "error", role: "alert" });
     this.element = el(
       "div",
       { class: "body-view" },
@@ -257,14 +260,17 @@ class BodyView {
         el("a", { class: "button", href: url, download: file }, "Save"),
       ),
       this.place,
+      this.failure,
     );
     void this.load();
   }
 
   async load() {
+    if (this.isLoading) return;
+    this.isLoading = true;
+    fill(this.failure);
     try {
-      const response = await fetch(`${this.url}&from=${this.bytes.length}&limit=${PART_BYTES}`, { cache: "no-store" });
-      if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? `The viewer answered ${response.status}.`);
+      const response = await request(`${this.url}&from=${this.bytes.length}&limit=${PART_BYTES}`);
       const part = new Uint8Array(await response.arrayBuffer());
       const joined = new Uint8Array(this.bytes.length + part.length);
       joined.set(this.bytes);
@@ -273,7 +279,11 @@ class BodyView {
       this.isWhole = part.length < PART_BYTES || joined.length === this.size_bytes;
       this.read();
     } catch (error) {
-      fill(this.place, el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
+      // What was read before stays, with the button that asks again.
+      if (!this.bytes.length) fill(this.place);
+      fill(this.failure, error instanceof Error ? error.message : String(error));
+    } finally {
+      this.isLoading = false;
     }
   }
 

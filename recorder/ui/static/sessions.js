@@ -1,6 +1,7 @@
 // The sessions: a list that is read page by page as one scrolls, its filters in the address, live.
 
 import { compact, count, duration, el, fill, wallTime } from "./dom.js";
+import { listen } from "./source.js";
 import { VirtualList } from "./virtual.js";
 
 const PAGE = 200;
@@ -79,8 +80,8 @@ class SessionsPage {
     fill(main, el("h1", { class: "hidden-text" }, "Sessions"), this.form, this.place, el("div", { class: "sessions-foot" }, this.hint, el("span", { class: "gap" }), this.compare));
     /** @type {VirtualList} */
     this.list = this.makeList();
-    /** @type {EventSource | null} */
-    this.stream = null;
+    /** @type {(() => void) | null} stops the following of the list */
+    this.stop = null;
     this.follow = () => this.setStream(document.visibilityState === "visible");
     document.addEventListener("visibilitychange", this.follow);
     this.follow();
@@ -91,9 +92,8 @@ class SessionsPage {
    * @param {boolean} follows
    */
   setStream(follows) {
-    this.stream?.close();
-    this.stream = follows ? new EventSource("/api/follow") : null;
-    this.stream?.addEventListener("sessions", () => this.refresh());
+    this.stop?.();
+    this.stop = follows ? listen("/api/follow", "sessions", () => this.refresh(), (message) => this.app.announce(message)) : null;
     if (follows && this.rows.length) this.refresh();
   }
 
@@ -373,7 +373,7 @@ class SessionsPage {
   }
 
   close() {
-    this.stream?.close();
+    this.stop?.();
     document.removeEventListener("visibilitychange", this.follow);
     clearTimeout(this.typed);
     this.asked++;

@@ -1,5 +1,7 @@
 // Where pages have their data from: the viewer's server, or the data inside of the one file.
 
+const GONE = "The viewer does not answer: is `recorder ui` still running?";
+
 /** An answer of the API that is no success. */
 export class ApiError extends Error {
   /**
@@ -13,6 +15,21 @@ export class ApiError extends Error {
 }
 
 /**
+ * Fetch from the viewer: the answer if it is a success. Throws ApiError with a sentence for people.
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
+export async function request(path, options = {}) {
+  const response = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
+    if (options.signal?.aborted) throw new ApiError("Stopped.", 0);
+    throw new ApiError(GONE, 0);
+  });
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => null);
+  throw new ApiError(answer?.error?.message ?? `The viewer answered ${response.status}.`, response.status);
+}
+
+/**
  * Fetch JSON from the API: with a body by POST, else by GET. Throws ApiError.
  * @param {string} path
  * @param {Json} [body]
@@ -22,13 +39,65 @@ export class ApiError extends Error {
  */
 export async function api(path, body, parse = JSON.parse, signal) {
   const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
-  const response = await fetch(path, { ...options, cache: "no-store", signal }).catch(() => {
-    if (signal?.aborted) throw new ApiError("Stopped.", 0);
-    throw new ApiError("The viewer does not answer: is `recorder ui` still running?", 0);
+  const response = await request(path, { ...options, signal });
+  return response.text().then(parse).catch(() => {
+    throw new ApiError(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.", response.status);
   });
-  const answer = await response.text().then(parse).catch(() => null);
-  if (!response.ok) throw new ApiError(answer?.error?.message ?? `The viewer answered ${response.status}.`, response.status);
-  return answer;
+}
+
+/** Pause after which a stream that was refused is asked for again: a browser does so only after a lost connection. */
+const AGAIN_MS = 3000;
+
+/**
+ * Listen to one event of a stream of the API until the returned function is called. Calls `failed` once for each time
+ * that the stream is lost and does not come back at once.
+ * @param {string} path
+ * @param {string} name
+ * @param {(data: any) => void} heard
+ * @param {(message: string) => void} failed
+ */
+export function listen(path, name, heard, failed) {
+  /** @type {EventSource} */
+  let stream;
+  let waiting = 0;
+  let hasFailed = false;
+  let isClosed = false;
+  const explain = async () => {
+    hasFailed = true;
+    const message = await refusal(path);
+    if (message && !isClosed) failed(message);
+  };
+  const open = () => {
+    stream = new EventSource(path);
+    stream.addEventListener("open", () => (hasFailed = false));
+    stream.addEventListener(name, (message) => heard(JSON.parse(message.data)));
+    stream.addEventListener("error", () => {
+      if (stream.readyState === EventSource.CLOSED) waiting = setTimeout(open, AGAIN_MS);
+      if (!hasFailed) explain();
+    });
+  };
+  open();
+  return () => {
+    isClosed = true;
+    clearTimeout(waiting);
+    stream.close();
+  };
+}
+
+/**
+ * Return why a stream does not come, which an EventSource does not say; null if it would come now.
+ * @param {string} path
+ */
+async function refusal(path) {
+  const ended = new AbortController();
+  try {
+    await request(path, { signal: ended.signal });
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  } finally {
+    ended.abort();
+  }
 }
 
 const encode = encodeURIComponent;
@@ -92,10 +161,9 @@ export class HttpSource {
   /**
    * @param {string} session
    * @param {(grown: Grown) => void} grew
+   * @param {(message: string) => void} failed
    */
-  follow(session, grew) {
-    const stream = new EventSource(`/api/sessions/${encode(session)}/follow`);
-    stream.addEventListener("grew", (message) => grew(JSON.parse(message.data)));
-    return () => stream.close();
+  follow(session, grew, failed) {
+    return listen(`/api/sessions/${encode(session)}/follow`, "grew", grew, failed);
   }
 }

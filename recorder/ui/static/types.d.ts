@@ -142,8 +142,8 @@ interface Source {
   segment(session: string, exchange: number, at: number): Promise<Segment>;
   events(session: string, exchange: number, from: number, limit: number): Promise<{ events: EventRow[] }>;
   event(session: string, exchange: number, pos: number): Promise<EventDetails>;
-  /** Calls back when the session has grown; returns a function that stops it. */
-  follow(session: string, grew: (grown: Grown) => void): () => void;
+  /** Calls back when the session has grown, and when that cannot be known; returns a function that stops it. */
+  follow(session: string, grew: (grown: Grown) => void, failed: (message: string) => void): () => void;
 }
 
 interface Route {

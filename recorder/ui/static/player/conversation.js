@@ -235,8 +235,8 @@ class Section {
     this.about = el("span", { class: "quiet cut about" });
     this.status = el("span", { class: "badge" });
     this.error = el("p", { class: "error" });
-    this.askedText = el("bdi", {});
-    this.asked = el("p", { class: "asked", hidden: true }, el("span", { class: "field-name quiet" }, "user"), this.askedText);
+    this.userText = el("span", { dir: "auto" });
+    this.user = el("p", { class: "user-text", hidden: true }, el("span", { class: "field-name" }, "user"), this.userText);
     this.list = el("div", { class: "items" });
     this.anomalies = el("ul", { class: "anomalies" });
     this.usage = el("p", { class: "tally" });
@@ -247,7 +247,7 @@ class Section {
     this.status.hidden = true;
     this.anomalies.hidden = true;
     this.head = el("header", { class: "section-head" }, this.title, this.about, this.status);
-    this.body = el("div", { class: "section-body" }, this.asked, this.error, this.list, this.anomalies, this.usage, this.timing);
+    this.body = el("div", { class: "section-body" }, this.user, this.error, this.list, this.anomalies, this.usage, this.timing);
     this.element = el("section", { class: "exchange", "data-number": exchange.number, "aria-label": `Exchange ${exchange.number}` }, this.head, this.body);
     this.setExchange(exchange);
   }
@@ -309,8 +309,8 @@ class Section {
     this.state = state;
     if (this.isJson) return this.#drawJson(state);
     if (before?.user_text !== state.user_text) {
-      this.asked.hidden = typeof state.user_text !== "string";
-      setText(this.askedText, String(state.user_text ?? ""));
+      this.user.hidden = typeof state.user_text !== "string";
+      setText(this.userText, String(state.user_text ?? ""));
     }
     if (before?.status !== state.status) this.#drawStatus(String(state.status ?? ""));
     if (before?.error !== state.error || before?.fault !== state.fault) this.#drawError(state);

@@ -4,6 +4,8 @@
 const SETTLE_MS = 1500;
 /** Least pause between two readings of the marks: they are computed from whole exchanges. */
 const MARKS_MS = 3000;
+/** Pause after an answer that did not come. */
+const RETRY_MS = 3000;
 
 /**
  * @typedef {object} FollowerOptions
@@ -30,7 +32,7 @@ export class Follower {
     this.stop = options.source.follow(options.session, (grown) => {
       for (const exchange of grown.exchanges) this.wanted.set(exchange.number, exchange);
       this.#run();
-    });
+    }, options.failed);
   }
 
   close() {
@@ -42,17 +44,20 @@ export class Follower {
   async #run() {
     if (this.isBusy) return;
     this.isBusy = true;
-    try {
-      while (this.wanted.size && !this.isClosed) {
-        const [[number, grown]] = this.wanted;
-        this.wanted.delete(number);
+    while (this.wanted.size && !this.isClosed) {
+      const [[number, grown]] = this.wanted;
+      this.wanted.delete(number);
+      try {
         await this.#take(grown);
+      } catch (error) {
+        if (this.isClosed) break;
+        this.options.failed(error instanceof Error ? error.message : String(error));
+        // An exchange that ends grows no more: nobody says again that there is something to read.
+        if (!this.wanted.has(number)) this.wanted.set(number, grown);
+        await new Promise((resume) => setTimeout(resume, RETRY_MS));
       }
-    } catch (error) {
-      this.options.failed(error instanceof Error ? error.message : String(error));
-    } finally {
-      this.isBusy = false;
     }
+    this.isBusy = false;
   }
 
   /** @param {Grown["exchanges"][number]} grown */

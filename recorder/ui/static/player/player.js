@@ -56,7 +56,8 @@ export class Player {
   constructor(reference, header, timeline, app) {
     const session = header.session.session_id;
     this.session = session;
-    this.references = new Set([reference, session]);
+    // `latest` may be another session at the next click.
+    this.references = new Set(reference === "latest" ? [session] : [reference, session]);
     this.header = header;
     this.timeline = timeline;
     this.app = app;
@@ -479,7 +480,7 @@ export class Player {
     const { exchange, pos } = this.clock;
     const wasEmpty = !this.timeline.length;
     if (!this.timeline.add(fresh)) {
-      this.app.source.timeline(this.session).then((all) => this.#grow(all), () => undefined);
+      this.app.source.timeline(this.session).then((all) => this.isClosed || this.#grow(all), () => undefined);
       return;
     }
     for (const track of this.tracks.values()) track.grew();
