@@ -226,6 +226,17 @@ def test_the_texts_say_what_stood_there(planted: Path) -> None:
     assert "1 aws-key, 1 openai-key" in notes
 
 
+def test_a_secret_in_bytes_that_nothing_makes_sense_of_is_said_too(tmp_path: Path) -> None:
+    log = Conversations(tmp_path / "log.db")
+    frames = response(*message("Nothing here."))
+    odd = sse("response.unknown", note=SECRETS["google"])
+    log.session("odd").exchange([*frames[:-1], odd, frames[-1]], asking("Tell me"))
+    data = data_of(exported(log.path, "odd"))
+    assert [raw for raw in all_raws(data) if b"<REDACTED google-key" in raw]
+    assert "no secret" not in data["summary"]
+    assert "secrets taken out of 1 event." in data["summary"]
+
+
 def test_settings_say_what_else_is_secret(planted: Path, tmp_path: Path) -> None:
     (tmp_path / "recorder.toml").write_text('[redact]\npatterns = ["Keep it"]\nenv = ["ODD_TOKEN"]\n')
     command = [*PROGRAM, "export", "planted", "--format", "html", "--db", str(planted)]
