@@ -18,7 +18,7 @@ from tests.html_files import exported
 from tests.secret_shapes import made
 from tests.serving import run
 from tests.ui.test_browser_state import SEEK, Shown, compare, lines, shown
-from tests.viewing import SAMPLE, poison
+from tests.viewing import SAMPLE
 
 pytestmark = IN_A_BROWSER
 
@@ -69,13 +69,12 @@ def long(tmp_path: Path) -> Given:
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> list[Path]:
+def hostile_files(hostile: Path, tmp_path: Path) -> list[Path]:
     """Files in which every text is hostile."""
-    poison(tmp_path / "log.db")
     paths = []
-    for row in json.loads(run(tmp_path / "log.db", "sessions", "--json").out):
+    for row in json.loads(run(hostile, "sessions", "--json").out):
         paths.append(tmp_path / f"{row['session_id']}.html")
-        paths[-1].write_text(exported(tmp_path / "log.db", row["session_id"]))
+        paths[-1].write_text(exported(hostile, row["session_id"]))
     return paths
 
 
@@ -131,9 +130,9 @@ async def test_previews_are_what_events_add(file: Given, chromium: Browser) -> N
         assert deltas == [json.dumps(text) for text in THOUGHTS]
 
 
-async def test_hostile_texts_run_nothing(hostile: list[Path], chromium: Browser) -> None:
-    assert hostile
-    for path in hostile:
+async def test_hostile_texts_run_nothing(hostile_files: list[Path], chromium: Browser) -> None:
+    assert hostile_files
+    for path in hostile_files:
         async with off_line(chromium, path) as tab:
             assert await tab.page.evaluate("() => !('pwned' in window) && document.scripts.length === 1")
 

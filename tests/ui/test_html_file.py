@@ -22,18 +22,10 @@ from tests.corpus import CORPUS, corpus_files, needs_corpus
 from tests.html_files import data_of, document_at, exported, raws, written_data
 from tests.secret_shapes import made, secrets_of
 from tests.serving import PROGRAM, environment, run
-from tests.viewing import SAMPLE, hang, poison
+from tests.viewing import SAMPLE, hang
 
 SECRETS = secrets_of(7)
 KEY = SECRETS["openai project"]
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database in which every text is hostile."""
-    path = tmp_path_factory.mktemp("poisoned") / "poisoned.db"
-    poison(path)
-    return path
 
 
 def shown(db: Path, session: str, number: int, pos: int) -> Any:
