@@ -131,7 +131,7 @@ def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, tmp_pa
     page = run(installed, tmp_path, installed / "recorder", "export", "latest", "--db", db, "--format", "html")
     assert page.stdout.startswith(b"<!doctype html>"), page.stderr
     assert b"class FileSource" in page.stdout
-    command = [installed / "recorder", "ui", "latest", "--port", "0", "--no-open", "--db", db]
+    command = [str(installed / "recorder"), "ui", "latest", "--port", "0", "--no-open", "--db", str(db)]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(tmp_path))
     try:
         assert started.stdout is not None

@@ -100,8 +100,16 @@ async def assert_events(tab: Tab, file: Given) -> None:
     assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
 
 
+APIS = ("anthropic", "gemini", "openai-chat", "openai-responses")
+OF_EACH_API = [next(each for each in SAMPLE if each.startswith(api)) for api in APIS]
+STREAMS = [
+    pytest.param((Path(each).stem, 1), marks=[] if each in OF_EACH_API else [pytest.mark.slow], id=str(number))
+    for number, each in enumerate(SAMPLE)
+]
+
+
 @needs_corpus
-@pytest.mark.parametrize("file", [(Path(each).stem, 1) for each in SAMPLE], indirect=True, ids=range(len(SAMPLE)))
+@pytest.mark.parametrize("file", STREAMS, indirect=True)
 async def test_the_player_in_a_file_draws_what_the_command_shows(file: Given, chromium: Browser) -> None:
     async with off_line(chromium, file.path) as tab:
         await compare(tab, file.session, file.exchange, file.states)
