@@ -68,7 +68,9 @@ async def launched() -> AsyncIterator[Browser]:
     """Yield a browser, and end it."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=program(), args=[*ARGUMENTS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
+            executable_path=program(),
+            args=[*ARGUMENTS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"],
+            timeout=TIMEOUT_S * 1e3,
         )
         try:
             yield browser

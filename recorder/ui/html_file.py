@@ -200,6 +200,8 @@ class FileData:
     def _summary(self) -> str:
         secrets = sum(self._counts.values())
         taken = f"{counted(secrets, 'secret')} taken out" if secrets else "no secret was found in it"
+        if self._changed_events and not secrets:  # only in bytes that no text is made of
+            taken = f"secrets taken out of {counted(self._changed_events, 'event')}"
         return f"Recorded session, exported by recorder {__version__}: {taken}."
 
     def _all_notes(self) -> list[str]:

@@ -7,6 +7,7 @@ it: the first has the placeholder, the others have nothing in its place.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -61,14 +62,12 @@ def redacted_rows(events: Iterable[Event], in_pieces: frozenset[int], redactor: 
     that is left. An event that brought a part of a secret is left out whole, since its other fields may repeat it.
     """
     changed: dict[int, bytes] = {}
-    counts: Counter[str] = Counter()
     for run in _runs(events):
         raw = b"".join(event.raw for event in run)
         redacted = redactor.redact(raw).body
         if run[0].pos in in_pieces:
             redacted = placeholder("event", len(raw))
         if redacted != raw:
-            counts["event"] += 1
             changed |= {event.pos: b"" for event in run} | {run[0].pos: redacted}
     return changed
 
@@ -101,6 +100,25 @@ def _placeholder(kind: str, secret: str) -> str:
     return placeholder(kind, len(secret.encode("utf-8", "surrogatepass"))).decode()
 
 
+class _TextTree:
+    """The texts at a path of a document and inside of it: a set closes these without a look at all others."""
+
+    __slots__ = ("inner", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[_Contribution] = []
+        self.inner: dict[str | int, _TextTree] = {}
+
+    def at(self, path: PathKey) -> _TextTree:
+        """Return what is at a path, made if there is nothing yet."""
+        tree = self
+        for key in path:
+            if key not in tree.inner:
+                tree.inner[key] = _TextTree()
+            tree = tree.inner[key]
+        return tree
+
+
 class _Texts:
     """The texts of a track while its steps are read: each a list of the pieces that wrote it."""
 
@@ -109,31 +127,29 @@ class _Texts:
         self.in_pieces = set[int]()
         self.counts: Counter[str] = Counter()
         self._redactor = redactor
-        self._open = dict[PathKey, list[_Contribution]]()
+        self._open = _TextTree()
         self._lengths = dict[PathKey, int]()  # of arrays, by path
 
     def read(self) -> None:
         for number, step in enumerate(self.steps):
             for place, op in enumerate(step[1]):
                 self._read(number, place, op)
-        for path in list(self._open):
-            self._close(path)
+        self._close(self._open)
 
     def _read(self, step: int, place: int, op: list[Any]) -> None:
         name, path = op[0], tuple(op[1])
         if name == "add":
-            self._open.setdefault(path, []).append(_Contribution(step, place, (), op[2]))
+            self._open.at(path).pieces.append(_Contribution(step, place, (), op[2]))
             return
         if name == "push":
             index = self._lengths.get(path, 0)
             self._lengths[path] = index + 1
             path = (*path, index)
         else:
-            for written in [each for each in self._open if each[: len(path)] == path]:
-                self._close(written)
+            self._close(self._open.at(path))
         if name != "cut":
             for inner, text in self._leaves(path, op[2], ()):
-                self._open.setdefault((*path, *inner), []).append(_Contribution(step, place, inner, text))
+                self._open.at((*path, *inner)).pieces.append(_Contribution(step, place, inner, text))
 
     def _leaves(self, path: PathKey, value: Any, inner: PathKey) -> Iterator[tuple[PathKey, str]]:
         if isinstance(value, str):
@@ -146,23 +162,29 @@ class _Texts:
             for name, each in value.items():
                 yield from self._leaves(path, each, (*inner, name))
 
-    def _close(self, path: PathKey) -> None:
+    def _close(self, tree: _TextTree) -> None:
+        """Take the secrets out of all texts of a tree: nothing is added to them any more."""
+        for inner in tree.inner.values():
+            self._close(inner)
+        if tree.pieces:
+            self._redact(tree.pieces)
+        tree.pieces, tree.inner = [], {}
+
+    def _redact(self, pieces: list[_Contribution]) -> None:
         """Take the secrets out of a text that is whole."""
-        pieces = self._open.pop(path)
-        hits = self._redactor.secrets("".join(piece.text for piece in pieces))
+        whole = "".join(piece.text for piece in pieces)
+        hits = self._redactor.secrets(whole)
         if not hits:
             return
+        starts, ends = [hit.start for hit in hits], [hit.end for hit in hits]
         end = 0
         for piece in pieces:
             start, end = end, end + len(piece.text)
             made, behind, is_part = "", start, False
-            for hit in hits:
-                if hit.end <= start or end <= hit.start:
-                    continue
+            for hit in hits[bisect_right(ends, start) : bisect_left(starts, end)]:
                 made += piece.text[behind - start : max(hit.start, start) - start]
                 if start <= hit.start:
-                    whole = "".join(each.text for each in pieces)[hit.start : hit.end]
-                    made += _placeholder(hit.kind, whole)
+                    made += _placeholder(hit.kind, whole[hit.start : hit.end])
                     self.counts[hit.kind] += 1
                 behind = min(hit.end, end)
                 is_part = is_part or hit.start < start or end < hit.end

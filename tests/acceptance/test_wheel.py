@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import urllib.request
 import venv
 import zipfile
 from importlib import metadata
@@ -122,3 +123,23 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     messages = row["bytes"] + 100 * replayed.stdout.count(b"event: ")  # those of a WebSocket are written as events
     assert row["bytes"] < len(replayed.stdout) < messages
     assert run(installed, tmp_path, installed / "python", "-m", "recorder", "--version").returncode == 0
+
+
+def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, tmp_path: Path) -> None:
+    db = tmp_path / "demo.db"
+    assert run(installed, tmp_path, installed / "recorder", "demo", "--db", db).returncode == 0
+    page = run(installed, tmp_path, installed / "recorder", "export", "latest", "--db", db, "--format", "html")
+    assert page.stdout.startswith(b"<!doctype html>"), page.stderr
+    assert b"class FileSource" in page.stdout
+    command = [str(installed / "recorder"), "ui", "latest", "--port", "0", "--no-open", "--db", str(db)]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(tmp_path))
+    try:
+        assert started.stdout is not None
+        base, _, token = started.stdout.readline().partition("#")[0].strip().partition("?token=")
+        for path in ("", "static/app.js", "static/player/player.js", "vendor/uPlot.esm.js", "api/about"):
+            asked = urllib.request.Request(base + path, headers={"X-Recorder-Token": token})
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                assert answer.read(), path
+    finally:
+        started.kill()
+        started.communicate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.viewer import viewing
 from recorder.store.location import database_url
+from tests.conftest import Demo
 from tests.serving import PROGRAM, STOPPED_S, Ran, Serving, _state, address, environment, run_apart, serving, wait_until
 from tests.viewed import fill
 
@@ -237,11 +239,9 @@ def test_an_upstream_that_is_the_viewer_is_refused(tmp_path: Path) -> None:
         assert "would be this recorder itself" in ran.err
 
 
-def test_the_demo_ends_with_the_line_that_shows_what_it_recorded(tmp_path: Path) -> None:
+def test_the_demo_ends_with_the_line_that_shows_what_it_recorded(demo: Demo) -> None:
     """The line is run as it is printed, but for its port."""
-    ran = run_apart(tmp_path / "recorder.db", "demo", "--db", str(tmp_path / "recorder.db"))
-    last = ran.err.strip().splitlines()[-1].split()
-    name = last[2]
-    assert last == ["recorder", "ui", name, "--db", str(tmp_path / "recorder.db")]
-    with ui(tmp_path / "recorder.db", name) as viewer:
+    recorder, verb, name, *options = shlex.split(demo.said.strip().splitlines()[-1])
+    assert (recorder, verb, options) == ("recorder", "ui", ["--db", str(demo.path)])
+    with ui(demo.path, name) as viewer:
         assert (viewer.fragment or "").startswith("#/s/")

@@ -12,7 +12,7 @@ from playwright.async_api import Browser
 
 from tests.browser import Tab, launched, opened
 from tests.corpus import CORPUS
-from tests.viewing import SAMPLE, Viewer, hang, paint, viewing
+from tests.viewing import SAMPLE, Viewer, hang, paint, poison, viewing
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -29,6 +29,14 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     paint(path, time.time_ns())
     if CORPUS.exists():
         hang(path, SAMPLE)
+    return path
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database in which every text is hostile. It is not to be written."""
+    path = tmp_path_factory.mktemp("hostile") / "hostile.db"
+    poison(path)
     return path
 
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.browser import IN_A_BROWSER, Tab, opened
-from tests.viewing import HOSTILE, HUGE_BYTES, Viewer, poison, viewing
+from tests.viewing import HOSTILE, HUGE_BYTES, Viewer, viewing
 
 pytestmark = IN_A_BROWSER
 
@@ -43,11 +43,9 @@ CLEAN = """
 
 
 @pytest.fixture(scope="module")
-def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+def poisoned(hostile: Path) -> Iterator[Viewer]:
     """A viewer on hostile recordings."""
-    path: Path = tmp_path_factory.mktemp("poisoned") / "poisoned.db"
-    poison(path)
-    with viewing(path) as viewer:
+    with viewing(hostile) as viewer:
         yield viewer
 
 

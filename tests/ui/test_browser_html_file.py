@@ -18,7 +18,7 @@ from tests.html_files import exported
 from tests.secret_shapes import made
 from tests.serving import run
 from tests.ui.test_browser_state import SEEK, Shown, compare, lines, shown
-from tests.viewing import SAMPLE, poison
+from tests.viewing import SAMPLE
 
 pytestmark = IN_A_BROWSER
 
@@ -69,13 +69,12 @@ def long(tmp_path: Path) -> Given:
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> list[Path]:
+def hostile_files(hostile: Path, tmp_path: Path) -> list[Path]:
     """Files in which every text is hostile."""
-    poison(tmp_path / "log.db")
     paths = []
-    for row in json.loads(run(tmp_path / "log.db", "sessions", "--json").out):
+    for row in json.loads(run(hostile, "sessions", "--json").out):
         paths.append(tmp_path / f"{row['session_id']}.html")
-        paths[-1].write_text(exported(tmp_path / "log.db", row["session_id"]))
+        paths[-1].write_text(exported(hostile, row["session_id"]))
     return paths
 
 
@@ -101,8 +100,16 @@ async def assert_events(tab: Tab, file: Given) -> None:
     assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
 
 
+APIS = ("anthropic", "gemini", "openai-chat", "openai-responses")
+OF_EACH_API = [next(each for each in SAMPLE if each.startswith(api)) for api in APIS]
+STREAMS = [
+    pytest.param((Path(each).stem, 1), marks=[] if each in OF_EACH_API else [pytest.mark.slow], id=str(number))
+    for number, each in enumerate(SAMPLE)
+]
+
+
 @needs_corpus
-@pytest.mark.parametrize("file", [(Path(each).stem, 1) for each in SAMPLE], indirect=True, ids=range(len(SAMPLE)))
+@pytest.mark.parametrize("file", STREAMS, indirect=True)
 async def test_the_player_in_a_file_draws_what_the_command_shows(file: Given, chromium: Browser) -> None:
     async with off_line(chromium, file.path) as tab:
         await compare(tab, file.session, file.exchange, file.states)
@@ -131,9 +138,9 @@ async def test_previews_are_what_events_add(file: Given, chromium: Browser) -> N
         assert deltas == [json.dumps(text) for text in THOUGHTS]
 
 
-async def test_hostile_texts_run_nothing(hostile: list[Path], chromium: Browser) -> None:
-    assert hostile
-    for path in hostile:
+async def test_hostile_texts_run_nothing(hostile_files: list[Path], chromium: Browser) -> None:
+    assert hostile_files
+    for path in hostile_files:
         async with off_line(chromium, path) as tab:
             assert await tab.page.evaluate("() => !('pwned' in window) && document.scripts.length === 1")
 

@@ -11,6 +11,7 @@ from tests.browser import IN_A_BROWSER, PLAYER, Tab
 
 pytestmark = IN_A_BROWSER
 
+FIRST = "Skip to content"
 TABS = 80  # more stops than any page has before the one that is wanted
 
 FOCUSED = """
@@ -97,15 +98,15 @@ async def test_no_page_keeps_the_focus(tab: Tab, route: str) -> None:
     await tab.open(route)
     await tab.page.wait_for_load_state("networkidle")
     for key in ("Tab", "Shift+Tab"):
-        names = []
-        for _ in range(TABS):
+        names: list[str] = []
+        while names.count(FIRST) < 2:  # once around
+            assert len(names) < 2 * TABS, names
             await tab.page.keyboard.press(key)
             focused: dict[str, Any] = await tab.page.evaluate(FOCUSED)
-            names.append(focused["name"])
             assert focused["isSeen"] or await tab.page.evaluate("() => document.activeElement === document.body"), (
                 focused
             )
-        assert sum("Skip to content" in name for name in names) >= 1, names
+            names.append(focused["name"])
 
 
 async def test_the_help_names_the_keys(tab: Tab) -> None:

@@ -43,20 +43,14 @@ async def test_a_page_is_for_everybody(tab: Tab, look: Look, theme: Theme) -> No
     await tab.show(WIDE, theme)
     await tab.open(look.route)
     await tab.page.get_by_text(look.shows).first.wait_for(state="attached")
+    assert (await tab.page.title()).endswith(" · recorder")
+    assert await tab.page.locator("main h1").count() == 1
     for size in SIZES:
         await tab.show(SIZES[size], theme)
         await expect(tab.page.get_by_text("Loading")).to_have_count(0)
         await tab.picture(f"{look.name}-{theme}-{size}")
         assert await tab.violations() == [], f"{look.name}, {theme}, {size}"
         assert await tab.page.evaluate(OVERFLOW) <= 0, f"{look.name}, {size}: the window scrolls sideways"
-
-
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
-async def test_a_page_has_a_title_and_a_heading(tab: Tab, look: Look) -> None:
-    await tab.open(look.route)
-    await tab.page.get_by_text(look.shows).first.wait_for(state="attached")
-    assert (await tab.page.title()).endswith(" · recorder")
-    assert await tab.page.locator("main h1").count() == 1
 
 
 async def test_what_is_not_there_is_said_in_words(tab: Tab) -> None:

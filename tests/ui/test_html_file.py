@@ -22,18 +22,10 @@ from tests.corpus import CORPUS, corpus_files, needs_corpus
 from tests.html_files import data_of, document_at, exported, raws, written_data
 from tests.secret_shapes import made, secrets_of
 from tests.serving import PROGRAM, environment, run
-from tests.viewing import SAMPLE, hang, poison
+from tests.viewing import SAMPLE, hang
 
 SECRETS = secrets_of(7)
 KEY = SECRETS["openai project"]
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database in which every text is hostile."""
-    path = tmp_path_factory.mktemp("poisoned") / "poisoned.db"
-    poison(path)
-    return path
 
 
 def shown(db: Path, session: str, number: int, pos: int) -> Any:
@@ -224,6 +216,17 @@ def test_the_texts_say_what_stood_there(planted: Path) -> None:
     notes = " ".join([data["summary"], *data["notes"]])
     assert "2 secrets taken out" in notes
     assert "1 aws-key, 1 openai-key" in notes
+
+
+def test_a_secret_in_bytes_that_nothing_makes_sense_of_is_said_too(tmp_path: Path) -> None:
+    log = Conversations(tmp_path / "log.db")
+    frames = response(*message("Nothing here."))
+    odd = sse("response.unknown", note=SECRETS["google"])
+    log.session("odd").exchange([*frames[:-1], odd, frames[-1]], asking("Tell me"))
+    data = data_of(exported(log.path, "odd"))
+    assert [raw for raw in all_raws(data) if b"<REDACTED google-key" in raw]
+    assert "no secret" not in data["summary"]
+    assert "secrets taken out of 1 event." in data["summary"]
 
 
 def test_settings_say_what_else_is_secret(planted: Path, tmp_path: Path) -> None:

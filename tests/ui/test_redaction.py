@@ -99,3 +99,13 @@ def test_events_without_secrets_are_not_changed() -> None:
 
 def test_an_event_that_brought_a_part_is_left_out_whole() -> None:
     assert redacted_rows(EVENTS, frozenset({1}), BY_SHAPE) == {1: b"<REDACTED event, 10 bytes>"}
+
+
+def test_many_items_cost_each_the_same() -> None:
+    """Were each set compared with all texts before it, these would take longer than a test may."""
+    steps: list[Any] = [[0, [["set", [], {"items": []}]]]]
+    for number in range(15_000):
+        steps.append([number + 1, [["push", ["items"], {"text": KEY[:9], "kind": "message"}]]])
+        steps.append([number + 1, [["set", ["items", number, "status"], "completed"]]])
+    steps.append([15_001, [["add", ["items", 14_999, "text"], KEY[9:]]]])
+    assert redacted_track(steps, BY_SHAPE).counts == {"openai-key": 1}

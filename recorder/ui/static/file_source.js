@@ -3,6 +3,8 @@
 
 import { SEGMENT, applied } from "./player/track.js";
 
+const PREVIEW = 120; // characters, of which each has one or two units
+
 /** @implements {Source} */
 export class FileSource {
   isFile = true;
@@ -190,7 +192,7 @@ export class FileSource {
   preview(number, pos) {
     const ops = opsOf(this.exchange(number).steps, pos);
     const added = ops.map((op) => (op[0] === "add" ? op[2] : "")).join("");
-    return [...JSON.stringify(added)].slice(0, 120).join("");
+    return [...JSON.stringify(added.slice(0, 2 * PREVIEW))].slice(0, PREVIEW).join("");
   }
 
   /**
