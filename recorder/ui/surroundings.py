@@ -133,8 +133,14 @@ class Surroundings:
                     yield wall_ns - began_ns, exchange_id, said
 
     async def _read_requests(self, log: LogReader, calls: Sequence[ItemRow], is_retrieved: bool) -> None:
-        """Read requests in order until all calls have results of their own thread, and no later one can be better."""
+        """Read requests in order until all calls have results of their own thread, and no later one can be better.
+
+        Requests repeat the results of earlier ones, so only what is new in one is kept: a session may have thousands.
+        """
         own, answered_ns = self._exchange, None
+        results = Results((), {each.exchange_id: each.thread_id for _, each in self._everything})
+        said_ns: dict[tuple[str, str], int] = {}
+        latest_ns = 0
         for _, each in self._everything:
             if not is_retrieved and each.exchange_id != own.exchange_id and each.started_ns <= own.started_ns:
                 continue
@@ -143,15 +149,15 @@ class Surroundings:
             known = self._requests.get(each.exchange_id)
             if known is None or not known.is_final:
                 known = self._requests[each.exchange_id] = await self._read_request(log, each)
-            if known.says and not is_retrieved:
-                answered_ns = self._answered_ns(calls, known.says[-1][0])
-
-    def _answered_ns(self, calls: Sequence[ItemRow], wall_ns: int) -> int | None:
-        """Return the time if all calls have results of their own thread at it."""
-        results = self.view(wall_ns - self._exchange.started_ns).later
-        found = [(call, results.of(call, self._exchange.started_ns)) for call in calls]
-        has_all = all(result is not None and results.is_of_thread(call, result) for call, result in found)
-        return wall_ns if has_all else None
+            if not known.says or is_retrieved:
+                continue
+            if not _has_news(known, said_ns):
+                self._requests[each.exchange_id] = _Known([], known.is_final)
+                continue
+            latest_ns = max(latest_ns, known.says[-1][0])
+            results.add(known.says[-1][1])
+            if all(_is_answered(call, results, own.started_ns) for call in calls):
+                answered_ns = latest_ns
 
     async def _read_request(self, log: LogReader, exchange: Exchange) -> _Known:
         events: list[Event] = []
@@ -196,3 +202,21 @@ class Surroundings:
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             says.clear()  # a fault of this program: whoever looks at that exchange is told
         self._copies[exchange.exchange_id] = _Known(says, is_final)
+
+
+def _has_news(known: _Known, said_ns: dict[tuple[str, str], int]) -> bool:
+    """Return whether a request says a result that none before it said, or sooner, and note when it was said first."""
+    has_news = False
+    for wall_ns, rows in known.says:
+        for row in rows:
+            key = (row.call_key, row.digest)
+            if wall_ns < said_ns.get(key, wall_ns + 1):
+                said_ns[key] = wall_ns
+                has_news = True
+    return has_news
+
+
+def _is_answered(call: ItemRow, results: Results, since_ns: int) -> bool:
+    """Return whether a call has a result of its own thread."""
+    found = results.of(call, since_ns)
+    return found is not None and results.is_of_thread(call, found)
