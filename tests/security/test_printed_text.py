@@ -56,6 +56,7 @@ ELSEWHERE = {
     "mock": "test_a_mock_says_nothing_that_a_terminal_would_obey",
     "run": "test_a_run_says_nothing_that_a_terminal_would_obey",
     "serve": "tests/acceptance/test_secrets.py: it prints addresses and nothing that was recorded",
+    "ui": "tests/commands/test_ui.py: it prints an address and nothing that was recorded",
     "demo": "what it prints is what `show` and `usage` print, of its own recording",
 }
 

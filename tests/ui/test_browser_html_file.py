@@ -158,7 +158,7 @@ async def test_it_has_the_player_alone_and_says_what_is_in_it(file: Given, chrom
         await tab.page.locator(PLAYER).wait_for()
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("theme", [THEMES[0], pytest.param(THEMES[1], marks=pytest.mark.slow)])
 async def test_it_is_for_everybody(theme: Theme, file: Given, chromium: Browser) -> None:
     async with off_line(chromium, file.path) as tab:
         await tab.page.locator("details.note summary").click()

@@ -90,9 +90,12 @@ async def test_from_home_to_an_event_and_to_a_comparison(tab: Tab) -> None:
     await expect(tab.page.locator("main")).to_contain_text("Weather in Lyon?")
 
 
-@pytest.mark.parametrize(
-    "route", ["#/", "#/sessions", "#/s/agent", "#/diff?a=agent&b=agent-again", "#/sql", "#/raw/agent/1"]
-)
+SLOW = [
+    pytest.param(route, marks=pytest.mark.slow) for route in ("#/", "#/diff?a=agent&b=agent-again", "#/raw/agent/1")
+]
+
+
+@pytest.mark.parametrize("route", ["#/sessions", "#/s/agent", "#/sql", *SLOW])
 async def test_no_page_keeps_the_focus(tab: Tab, route: str) -> None:
     """Tab leaves each part of a page, in both directions, and each stop is visible."""
     await tab.open(route)

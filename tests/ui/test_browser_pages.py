@@ -37,8 +37,20 @@ LOOKS = (
 SIZES = {"wide": WIDE, "narrow": NARROW}
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+# Both themes of the player are quick; of the others one is, since `test_style` computes the contrast of all colours.
+VIEWS = [
+    pytest.param(
+        look,
+        theme,
+        id=f"{look.name}-{theme}",
+        marks=[] if look.name == "player" or theme == THEMES[number % 2] else [pytest.mark.slow],
+    )
+    for number, look in enumerate(LOOKS)
+    for theme in THEMES
+]
+
+
+@pytest.mark.parametrize(("look", "theme"), VIEWS)
 async def test_a_page_is_for_everybody(tab: Tab, look: Look, theme: Theme) -> None:
     await tab.show(WIDE, theme)
     await tab.open(look.route)

@@ -98,7 +98,7 @@ async def test_a_part_of_a_body_is_read_once_and_again_if_it_did_not_come(tab: T
     async def part(route: Route) -> None:
         asked.append(route.request.url)
         if f"from={PART}&" not in route.request.url:
-            await route.fulfill(body="line\n" * (PART // 5) + "-" * (PART % 5))
+            await route.fulfill(body=f"{'a line of the body ':->99}\n" * (PART // 100) + "-" * (PART % 100))
         elif len(asked) == 2:
             await route.abort()
         else:
