@@ -98,7 +98,7 @@ def event_line(event: Event) -> bytes:
 
 def event_row(event: Event) -> Mapping[str, Any]:
     """Return an event as JSON has it: the columns of the log."""
-    return {**msgspec.structs.asdict(event), "raw": _text(event.raw), "hash": event.hash.hex()}
+    return {**msgspec.structs.asdict(event), "raw": json_value(event.raw), "hash": event.hash.hex()}
 
 
 def read_opening(line: bytes) -> Session:
@@ -129,16 +129,19 @@ def read_event(line: bytes) -> Event:
     return _storable(Event(**columns))
 
 
-def _text(raw: bytes) -> str | _Bytes:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return _Bytes(raw)
-
-
 def _storable(row: Row) -> Row:
     """Return a row that every engine can hold. Raises `ValueError` for a number over bigint, or a text with NUL."""
     for value in msgspec.structs.astuple(row):
         if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and "\0" in value):
             raise ValueError("it holds a value that no log can hold")
     return row
+
+
+def json_value(value: Any) -> Any:
+    """Return a value of a row as JSON has it: bytes are text, or `{"base64": …}` if they are no UTF-8."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": value}

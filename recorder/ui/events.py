@@ -16,6 +16,7 @@ import msgspec
 from recorder.errors import NotFoundError
 from recorder.model.chain import hash_after, root, row_root
 from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.jsonl import event_row
 from recorder.model.payloads import EndRecord
 from recorder.recordings.preview import Previews
 from recorder.recordings.selection import select_exchanges
@@ -48,7 +49,7 @@ async def details(log: LogReader, session: str, exchange: str, pos: int) -> dict
         payload = data.decode("utf-8", "replace")
     is_body = event.kind in BODY_KINDS
     return {
-        "event": {**msgspec.structs.asdict(event), "raw": plain(event.raw), "hash": event.hash.hex()},
+        "event": event_row(event),
         "payload": payload,
         "body_offset": place.body_offset if is_body else None,
         "reads": await _reads(log, one, place) if is_body else None,
@@ -73,16 +74,6 @@ def _row(event: Event, preview: str) -> dict[str, Any]:
         "size_bytes": len(event.raw),
         "preview": preview,
     }
-
-
-def plain(value: Any) -> Any:
-    """Return a value as the JSON of the command line has it: bytes are text, or `{"base64": …}` if they are none."""
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": value}
 
 
 async def _reads(log: LogReader, exchange: Exchange, place: EventPlace) -> list[tuple[int, int, int]] | None:

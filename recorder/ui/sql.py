@@ -18,12 +18,12 @@ from typing import Any
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
+from recorder.model.jsonl import json_value
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, default_url
 from recorder.store.query import STOPPED, Query, QueryResult, Value, open_query, value_of
-from recorder.ui.events import plain
 
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
 TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it
@@ -98,7 +98,7 @@ def _held(result: QueryResult, until_s: float) -> tuple[list[list[Any]], bool]:
         size_bytes += sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
         if len(held) == MOST_ROWS or size_bytes > MOST_BYTES or time.monotonic() > until_s:
             return held, False
-        held.append([plain(value) for value in row])
+        held.append([json_value(value) for value in row])
     return held, True
 
 

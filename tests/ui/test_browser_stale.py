@@ -15,41 +15,41 @@ REFUSAL = json.dumps({"error": {"message": "Too many pages follow.", "type": "bu
 ONE_MESSAGE = "retry: 600000\n\nevent: grew\ndata: %s\n\n"
 
 
-async def test_a_page_that_was_left_changes_nothing_of_the_next(tab: Tab) -> None:
-    go_on, is_asked = asyncio.Event(), asyncio.Event()
+class Late:
+    """A route whose answer is held back until `go_on`."""
 
-    async def late(route: Route) -> None:
-        is_asked.set()
-        await go_on.wait()
+    def __init__(self) -> None:
+        self.go_on, self.is_asked = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, route: Route) -> None:
+        self.is_asked.set()
+        await self.go_on.wait()
         await route.continue_()
 
+
+async def test_a_page_that_was_left_changes_nothing_of_the_next(tab: Tab) -> None:
+    late = Late()
     await tab.open("#/sql")
-    await tab.page.route("**/api/sessions/long/lanes", late)
+    await tab.page.route("**/api/sessions/long/lanes", late.answer)
     await tab.page.evaluate("() => { location.hash = '#/s/long' }")
-    await is_asked.wait()
+    await late.is_asked.wait()
     await tab.open("#/sql")
     title = await tab.page.title()
     async with tab.page.expect_response("**/api/sessions/*/lanes"):
-        go_on.set()
+        late.go_on.set()
     await tab.page.evaluate("() => new Promise((resume) => setTimeout(resume, 100))")
     assert await tab.page.title() == title == "SQL · recorder"
 
 
 async def test_the_choice_of_sessions_comes_too_late_for_a_comparison(tab: Tab) -> None:
-    go_on, is_asked = asyncio.Event(), asyncio.Event()
-
-    async def late(route: Route) -> None:
-        is_asked.set()
-        await go_on.wait()
-        await route.continue_()
-
+    late = Late()
     await tab.open("#/sql")
-    await tab.page.route("**/api/sessions?limit=*", late)
+    await tab.page.route("**/api/sessions?limit=*", late.answer)
     await tab.page.evaluate("() => { location.hash = '#/diff' }")
-    await is_asked.wait()
+    await late.is_asked.wait()
     await tab.page.evaluate("() => { location.hash = '#/diff?a=agent&b=agent-again' }")
     await tab.page.get_by_role("heading", name="agent-again").wait_for()
-    go_on.set()
+    late.go_on.set()
     await tab.page.wait_for_selector("#recent-sessions option", state="attached")
     await expect(tab.page.get_by_role("heading", name="agent-again")).to_be_visible()
     # The styles of the player are loaded on this page too.

@@ -18,6 +18,7 @@ import click
 import msgspec
 
 from recorder.errors import RecorderError, UsageError
+from recorder.model.jsonl import json_value
 from recorder.model.text import safe_text
 
 HELD_BYTES = 64 * 1024  # of a JSON array before it is written: no more memory, and few calls
@@ -90,7 +91,7 @@ class JsonRows:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Write a line at once, or a part of an array when there is enough of it."""
-        encoded = msgspec.json.encode({key: _plain(value) for key, value in row.items()})
+        encoded = msgspec.json.encode({key: json_value(value) for key, value in row.items()})
         self._held += encoded + b"\n" if self._lines else encoded if self._is_first else b",\n " + encoded
         self._is_first = False
         if self._lines or len(self._held) > HELD_BYTES:
@@ -178,17 +179,8 @@ def _discard_rest() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _plain(value: Any) -> Any:
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": value}
-
-
 def _cell(value: Any) -> Any:
-    plain = _plain(value)
+    plain = json_value(value)
     return msgspec.json.encode(plain).decode() if isinstance(plain, dict) else plain
 
 
