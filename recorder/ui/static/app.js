@@ -31,7 +31,13 @@ export function parseRoute(hash) {
   const [path, query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const parts = path.split("/").filter(Boolean).map(decode);
   /** @type {Route} */
-  const route = { page: parts[0] ?? "home", session: null, exchange: null, pos: null, query: new URLSearchParams(query) };
+  const route = {
+    page: parts[0] ?? "home",
+    session: null,
+    exchange: null,
+    pos: null,
+    query: new URLSearchParams(query),
+  };
   if (parts[0] === "s") {
     route.page = "player";
     route.session = parts[1] ?? null;
@@ -101,11 +107,18 @@ export async function start(source) {
     try {
       const load = PAGES[route.page];
       if (!load) throw new Error(`There is no page ${route.page}.`);
-      const drawnPage = await (await load()).render(place, route, whileShown(app, () => mine === drawn));
+      const drawnPage = await (
+        await load()
+      ).render(
+        place,
+        route,
+        whileShown(app, () => mine === drawn),
+      );
       if (mine === drawn) page = drawnPage;
       else drawnPage.close?.();
     } catch (error) {
-      if (mine === drawn) fill(place, el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)));
+      if (mine === drawn)
+        fill(place, el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)));
     } finally {
       place.dataset.ready = "";
     }
@@ -175,7 +188,15 @@ async function describe(source) {
   const name = String(about.database ?? "");
   fill(place, name.split("/").pop() ?? name);
   place.setAttribute("title", name);
-  if (about.is_stale) place.prepend(el("span", { class: "badge warning", title: "`recorder db rebuild` computes the views again." }, "views are stale"), " ");
+  if (about.is_stale)
+    place.prepend(
+      el(
+        "span",
+        { class: "badge warning", title: "`recorder db rebuild` computes the views again." },
+        "views are stale",
+      ),
+      " ",
+    );
 }
 
 /**
@@ -187,7 +208,11 @@ function showHelp(page) {
     el("dt", {}, ...keys.split(" ").flatMap((key) => [el("kbd", {}, key), " "])),
     el("dd", {}, meaning),
   ]);
-  const box = el("input", { type: "checkbox", checked: hasSingleKeys(), onchange: () => setSingleKeys(/** @type {HTMLInputElement} */ (box).checked) });
+  const box = el("input", {
+    type: "checkbox",
+    checked: hasSingleKeys(),
+    onchange: () => setSingleKeys(/** @type {HTMLInputElement} */ (box).checked),
+  });
   const dialog = /** @type {HTMLDialogElement} */ (
     el(
       "dialog",

@@ -63,7 +63,10 @@ class DiffPage {
     if (!route.query.get("a") || !route.query.get("b")) {
       this.clear();
       this.asked = asked;
-      fill(this.results, el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."));
+      fill(
+        this.results,
+        el("p", { class: "empty" }, "Choose two sessions. With :N at its end, a reference is one exchange: latest:2."),
+      );
       const chooser = await this.form.chooser();
       if (chooser && this.asked === asked) this.results.append(chooser);
       return;
@@ -80,7 +83,10 @@ class DiffPage {
       fill(this.results, this.result.element);
     } catch (error) {
       if (this.asked !== asked) return;
-      fill(this.results, el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)));
+      fill(
+        this.results,
+        el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)),
+      );
     }
   }
 
@@ -123,19 +129,39 @@ class Form {
     this.app = app;
     this.a = input("a", "A");
     this.b = input("b", "B");
-    this.tolerance = /** @type {HTMLInputElement} */ (el("input", { type: "number", min: 1, step: "any", placeholder: "1.25", name: "tolerance" }));
+    this.tolerance = /** @type {HTMLInputElement} */ (
+      el("input", { type: "number", min: 1, step: "any", placeholder: "1.25", name: "tolerance" })
+    );
     this.exact = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", name: "exact" }));
     this.bytes = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", name: "bytes" }));
     const list = el("datalist", { id: "recent-sessions" });
     this.element = el(
       "form",
-      { class: "toolbar bottom diff-form", "aria-label": "What is compared", onsubmit: (/** @type {Event} */ event) => this.submit(event) },
+      {
+        class: "toolbar bottom diff-form",
+        "aria-label": "What is compared",
+        onsubmit: (/** @type {Event} */ event) => this.submit(event),
+      },
       el("label", { class: "field grow" }, "A: session, or session:N", this.a),
       el("label", { class: "field grow" }, "B: session, or session:N", this.b),
-      el("button", { type: "button", onclick: () => this.swap(), "aria-label": "Swap A and B", title: "Swap A and B" }, "⇄"),
-      el("label", { class: "field tolerance", title: "By what factor times may differ; below 50 ms no difference counts" }, "Tolerance", this.tolerance),
+      el(
+        "button",
+        { type: "button", onclick: () => this.swap(), "aria-label": "Swap A and B", title: "Swap A and B" },
+        "⇄",
+      ),
+      el(
+        "label",
+        { class: "field tolerance", title: "By what factor times may differ; below 50 ms no difference counts" },
+        "Tolerance",
+        this.tolerance,
+      ),
       el("label", { class: "check", title: "Nothing is noise: ids, times and padding count" }, this.exact, "Exact"),
-      el("label", { class: "check", title: "Ids alone make the bytes of any two recordings differ" }, this.bytes, "Bytes"),
+      el(
+        "label",
+        { class: "check", title: "Ids alone make the bytes of any two recordings differ" },
+        this.bytes,
+        "Bytes",
+      ),
       el("button", { class: "primary" }, "Compare"),
       list,
     );
@@ -158,15 +184,35 @@ class Form {
         el(
           "td",
           {},
-          el("div", { class: "group" }, ...[this.a, this.b].map((field) => el("button", { type: "button", "aria-label": `Use ${visible(name)} as ${field.placeholder}`, onclick: () => this.use(field, ref) }, field.placeholder))),
+          el(
+            "div",
+            { class: "group" },
+            ...[this.a, this.b].map((field) =>
+              el(
+                "button",
+                {
+                  type: "button",
+                  "aria-label": `Use ${visible(name)} as ${field.placeholder}`,
+                  onclick: () => this.use(field, ref),
+                },
+                field.placeholder,
+              ),
+            ),
+          ),
         ),
         el("td", { class: "cut mono" }, visible(name)),
         el("td", { class: "cut" }, visible(title)),
         el("td", { class: "num quiet" }, last),
       ),
     );
-    const heads = ["Use as", "Session", "Title", "Last used"].map((name, index) => el("th", { scope: "col", class: index === 3 ? "num" : null }, name));
-    return el("div", { class: "table-scroll chooser", tabindex: 0, role: "region", "aria-label": "The last sessions" }, el("table", { class: "data" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
+    const heads = ["Use as", "Session", "Title", "Last used"].map((name, index) =>
+      el("th", { scope: "col", class: index === 3 ? "num" : null }, name),
+    );
+    return el(
+      "div",
+      { class: "table-scroll chooser", tabindex: 0, role: "region", "aria-label": "The last sessions" },
+      el("table", { class: "data" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)),
+    );
   }
 
   /**
@@ -217,7 +263,14 @@ class Form {
  * @param {string} placeholder
  */
 function input(name, placeholder) {
-  const attributes = { name, placeholder, list: "recent-sessions", autocomplete: "off", spellcheck: "false", required: true };
+  const attributes = {
+    name,
+    placeholder,
+    list: "recent-sessions",
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+  };
   return /** @type {HTMLInputElement} */ (el("input", attributes));
 }
 
@@ -234,7 +287,12 @@ async function recentSessions(app) {
   return (found?.sessions ?? []).map((/** @type {SessionSummary} */ session) => {
     const ref = names.has(session.name) ? session.session_id : session.name;
     names.add(session.name);
-    return { ref, name: session.name, title: String(session.title ?? ""), last: wallTime(Number(session.ended_ns) || Number(session.created_ns)) };
+    return {
+      ref,
+      name: session.name,
+      title: String(session.title ?? ""),
+      last: wallTime(Number(session.ended_ns) || Number(session.created_ns)),
+    };
   });
 }
 
@@ -272,7 +330,9 @@ class Result {
     const words = found.is_equal
       ? "No difference."
       : [
-          differences ? `${plural(differences, "difference")} in ${found.pairs.length > 1 ? `${count(pairs)} of ${plural(found.pairs.length, "pair")}` : "one pair"}` : null,
+          differences
+            ? `${plural(differences, "difference")} in ${found.pairs.length > 1 ? `${count(pairs)} of ${plural(found.pairs.length, "pair")}` : "one pair"}`
+            : null,
           alone ? `${plural(alone, "exchange")} without a partner` : null,
         ]
           .filter(Boolean)
@@ -280,7 +340,13 @@ class Result {
     return el(
       "div",
       { class: "toolbar diff-summary" },
-      el("h1", { class: "cut" }, link(found.sessions.a.session_id, "A", visible(found.sessions.a.name)), " ↔ ", link(found.sessions.b.session_id, "B", visible(found.sessions.b.name))),
+      el(
+        "h1",
+        { class: "cut" },
+        link(found.sessions.a.session_id, "A", visible(found.sessions.a.name)),
+        " ↔ ",
+        link(found.sessions.b.session_id, "B", visible(found.sessions.b.name)),
+      ),
       el("span", { class: `badge ${found.is_equal ? "good" : "warning"}` }, found.is_equal ? "equal" : "different"),
       el("span", { class: "quiet" }, words),
       el("span", { class: "gap" }),
@@ -295,7 +361,8 @@ class Result {
     this.pair = number >= 1 && number <= this.found.pairs.length ? number - 1 : Math.max(0, first);
     const pair = this.found.pairs[this.pair];
     const given = query.get("level");
-    const level = pair?.levels.find((each) => each.level === given) ?? pair?.levels.find((each) => each.count) ?? pair?.levels[0];
+    const level =
+      pair?.levels.find((each) => each.level === given) ?? pair?.levels.find((each) => each.count) ?? pair?.levels[0];
     this.level = level?.level ?? "";
     this.drawPairs();
     void this.drawPair();
@@ -346,7 +413,10 @@ class Result {
     const levels = LEVELS.filter((level) => level in found.levels);
     const visible = this.visible();
     const rows = visible.slice(0, this.shown).map((index) => this.pairRow(index, levels));
-    const alone = [...found.missing.map((each) => this.aloneRow(each, "missing", levels)), ...found.added.map((each) => this.aloneRow(each, "added", levels))];
+    const alone = [
+      ...found.missing.map((each) => this.aloneRow(each, "missing", levels)),
+      ...found.added.map((each) => this.aloneRow(each, "added", levels)),
+    ];
     const only = /** @type {HTMLInputElement} */ (
       el("input", {
         type: "checkbox",
@@ -364,17 +434,36 @@ class Result {
       ["", "Paired by"],
       ...levels.map((level) => ["num", level]),
     ].map(([kind, name]) => el("th", { scope: "col", class: kind || null }, name));
-    const more = visible.length > this.shown ? el("button", { type: "button", onclick: () => ((this.shown += PAIRS_SHOWN), this.drawPairs()) }, `Show ${Math.min(PAIRS_SHOWN, visible.length - this.shown)} more of ${count(visible.length)}`) : null;
+    const more =
+      visible.length > this.shown
+        ? el(
+            "button",
+            { type: "button", onclick: () => ((this.shown += PAIRS_SHOWN), this.drawPairs()) },
+            `Show ${Math.min(PAIRS_SHOWN, visible.length - this.shown)} more of ${count(visible.length)}`,
+          )
+        : null;
     fill(
       this.pairs,
-      el("div", { class: "panel-head" }, el("h2", {}, "Exchanges"), el("label", { class: "check" }, only, "Only pairs that differ")),
+      el(
+        "div",
+        { class: "panel-head" },
+        el("h2", {}, "Exchanges"),
+        el("label", { class: "check" }, only, "Only pairs that differ"),
+      ),
       el(
         "div",
         { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Pairs of exchanges" },
-        el("table", { class: "data" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows, ...alone.slice(0, this.shown))),
+        el(
+          "table",
+          { class: "data" },
+          el("thead", {}, el("tr", {}, ...heads)),
+          el("tbody", {}, ...rows, ...alone.slice(0, this.shown)),
+        ),
       ),
       more,
-      alone.length > this.shown ? el("p", { class: "note" }, `${count(alone.length - this.shown)} more have no partner.`) : null,
+      alone.length > this.shown
+        ? el("p", { class: "note" }, `${count(alone.length - this.shown)} more have no partner.`)
+        : null,
     );
     const scroller = this.pairs.querySelector(".table-scroll");
     const chosen = this.pairs.querySelector("[aria-current]");
@@ -390,7 +479,17 @@ class Result {
   pairRow(index, levels) {
     const pair = this.found.pairs[index];
     const isChosen = index === this.pair;
-    const choose = el("button", { type: "button", class: "plain num", "aria-current": isChosen ? "true" : null, "aria-label": `Show pair ${pair.a.number} and ${pair.b.number}`, onclick: () => this.showPair(index) }, pair.a.number);
+    const choose = el(
+      "button",
+      {
+        type: "button",
+        class: "plain num",
+        "aria-current": isChosen ? "true" : null,
+        "aria-label": `Show pair ${pair.a.number} and ${pair.b.number}`,
+        onclick: () => this.showPair(index),
+      },
+      pair.a.number,
+    );
     return el(
       "tr",
       { class: isChosen ? "chosen" : null },
@@ -416,7 +515,12 @@ class Result {
       el("td", { class: "num" }, side === "a" ? go : "–"),
       el("td", { class: "num" }, side === "b" ? go : "–"),
       el("td", { class: "cut mono" }, visible(which.asked)),
-      el("td", { colspan: levels.length + 1 }, el("span", { class: "badge warning" }, change), ` only in ${side.toUpperCase()}`),
+      el(
+        "td",
+        { colspan: levels.length + 1 },
+        el("span", { class: "badge warning" }, change),
+        ` only in ${side.toUpperCase()}`,
+      ),
     );
   }
 
@@ -432,9 +536,17 @@ class Result {
     this.drawLevels(pair);
     const { sessions } = this.found;
     try {
-      const [of_a, of_b] = await Promise.all([this.app.source.timeline(sessions.a.session_id, pair.a.number, -1), this.app.source.timeline(sessions.b.session_id, pair.b.number, -1)]);
+      const [of_a, of_b] = await Promise.all([
+        this.app.source.timeline(sessions.a.session_id, pair.a.number, -1),
+        this.app.source.timeline(sessions.b.session_id, pair.b.number, -1),
+      ]);
       if (this.pair !== index || !picture.isConnected) return;
-      this.drawPicture(picture, pair, { session: sessions.a.session_id, number: pair.a.number, timeline: of_a }, { session: sessions.b.session_id, number: pair.b.number, timeline: of_b });
+      this.drawPicture(
+        picture,
+        pair,
+        { session: sessions.a.session_id, number: pair.a.number, timeline: of_a },
+        { session: sessions.b.session_id, number: pair.b.number, timeline: of_b },
+      );
     } catch (error) {
       fill(picture, el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
     }
@@ -450,9 +562,14 @@ class Result {
     const rows = pairedRows(a, b, pair.items);
     const end = { a: endOf(a), b: endOf(b) };
     const description = `Times of both exchanges in ${plural(rows.length, "row")}: A took ${duration(end.a)}, B ${duration(end.b)}. The table has the same.`;
-    const go = (/** @type {"a" | "b"} */ side, /** @type {number} */ pos) => this.app.go(`#/s/${side === "a" ? a.session : b.session}/x/${side === "a" ? a.number : b.number}/e/${pos}`);
+    const go = (/** @type {"a" | "b"} */ side, /** @type {number} */ pos) =>
+      this.app.go(`#/s/${side === "a" ? a.session : b.session}/x/${side === "a" ? a.number : b.number}/e/${pos}`);
     const lanes = (this.lanes = new LanePair(rows, Math.max(end.a, end.b), go, description));
-    const table = el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Times of both exchanges", hidden: true }, timesTable(rows, a, b));
+    const table = el(
+      "div",
+      { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Times of both exchanges", hidden: true },
+      timesTable(rows, a, b),
+    );
     const toggle = el(
       "button",
       {
@@ -469,7 +586,14 @@ class Result {
     const head = el(
       "div",
       { class: "panel-head" },
-      el("h2", {}, link(a.session, "A", `exchange ${a.number}`, a.number), " ↔ ", link(b.session, "B", `exchange ${b.number}`, b.number), el("span", { class: "quiet asked" }, ` ${pair.a.asked}`)),
+      el(
+        "h2",
+        {},
+        link(a.session, "A", `exchange ${a.number}`, a.number),
+        " ↔ ",
+        link(b.session, "B", `exchange ${b.number}`, b.number),
+        el("span", { class: "quiet asked" }, ` ${pair.a.asked}`),
+      ),
       el("span", { class: "num quiet" }, `A ${duration(end.a)} · B ${duration(end.b)}`),
       toggle,
     );
@@ -497,13 +621,27 @@ class Result {
         },
         level.level,
         " ",
-        el("span", { class: `badge ${level.count ? "warning" : ""}`, title: level.note }, level.is_compared ? count(level.count) : "–"),
+        el(
+          "span",
+          { class: `badge ${level.count ? "warning" : ""}`, title: level.note },
+          level.is_compared ? count(level.count) : "–",
+        ),
       ),
     );
     fill(
       this.levels,
       el("div", { class: "tabs", role: "tablist", "aria-label": "Levels" }, ...tabs),
-      el("div", { role: "tabpanel", id: "level-panel", "aria-labelledby": `tab-${chosen.level}`, tabindex: 0, class: "level-panel" }, ...this.levelParts(pair, chosen)),
+      el(
+        "div",
+        {
+          role: "tabpanel",
+          id: "level-panel",
+          "aria-labelledby": `tab-${chosen.level}`,
+          tabindex: 0,
+          class: "level-panel",
+        },
+        ...this.levelParts(pair, chosen),
+      ),
     );
     if (hadFocus) tabs.find((tab) => tab.tabIndex === 0)?.focus();
   }
@@ -517,7 +655,12 @@ class Result {
     const names = pair.levels.map((each) => each.level);
     const at = names.indexOf(level);
     /** @type {Record<string, number>} */
-    const targets = { ArrowLeft: (at + names.length - 1) % names.length, ArrowRight: (at + 1) % names.length, Home: 0, End: names.length - 1 };
+    const targets = {
+      ArrowLeft: (at + names.length - 1) % names.length,
+      ArrowRight: (at + 1) % names.length,
+      Home: 0,
+      End: names.length - 1,
+    };
     const target = targets[event.key];
     if (target === undefined) return;
     event.preventDefault();
@@ -535,7 +678,8 @@ class Result {
     const measured = level.measures.filter((each) => each.differs).length;
     const left = level.count - listed - measured;
     const nothing = level.count ? null : el("p", { class: "quiet" }, "Equal.");
-    const alone = this.found.pairs.length > 1 ? el("a", { href: `#/diff?${this.alone(pair)}` }, "Compare only this pair") : null;
+    const alone =
+      this.found.pairs.length > 1 ? el("a", { href: `#/diff?${this.alone(pair)}` }, "Compare only this pair") : null;
     return [
       nothing,
       level.measures.length ? measuresTable(level.measures) : null,
@@ -566,12 +710,20 @@ class Result {
       body.append(...next.map((each) => this.differenceRow(pair, each)));
       drawn += next.length;
       more.hidden = drawn >= differences.length;
-      fill(more, `Show ${Math.min(DIFFERENCES_SHOWN, differences.length - drawn)} more of ${count(differences.length)}`);
+      fill(
+        more,
+        `Show ${Math.min(DIFFERENCES_SHOWN, differences.length - drawn)} more of ${count(differences.length)}`,
+      );
     };
     add();
     const heads = ["Where", "Change", "Difference", "Open"].map((name) => el("th", { scope: "col" }, name));
     const table = el("table", { class: "data differences" }, el("thead", {}, el("tr", {}, ...heads)), body);
-    return el("div", {}, el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Differences" }, table), more);
+    return el(
+      "div",
+      {},
+      el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Differences" }, table),
+      more,
+    );
   }
 
   /**
@@ -583,8 +735,12 @@ class Result {
     const change = each.change ?? "changed";
     const isPlaced = each.a_pos !== undefined || each.b_pos !== undefined;
     const places = [
-      isPlaced && each.a_pos === undefined ? null : link(sessions.a.session_id, "A", each.a_pos === undefined ? "" : `#${each.a_pos}`, pair.a.number, each.a_pos),
-      isPlaced && each.b_pos === undefined ? null : link(sessions.b.session_id, "B", each.b_pos === undefined ? "" : `#${each.b_pos}`, pair.b.number, each.b_pos),
+      isPlaced && each.a_pos === undefined
+        ? null
+        : link(sessions.a.session_id, "A", each.a_pos === undefined ? "" : `#${each.a_pos}`, pair.a.number, each.a_pos),
+      isPlaced && each.b_pos === undefined
+        ? null
+        : link(sessions.b.session_id, "B", each.b_pos === undefined ? "" : `#${each.b_pos}`, pair.b.number, each.b_pos),
     ];
     return el(
       "tr",
@@ -620,7 +776,11 @@ function sides(each) {
   const isChanged = (each.change ?? "changed") === "changed";
   const a = each.a ?? (isChanged ? "(nothing)" : null);
   const b = each.b ?? (isChanged ? "(nothing)" : null);
-  return [...(a === null ? [] : [el("del", {}, visible(a))]), ...(a !== null && b !== null ? [" → "] : []), ...(b === null ? [] : [el("ins", {}, visible(b))])];
+  return [
+    ...(a === null ? [] : [el("del", {}, visible(a))]),
+    ...(a !== null && b !== null ? [" → "] : []),
+    ...(b === null ? [] : [el("ins", {}, visible(b))]),
+  ];
 }
 
 /** @param {Measure[]} measures */
@@ -640,7 +800,11 @@ function measuresTable(measures) {
       el("th", { scope: "row" }, each.name.replaceAll("_", " ")),
       el("td", { class: "num" }, measured(each.a, each.unit)),
       el("td", { class: "num" }, measured(each.b, each.unit)),
-      el("td", { class: "num quiet" }, each.a === null || each.b === null || each.a === each.b ? "" : signed(each.b - each.a, each.unit)),
+      el(
+        "td",
+        { class: "num quiet" },
+        each.a === null || each.b === null || each.a === each.b ? "" : signed(each.b - each.a, each.unit),
+      ),
       el("td", { class: "num" }, each.ratio === null ? "" : `×${each.ratio.toFixed(2)}`),
       el("td", {}, each.differs ? el("span", { class: "badge warning" }, "differs") : ""),
     ),
@@ -736,7 +900,13 @@ function span(blocks) {
  */
 function link(session, side, text, exchange, pos) {
   const place = exchange === undefined ? "" : `/x/${exchange}${pos === undefined ? "" : `/e/${pos}`}`;
-  return el("a", { href: `#/s/${session}${place}`, class: "side", "aria-label": text ? null : `Open ${side} in the player` }, el("span", { class: `side-name ${side}` }, side), " ", text);
+  return el(
+    "a",
+    { href: `#/s/${session}${place}`, class: "side", "aria-label": text ? null : `Open ${side} in the player` },
+    el("span", { class: `side-name ${side}` }, side),
+    " ",
+    text,
+  );
 }
 
 /** @param {Level | undefined} level */

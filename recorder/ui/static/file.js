@@ -29,10 +29,13 @@ async function open() {
   const note = el("details", { class: "note" }, el("summary", {}, data.summary), el("ul", {}, ...notes));
   document.querySelector("main")?.before(note);
   const { page, session: named } = parseRoute(location.hash);
-  if (page !== "player" || (named !== session.session_id && named !== session.name)) history.replaceState(null, "", home);
+  if (page !== "player" || (named !== session.session_id && named !== session.name))
+    history.replaceState(null, "", home);
   await start(new FileSource(data));
 }
 
 open().catch((error) => {
-  document.querySelector("main")?.replaceChildren(el("p", { role: "alert", class: "error" }, `This file cannot be read: ${error}`));
+  document
+    .querySelector("main")
+    ?.replaceChildren(el("p", { role: "alert", class: "error" }, `This file cannot be read: ${error}`));
 });

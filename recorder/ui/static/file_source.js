@@ -47,7 +47,16 @@ export class FileSource {
     const from = place - (place % SEGMENT);
     const to = Math.min(from + SEGMENT - 1, last);
     const state = this.stateBefore(number, from);
-    return { exchange_id, number, from, to, last, has_ended, state, steps: steps.slice(firstAt(steps, from), firstAt(steps, to + 1)) };
+    return {
+      exchange_id,
+      number,
+      from,
+      to,
+      last,
+      has_ended,
+      state,
+      steps: steps.slice(firstAt(steps, from), firstAt(steps, to + 1)),
+    };
   }
 
   /**
@@ -81,7 +90,12 @@ export class FileSource {
     const data_length = present(events.data_length[pos]);
     const event = {
       ...{ session_id: this.data.timeline.session_id, exchange_id, pos, kind, t_ns, type, ...this.keys(number, pos) },
-      ...{ raw: typeof raw === "string" ? raw : { base64: raw.base64 }, data_start, data_length, hash: hex(events.hash, pos) },
+      ...{
+        raw: typeof raw === "string" ? raw : { base64: raw.base64 },
+        data_start,
+        data_length,
+        hash: hex(events.hash, pos),
+      },
     };
     const previous = pos === 0 ? null : hex(events.hash, pos - 1);
     return {
@@ -117,7 +131,12 @@ export class FileSource {
   tick(number, pos) {
     const { exchanges, kinds, types } = this.data.timeline;
     const ticks = /** @type {ExchangeTicks} */ (exchanges.find((each) => each.number === number));
-    return { kind: kinds[ticks.kind[pos]], type: types[ticks.type[pos]] ?? null, t_ns: ticks.t[pos], size_bytes: ticks.size[pos] };
+    return {
+      kind: kinds[ticks.kind[pos]],
+      type: types[ticks.type[pos]] ?? null,
+      t_ns: ticks.t[pos],
+      size_bytes: ticks.size[pos],
+    };
   }
 
   /**
@@ -144,7 +163,9 @@ export class FileSource {
     this.states.set(number, states);
     while (states.length <= from / SEGMENT) {
       const begin = (states.length - 1) * SEGMENT;
-      states.push(after(states[states.length - 1], steps.slice(firstAt(steps, begin), firstAt(steps, begin + SEGMENT))));
+      states.push(
+        after(states[states.length - 1], steps.slice(firstAt(steps, begin), firstAt(steps, begin + SEGMENT))),
+      );
     }
     return states[from / SEGMENT];
   }
@@ -157,7 +178,9 @@ export class FileSource {
   stateAfter(number, pos) {
     const { steps } = this.exchange(number);
     const from = pos - (pos % SEGMENT);
-    const upto = steps.slice(firstAt(steps, from), firstAt(steps, pos + 1)).filter(([at, , t_ns]) => at < pos || t_ns === undefined);
+    const upto = steps
+      .slice(firstAt(steps, from), firstAt(steps, pos + 1))
+      .filter(([at, , t_ns]) => at < pos || t_ns === undefined);
     return after(this.stateBefore(number, from), upto);
   }
 
@@ -180,7 +203,10 @@ export class FileSource {
       const [style, place] = part;
       if (typeof place === "number") return escaped(String(ops[place][2]), style);
       state ??= this.stateAfter(number, pos);
-      return escaped(String(place.reduce((value, key) => /** @type {any} */ (value)[key], /** @type {any} */ (state))), style);
+      return escaped(
+        String(place.reduce((value, key) => /** @type {any} */ (value)[key], /** @type {any} */ (state))),
+        style,
+      );
     });
     return texts.join("");
   }
@@ -214,7 +240,10 @@ export class FileSource {
  * @param {number} length
  */
 function slice(raw, start, length) {
-  const bytes = typeof raw === "string" ? new TextEncoder().encode(raw) : Uint8Array.from(atob(raw.base64), (character) => character.charCodeAt(0));
+  const bytes =
+    typeof raw === "string"
+      ? new TextEncoder().encode(raw)
+      : Uint8Array.from(atob(raw.base64), (character) => character.charCodeAt(0));
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start, start + length));
 }
 
@@ -256,7 +285,10 @@ function opsOf(steps, pos) {
  * @returns {ExchangeDocument}
  */
 function after(state, steps) {
-  return steps.reduce((before, [, ops]) => ops.reduce((each, op) => /** @type {ExchangeDocument} */ (applied(each, op)), before), state);
+  return steps.reduce(
+    (before, [, ops]) => ops.reduce((each, op) => /** @type {ExchangeDocument} */ (applied(each, op)), before),
+    state,
+  );
 }
 
 /**

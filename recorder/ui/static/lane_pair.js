@@ -33,7 +33,9 @@ export function pairedRows(a, b, items) {
     rows.push({ label, kind, a: of_a, b: of_b, ticks: { a: sides.a.ticks(of_a), b: sides.b.ticks(of_b) } });
   };
   add("connection", sides.a.ofRow("connection"), sides.b.ofRow("connection"), "quiet");
-  const inOrder = [...items].sort((one, other) => sides.a.begin(one[0], sides.b, one[1]) - sides.a.begin(other[0], sides.b, other[1]));
+  const inOrder = [...items].sort(
+    (one, other) => sides.a.begin(one[0], sides.b, one[1]) - sides.a.begin(other[0], sides.b, other[1]),
+  );
   for (const [one, other] of inOrder) {
     const of_a = sides.a.ofItem(one);
     const of_b = sides.b.ofItem(other);
@@ -43,7 +45,11 @@ export function pairedRows(a, b, items) {
   const rest_a = sides.a.others(shown.a);
   const rest_b = sides.b.others(shown.b);
   for (const label of new Set([...rest_a, ...rest_b].map((block) => block.label))) {
-    add(label, rest_a.filter((block) => block.label === label), rest_b.filter((block) => block.label === label));
+    add(
+      label,
+      rest_a.filter((block) => block.label === label),
+      rest_b.filter((block) => block.label === label),
+    );
   }
   return rows;
 }
@@ -61,13 +67,15 @@ function ofExchange(side) {
     /** @param {number | null} index */
     ofItem: (index) => (index === null ? [] : blocks.filter((block) => block.item === index)),
     /** @param {Set<number | null>} shown */
-    others: (shown) => blocks.filter((block) => kindOfRow(block) === "item" && (block.item === null || !shown.has(block.item))),
+    others: (shown) =>
+      blocks.filter((block) => kindOfRow(block) === "item" && (block.item === null || !shown.has(block.item))),
     /**
      * @param {number | null} index
      * @param {{ ofItem(index: number | null): Block[] }} other
      * @param {number | null} otherIndex
      */
-    begin: (index, other, otherIndex) => (blocks.find((block) => index !== null && block.item === index) ?? other.ofItem(otherIndex)[0])?.from_ns ?? 0,
+    begin: (index, other, otherIndex) =>
+      (blocks.find((block) => index !== null && block.item === index) ?? other.ofItem(otherIndex)[0])?.from_ns ?? 0,
     /** @param {Block[]} own */
     ticks: (own) => {
       /** @type {Tick[]} */
@@ -79,7 +87,11 @@ function ofExchange(side) {
       const before = ticks.last_pos - ticks.t.length + 1;
       for (let n = Math.max(0, first - before); n < ticks.t.length && n + before <= last; n += 1) {
         if (!rows.has(ticks.row[n])) continue;
-        found.push({ pos: n + before, t: ticks.t[n], type: timeline.types[ticks.type[n]] ?? timeline.kinds[ticks.kind[n]] ?? "" });
+        found.push({
+          pos: n + before,
+          t: ticks.t[n],
+          type: timeline.types[ticks.type[n]] ?? timeline.kinds[ticks.kind[n]] ?? "",
+        });
       }
       return found;
     },
@@ -106,7 +118,9 @@ export class LanePair {
   constructor(rows, end_ns, open, description) {
     this.rows = rows;
     this.end_ns = Math.max(end_ns, 1);
-    this.canvas = /** @type {HTMLCanvasElement} */ (el("canvas", { class: "lane-pair", role: "img", "aria-label": description }));
+    this.canvas = /** @type {HTMLCanvasElement} */ (
+      el("canvas", { class: "lane-pair", role: "img", "aria-label": description })
+    );
     this.hint = el("p", { class: "note lane-hint" }, HINT);
     this.element = el("div", { class: "lane-pair-box" }, this.canvas, this.hint);
     this.canvas.style.setProperty("height", `${rows.length * ROW + AXIS}px`);
@@ -136,7 +150,11 @@ export class LanePair {
     this.pointer = event && found ? event.offsetX : -1;
     this.canvas.classList.toggle("on-event", Boolean(found?.tick));
     if (!found) fill(this.hint, HINT);
-    else fill(this.hint, `${duration(found.t)} · ${found.row.label}${found.tick ? ` · ${found.side.toUpperCase()} #${found.tick.pos} ${found.tick.type} at ${duration(found.tick.t)}` : ""}`);
+    else
+      fill(
+        this.hint,
+        `${duration(found.t)} · ${found.row.label}${found.tick ? ` · ${found.side.toUpperCase()} #${found.tick.pos} ${found.tick.type} at ${duration(found.tick.t)}` : ""}`,
+      );
     this.draw();
   }
 
@@ -152,7 +170,7 @@ export class LanePair {
     /** @type {"a" | "b"} */
     const side = event.offsetY % ROW < ROW / 2 ? "a" : "b";
     const tick = nearest(row.ticks[side], t);
-    const isNear = tick && Math.abs(tick.t - t) / this.end_ns * this.width <= NEAR_PX;
+    const isNear = tick && (Math.abs(tick.t - t) / this.end_ns) * this.width <= NEAR_PX;
     return { row, side, t, tick: isNear ? tick : null };
   }
 
@@ -279,7 +297,8 @@ export class LanePair {
   }
 }
 
-const HINT = "Filled bars are B, dashed ghosts behind them are A. Each begins at its own zero. A click on an event opens it.";
+const HINT =
+  "Filled bars are B, dashed ghosts behind them are A. Each begins at its own zero. A click on an event opens it.";
 
 /**
  * @param {Tick[]} ticks in order of time

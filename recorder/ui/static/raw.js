@@ -27,14 +27,21 @@ const COPIES = [
 
 /** @type {Render} */
 export async function render(main, route, app) {
-  if (route.session === null || route.exchange === null) throw new Error("Name a session and an exchange: #/raw/latest/1.");
+  if (route.session === null || route.exchange === null)
+    throw new Error("Name a session and an exchange: #/raw/latest/1.");
   const path = `/api/sessions/${encodeURIComponent(route.session)}/exchanges/${encodeURIComponent(route.exchange)}`;
   const at = route.query.get("at");
   /** @type {Raw} */
   const raw = await app.api(`${path}/raw${at === null ? "" : `?at=${encodeURIComponent(at)}`}`);
   app.setTitle(`Raw ${raw.number} · ${raw.session.name}`);
   const sides = el("div", { class: "split raw-sides" }, requestPanel(raw, path, app), responsePanel(raw, path, app));
-  fill(main, heading(raw), raw.damage ? el("p", { class: "error" }, `${raw.damage}.`) : null, copyPanel(raw, app), sides);
+  fill(
+    main,
+    heading(raw),
+    raw.damage ? el("p", { class: "error" }, `${raw.damage}.`) : null,
+    copyPanel(raw, app),
+    sides,
+  );
   /** @param {number} by */
   const step = (by) => {
     const number = raw.number + by;
@@ -51,7 +58,8 @@ export async function render(main, route, app) {
       if (event.ctrlKey || event.metaKey || event.altKey) return false;
       if (event.key === "j") return step(1);
       if (event.key === "k") return step(-1);
-      if (event.key !== "Enter" || event.target !== document.body && event.target !== main.parentElement) return false;
+      if (event.key !== "Enter" || (event.target !== document.body && event.target !== main.parentElement))
+        return false;
       app.go(`#/s/${raw.session.session_id}/x/${raw.number}`);
       return true;
     },
@@ -62,7 +70,13 @@ export async function render(main, route, app) {
 function heading(raw) {
   const { session, number, exchanges } = raw;
   const near = (/** @type {number} */ to, /** @type {string} */ label, /** @type {string} */ sign) =>
-    to < 1 || to > exchanges ? null : el("a", { class: "button", href: `#/raw/${session.session_id}/${to}`, "aria-label": label, title: label }, sign);
+    to < 1 || to > exchanges
+      ? null
+      : el(
+          "a",
+          { class: "button", href: `#/raw/${session.session_id}/${to}`, "aria-label": label, title: label },
+          sign,
+        );
   return el(
     "div",
     { class: "toolbar" },
@@ -94,23 +108,53 @@ function copyPanel(raw, app) {
     place.setAttribute("aria-labelledby", `copy-${kind}`);
     fill(
       place,
-      text === null ? null : el("div", { class: "copy-line" }, el("pre", { class: "code copied", tabindex: 0, role: "region", "aria-label": `Text for ${kind}` }, text), copyButton("Copy", () => text, app)),
+      text === null
+        ? null
+        : el(
+            "div",
+            { class: "copy-line" },
+            el("pre", { class: "code copied", tabindex: 0, role: "region", "aria-label": `Text for ${kind}` }, text),
+            copyButton("Copy", () => text, app),
+          ),
       note ? el("p", { class: "note" }, note) : null,
     );
   };
   kinds.forEach(([kind, label], index) => {
     const move = (/** @type {KeyboardEvent} */ event) => {
       /** @type {Record<string, number>} */
-      const targets = { ArrowLeft: (index + kinds.length - 1) % kinds.length, ArrowRight: (index + 1) % kinds.length, Home: 0, End: kinds.length - 1 };
+      const targets = {
+        ArrowLeft: (index + kinds.length - 1) % kinds.length,
+        ArrowRight: (index + 1) % kinds.length,
+        Home: 0,
+        End: kinds.length - 1,
+      };
       const target = targets[event.key];
       if (target === undefined) return;
       event.preventDefault();
       choose(target, true);
     };
-    tabs.push(el("button", { type: "button", role: "tab", id: `copy-${kind}`, "aria-controls": "copy-panel", onclick: () => choose(index), onkeydown: move }, label));
+    tabs.push(
+      el(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `copy-${kind}`,
+          "aria-controls": "copy-panel",
+          onclick: () => choose(index),
+          onkeydown: move,
+        },
+        label,
+      ),
+    );
   });
   choose(0);
-  return el("section", { class: "panel copies", "aria-label": "Copy as" }, el("div", { class: "tabs", role: "tablist", "aria-label": "Copy as" }, ...tabs), place);
+  return el(
+    "section",
+    { class: "panel copies", "aria-label": "Copy as" },
+    el("div", { class: "tabs", role: "tablist", "aria-label": "Copy as" }, ...tabs),
+    place,
+  );
 }
 
 /**
@@ -134,8 +178,19 @@ function requestPanel(raw, path, app) {
     buttons.push([name, el("button", { type: "button", onclick: () => choose(name) }, label)]);
   }
   choose("sent");
-  const group = request.size_bytes ? el("div", { class: "group", role: "group", "aria-label": "Form of the request" }, ...buttons.map(([, button]) => button)) : null;
-  return el("section", { class: "panel grow", "aria-labelledby": "request-title" }, el("div", { class: "panel-head" }, el("h2", { id: "request-title" }, "Request"), group), place);
+  const group = request.size_bytes
+    ? el(
+        "div",
+        { class: "group", role: "group", "aria-label": "Form of the request" },
+        ...buttons.map(([, button]) => button),
+      )
+    : null;
+  return el(
+    "section",
+    { class: "panel grow", "aria-labelledby": "request-title" },
+    el("div", { class: "panel-head" }, el("h2", { id: "request-title" }, "Request"), group),
+    place,
+  );
 }
 
 /**
@@ -147,7 +202,9 @@ function sentRequest(raw, path, app) {
   const { request } = raw;
   const redacted = Object.entries(request.redactions ?? {}).map(([kind, number]) => `${count(number)} ${kind}`);
   const facts = [
-    request.wire_bytes === request.body_bytes ? null : `${size(request.wire_bytes)} sent, ${size(request.body_bytes)} decoded`,
+    request.wire_bytes === request.body_bytes
+      ? null
+      : `${size(request.wire_bytes)} sent, ${size(request.body_bytes)} decoded`,
     redacted.length ? `redacted: ${redacted.join(", ")}` : null,
     request.complete ? null : "the client did not send all of it",
     request.undecoded ? `not decoded: ${request.undecoded}` : null,
@@ -155,10 +212,17 @@ function sentRequest(raw, path, app) {
   return el(
     "div",
     { class: "stack" },
-    el("p", { class: "mono start-line" }, visible(`${request.method} ${request.target}`), el("span", { class: "quiet" }, ` → ${request.upstream}`)),
+    el(
+      "p",
+      { class: "mono start-line" },
+      visible(`${request.method} ${request.target}`),
+      el("span", { class: "quiet" }, ` → ${request.upstream}`),
+    ),
     headersTable(request.headers, "Headers of the request"),
     facts.length ? el("p", { class: "note" }, facts.join(" · ")) : null,
-    request.size_bytes ? new BodyView(`${path}/body?of=request`, request.size_bytes, request.file, app).element : el("p", { class: "quiet" }, "No body."),
+    request.size_bytes
+      ? new BodyView(`${path}/body?of=request`, request.size_bytes, request.file, app).element
+      : el("p", { class: "quiet" }, "No body."),
   );
 }
 
@@ -171,14 +235,34 @@ function modelRequest(path, app) {
   app.api(`${path}/model`).then(
     (/** @type {Model} */ model) => {
       const parts = model.parts.map((part) =>
-        el("li", {}, part.source === "output" ? `answer of exchange ${part.number}` : `input of exchange ${part.number}`, el("span", { class: "quiet" }, `, ${part.items} item${part.items === 1 ? "" : "s"}`)),
+        el(
+          "li",
+          {},
+          part.source === "output" ? `answer of exchange ${part.number}` : `input of exchange ${part.number}`,
+          el("span", { class: "quiet" }, `, ${part.items} item${part.items === 1 ? "" : "s"}`),
+        ),
       );
       fill(
         place,
-        model.depth ? el("p", {}, `It continues ${model.depth === 1 ? "one earlier exchange" : `${count(model.depth)} earlier exchanges`}. Its items, in order:`) : el("p", { class: "quiet" }, "It continues nothing: the model saw what was sent."),
+        model.depth
+          ? el(
+              "p",
+              {},
+              `It continues ${model.depth === 1 ? "one earlier exchange" : `${count(model.depth)} earlier exchanges`}. Its items, in order:`,
+            )
+          : el("p", { class: "quiet" }, "It continues nothing: the model saw what was sent."),
         model.depth ? el("ol", { class: "parts" }, ...parts) : null,
-        model.is_complete ? null : el("p", { class: "incomplete" }, el("span", { class: "badge warning" }, "incomplete"), ` ${model.reason ?? ""}: what came before is not shown.`),
-        model.size_bytes === null ? el("p", { class: "quiet" }, "The body is no JSON object.") : new BodyView(`${path}/body?of=model`, model.size_bytes, "model.json", app).element,
+        model.is_complete
+          ? null
+          : el(
+              "p",
+              { class: "incomplete" },
+              el("span", { class: "badge warning" }, "incomplete"),
+              ` ${model.reason ?? ""}: what came before is not shown.`,
+            ),
+        model.size_bytes === null
+          ? el("p", { class: "quiet" }, "The body is no JSON object.")
+          : new BodyView(`${path}/body?of=model`, model.size_bytes, "model.json", app).element,
       );
     },
     (error) => fill(place, el("p", { class: "error", role: "alert" }, error.message)),
@@ -196,11 +280,16 @@ function responsePanel(raw, path, app) {
   const facts = [
     response ? `head after ${duration(response.t_ns)}` : null,
     end ? `${end.status}${end.outcome === "eof" ? "" : ` (${end.outcome})`} after ${duration(end.t_ns)}` : "still open",
-    end && end.wire_bytes !== end.body_bytes ? `${size(end.wire_bytes)} received${end.coding ? ` as ${end.coding}` : ""}, ${size(end.body_bytes)} decoded` : null,
+    end && end.wire_bytes !== end.body_bytes
+      ? `${size(end.wire_bytes)} received${end.coding ? ` as ${end.coding}` : ""}, ${size(end.body_bytes)} decoded`
+      : null,
     end?.undecoded ? `not decoded: ${end.undecoded}` : null,
     end?.gap_bytes ? `${size(end.gap_bytes)} were not kept` : null,
   ].filter(Boolean);
-  const body = response && (end === null || end.body_bytes > 0) ? new BodyView(`${path}/body?of=response`, end && end.body_bytes, raw.file, app).element : el("p", { class: "quiet" }, "No body.");
+  const body =
+    response && (end === null || end.body_bytes > 0)
+      ? new BodyView(`${path}/body?of=response`, end && end.body_bytes, raw.file, app).element
+      : el("p", { class: "quiet" }, "No body.");
   return el(
     "section",
     { class: "panel grow", "aria-labelledby": "response-title" },
@@ -209,7 +298,13 @@ function responsePanel(raw, path, app) {
       "div",
       { class: "stack" },
       response
-        ? el("p", { class: "mono start-line" }, `HTTP/${response.http_version} `, el("span", { class: response.status < 400 ? "strong" : "strong error" }, response.status), ` ${response.reason}`)
+        ? el(
+            "p",
+            { class: "mono start-line" },
+            `HTTP/${response.http_version} `,
+            el("span", { class: response.status < 400 ? "strong" : "strong error" }, response.status),
+            ` ${response.reason}`,
+          )
         : el("p", { class: "quiet" }, "There was no response."),
       response ? headersTable(response.headers, "Headers of the response") : null,
       el("p", { class: "note" }, facts.join(" · ")),
@@ -224,9 +319,23 @@ function responsePanel(raw, path, app) {
  * @param {string} label
  */
 function headersTable(headers, label) {
-  const rows = headers.map(([name, value]) => el("tr", {}, el("th", { scope: "row", class: "mono" }, name), el("td", { class: /^REDACTED/.test(value) ? "mono quiet" : "mono" }, visible(value))));
+  const rows = headers.map(([name, value]) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row", class: "mono" }, name),
+      el("td", { class: /^REDACTED/.test(value) ? "mono quiet" : "mono" }, visible(value)),
+    ),
+  );
   const table = el("table", { class: "data headers" }, el("tbody", {}, ...rows));
-  return rows.length ? el("details", { class: "heads", open: true }, el("summary", {}, `${headers.length} header${headers.length === 1 ? "" : "s"}`), el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label }, table)) : el("p", { class: "quiet" }, "No headers.");
+  return rows.length
+    ? el(
+        "details",
+        { class: "heads", open: true },
+        el("summary", {}, `${headers.length} header${headers.length === 1 ? "" : "s"}`),
+        el("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label }, table),
+      )
+    : el("p", { class: "quiet" }, "No headers.");
 }
 
 /** The beginning of a body as text, as indented JSON or as a hex dump, with more of it on demand. */
@@ -297,7 +406,12 @@ class BodyView {
       ["hex", "Hex", true],
     ].filter(([, , isThere]) => isThere);
     if (!forms.some(([mode]) => mode === this.mode)) this.mode = String(forms[0][0]);
-    fill(this.modes, ...forms.map(([mode, label]) => el("button", { type: "button", "data-mode": mode, onclick: () => this.choose(String(mode)) }, String(label))));
+    fill(
+      this.modes,
+      ...forms.map(([mode, label]) =>
+        el("button", { type: "button", "data-mode": mode, onclick: () => this.choose(String(mode)) }, String(label)),
+      ),
+    );
     this.draw();
   }
 
@@ -309,11 +423,14 @@ class BodyView {
   }
 
   draw() {
-    for (const button of this.modes.children) button.setAttribute("aria-pressed", String(button.getAttribute("data-mode") === this.mode));
+    for (const button of this.modes.children)
+      button.setAttribute("aria-pressed", String(button.getAttribute("data-mode") === this.mode));
     if (!this.bytes.length) return fill(this.place, el("p", { class: "quiet" }, "Empty."));
     const isHex = this.mode === "hex";
     const whole = this.mode === "json" ? this.pretty : this.text;
-    const [text, isAll] = isHex ? hexDump(this.bytes, this.shown * SHOWN_ROWS) : beginning(whole ?? "", this.shown * SHOWN_CHARS);
+    const [text, isAll] = isHex
+      ? hexDump(this.bytes, this.shown * SHOWN_ROWS)
+      : beginning(whole ?? "", this.shown * SHOWN_CHARS);
     const hasMore = !isAll || !this.isWhole;
     const more = () => {
       this.shown += 1;
@@ -322,8 +439,19 @@ class BodyView {
     };
     fill(
       this.place,
-      el("pre", { class: isHex ? "code hex" : "code", tabindex: 0, role: "region", "aria-label": "Body" }, visible(text)),
-      hasMore ? el("div", { class: "more" }, el("button", { type: "button", onclick: more }, "More"), el("span", { class: "note" }, this.progress(text.length, isHex))) : null,
+      el(
+        "pre",
+        { class: isHex ? "code hex" : "code", tabindex: 0, role: "region", "aria-label": "Body" },
+        visible(text),
+      ),
+      hasMore
+        ? el(
+            "div",
+            { class: "more" },
+            el("button", { type: "button", onclick: more }, "More"),
+            el("span", { class: "note" }, this.progress(text.length, isHex)),
+          )
+        : null,
     );
   }
 
@@ -333,7 +461,9 @@ class BodyView {
    */
   progress(chars, isHex) {
     const of = this.size_bytes === null ? "" : ` of ${size(this.size_bytes)}`;
-    return isHex ? `${size(Math.min(this.bytes.length, this.shown * SHOWN_ROWS * HEX_COLUMNS))}${of}` : `${count(chars)} characters are shown${of ? `, the body has ${size(this.size_bytes ?? 0)}` : ""}`;
+    return isHex
+      ? `${size(Math.min(this.bytes.length, this.shown * SHOWN_ROWS * HEX_COLUMNS))}${of}`
+      : `${count(chars)} characters are shown${of ? `, the body has ${size(this.size_bytes ?? 0)}` : ""}`;
   }
 }
 

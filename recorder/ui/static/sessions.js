@@ -8,15 +8,48 @@ const PAGE = 200;
 const TYPED_MS = 250;
 const FILTERS = ["q", "model", "client", "status", "since", "until", "probes"];
 const TIMES = ["since", "until"];
-const UNITS_MS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 });
+const UNITS_MS = /** @type {Record<string, number>} */ ({
+  ms: 1,
+  s: 1000,
+  m: 60e3,
+  h: 3600e3,
+  d: 86400e3,
+  w: 604800e3,
+});
 /** As `recorder sessions --status` takes them; a test compares. */
 const STATUSES = [
-  ...["open", "completed", "incomplete", "failed", "error_status", "client_disconnect", "upstream_reset", "upstream_unreachable"],
+  ...[
+    "open",
+    "completed",
+    "incomplete",
+    "failed",
+    "error_status",
+    "client_disconnect",
+    "upstream_reset",
+    "upstream_unreachable",
+  ],
   ...["truncated", "timeout", "recorder_shutdown", "recorder_crash", "unknown"],
 ];
 /** The usual end is quiet, so that the others are seen. */
-const BADGES = /** @type {Record<string, string>} */ ({ completed: "quiet", open: "badge active", incomplete: "badge warning", client_disconnect: "badge warning" });
-const HEAD = ["Compare", "Name", "Title", "Model", "Client", "Exchanges", "Tokens", "Errors", "Duration", "Last used", "Status"];
+const BADGES = /** @type {Record<string, string>} */ ({
+  completed: "quiet",
+  open: "badge active",
+  incomplete: "badge warning",
+  client_disconnect: "badge warning",
+});
+const HEAD = [
+  "Compare",
+  "Name",
+  "Title",
+  "Model",
+  "Client",
+  "Exchanges",
+  "Tokens",
+  "Errors",
+  "Duration",
+  "Last used",
+  "Status",
+];
 
 /**
  * @typedef {object} Row
@@ -69,7 +102,16 @@ class SessionsPage {
       ["x", "Mark the session for a comparison"],
       ["d", "Compare the two marked sessions"],
     ];
-    this.search = /** @type {HTMLInputElement} */ (el("input", { type: "search", name: "q", "data-search": true, placeholder: "words in messages, reasoning, arguments", autocomplete: "off", spellcheck: "false" }));
+    this.search = /** @type {HTMLInputElement} */ (
+      el("input", {
+        type: "search",
+        name: "q",
+        "data-search": true,
+        placeholder: "words in messages, reasoning, arguments",
+        autocomplete: "off",
+        spellcheck: "false",
+      })
+    );
     this.form = /** @type {HTMLFormElement} */ (this.makeForm());
     this.hint = el("p", { class: "note sessions-note", role: "status" });
     this.compare = el("button", { type: "button", class: "primary", hidden: true, onclick: () => this.openDiff() });
@@ -77,7 +119,13 @@ class SessionsPage {
     this.narrow = matchMedia("(max-width: 760px)");
     this.rebuild = () => this.makeList();
     this.narrow.addEventListener("change", this.rebuild);
-    fill(main, el("h1", { class: "hidden-text" }, "Sessions"), this.form, this.place, el("div", { class: "sessions-foot" }, this.hint, el("span", { class: "gap" }), this.compare));
+    fill(
+      main,
+      el("h1", { class: "hidden-text" }, "Sessions"),
+      this.form,
+      this.place,
+      el("div", { class: "sessions-foot" }, this.hint, el("span", { class: "gap" }), this.compare),
+    );
     /** @type {VirtualList} */
     this.list = this.makeList();
     /** @type {(() => void) | null} stops the following of the list */
@@ -93,20 +141,48 @@ class SessionsPage {
    */
   setStream(follows) {
     this.stop?.();
-    this.stop = follows ? listen("/api/follow", "sessions", () => this.refresh(), (message) => this.app.announce(message)) : null;
+    this.stop = follows
+      ? listen(
+          "/api/follow",
+          "sessions",
+          () => this.refresh(),
+          (message) => this.app.announce(message),
+        )
+      : null;
     if (follows && this.rows.length) this.refresh();
   }
 
   makeForm() {
     const text = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string} */ placeholder) =>
-      el("label", { class: "field" }, label, el("input", { name, placeholder, autocomplete: "off", spellcheck: "false" }));
+      el(
+        "label",
+        { class: "field" },
+        label,
+        el("input", { name, placeholder, autocomplete: "off", spellcheck: "false" }),
+      );
     return el(
       "form",
-      { class: "toolbar bottom", role: "search", "aria-label": "Sessions", oninput: () => this.type(), onsubmit: (/** @type {Event} */ event) => this.submit(event) },
+      {
+        class: "toolbar bottom",
+        role: "search",
+        "aria-label": "Sessions",
+        oninput: () => this.type(),
+        onsubmit: (/** @type {Event} */ event) => this.submit(event),
+      },
       el("label", { class: "field sessions-search" }, "Search", this.search),
       text("model", "Model", "gpt-5"),
       text("client", "Client", "codex"),
-      el("label", { class: "field" }, "Status", el("select", { name: "status" }, el("option", { value: "" }, "any"), ...STATUSES.map((each) => el("option", { value: each }, each.replaceAll("_", " "))))),
+      el(
+        "label",
+        { class: "field" },
+        "Status",
+        el(
+          "select",
+          { name: "status" },
+          el("option", { value: "" }, "any"),
+          ...STATUSES.map((each) => el("option", { value: each }, each.replaceAll("_", " "))),
+        ),
+      ),
       text("since", "Since", "7d or a date"),
       text("until", "Until", "1d or a date"),
       el("label", { class: "check" }, el("input", { type: "checkbox", name: "probes", value: "1" }), "Probes"),
@@ -159,7 +235,8 @@ class SessionsPage {
 
   filters() {
     const query = new URLSearchParams();
-    for (const [name, value] of new FormData(this.form)) if (String(value).trim()) query.set(name, String(value).trim());
+    for (const [name, value] of new FormData(this.form))
+      if (String(value).trim()) query.set(name, String(value).trim());
     return query;
   }
 
@@ -273,7 +350,9 @@ class SessionsPage {
       if (at !== null) query.set(name, at);
       else if (text !== null) {
         this.field(name).setAttribute("aria-invalid", "true");
-        return Promise.reject(new Error(`${text} is not a time: write 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).`));
+        return Promise.reject(
+          new Error(`${text} is not a time: write 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).`),
+        );
       }
     }
     query.set("limit", String(PAGE));
@@ -287,7 +366,13 @@ class SessionsPage {
     this.list.setCount(this.rows.length, before);
     const hasFilters = this.filters().size > 0;
     if (this.rows.length) fill(this.hint, `${count(this.rows.length)}${this.next === null ? "" : "+"} sessions`);
-    else fill(this.hint, hasFilters ? "No session matches all of these filters." : "Nothing was recorded in this database yet: `recorder demo` records a session.");
+    else
+      fill(
+        this.hint,
+        hasFilters
+          ? "No session matches all of these filters."
+          : "Nothing was recorded in this database yet: `recorder demo` records a session.",
+      );
   }
 
   /** @param {unknown} error */
@@ -301,7 +386,13 @@ class SessionsPage {
    */
   draw(element, row) {
     if (!row) return;
-    const box = el("input", { type: "checkbox", tabindex: -1, "aria-label": `Compare ${row.name}`, checked: this.marked.has(row.session_id), onclick: () => this.toggle(row) });
+    const box = el("input", {
+      type: "checkbox",
+      tabindex: -1,
+      "aria-label": `Compare ${row.name}`,
+      checked: this.marked.has(row.session_id),
+      onclick: () => this.toggle(row),
+    });
     const [model, client] = [row.models.join(", "), row.clients.join(", ")];
     element.append(
       el("span", { class: "cell-mark" }, el("label", { class: "check" }, box)),
@@ -314,7 +405,11 @@ class SessionsPage {
       el("span", { class: row.errors ? "cell-errors error" : "cell-errors" }, row.errors ? count(row.errors) : ""),
       el("span", { class: "cell-duration quiet" }, duration(row.duration_ns)),
       el("span", { class: "cell-used num quiet" }, wallTime(row.used_ns)),
-      el("span", { class: "cell-status" }, el("span", { class: BADGES[row.status] ?? "badge error" }, row.status.replaceAll("_", " "))),
+      el(
+        "span",
+        { class: "cell-status" },
+        el("span", { class: BADGES[row.status] ?? "badge error" }, row.status.replaceAll("_", " ")),
+      ),
     );
   }
 
@@ -396,6 +491,12 @@ function instant(text) {
   const age = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);
   const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
   const isTime = /^\d{4}-\d\d-\d\d[T ]\d\d(:\d\d){0,2}/.test(text);
-  const ms = age ? Date.now() - Number(age[1]) * UNITS_MS[age[2]] : isDate ? new Date(`${text}T00:00`).getTime() : isTime ? new Date(text.replace(" ", "T")).getTime() : NaN;
+  const ms = age
+    ? Date.now() - Number(age[1]) * UNITS_MS[age[2]]
+    : isDate
+      ? new Date(`${text}T00:00`).getTime()
+      : isTime
+        ? new Date(text.replace(" ", "T")).getTime()
+        : NaN;
   return Number.isFinite(ms) ? `${Math.max(0, Math.round(ms))}000000` : null;
 }

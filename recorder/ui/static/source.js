@@ -38,11 +38,17 @@ export async function request(path, options = {}) {
  * @returns {Promise<any>}
  */
 export async function api(path, body, parse = JSON.parse, signal) {
-  const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+  const options =
+    body === undefined
+      ? {}
+      : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
   const response = await request(path, { ...options, signal });
-  return response.text().then(parse).catch(() => {
-    throw new ApiError(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.", response.status);
-  });
+  return response
+    .text()
+    .then(parse)
+    .catch(() => {
+      throw new ApiError(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.", response.status);
+    });
 }
 
 /** Pause after which a stream that was refused is asked for again: a browser does so only after a lost connection. */

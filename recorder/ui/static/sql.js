@@ -5,7 +5,8 @@ import { compact, count, copyButton, el, fill } from "./dom.js";
 import { api } from "./source.js";
 import { VirtualList } from "./virtual.js";
 
-const FIRST = "SELECT session_name, title, turns, total_tokens, duration_ns / 1e9 AS took_s\nFROM session_summary ORDER BY total_tokens DESC LIMIT 20";
+const FIRST =
+  "SELECT session_name, title, turns, total_tokens, duration_ns / 1e9 AS took_s\nFROM session_summary ORDER BY total_tokens DESC LIMIT 20";
 /** A string, a quoted name, a comment or a cast, in which a colon is no parameter; else a parameter. */
 const TOKENS = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|::|:([A-Za-z_][A-Za-z0-9_]*)/g;
 const CELL_CHARS = 300; // drawn of a cell
@@ -52,22 +53,60 @@ class SqlPage {
     /** @type {Map<string, string>} values by the name of the parameter, also of those that the SQL does not have now */
     this.values = new Map();
     this.box = /** @type {HTMLTextAreaElement} */ (
-      el("textarea", { id: "sql-text", "aria-label": "SQL", "aria-describedby": "sql-error", spellcheck: "false", autocapitalize: "off", class: "mono", rows: 7, oninput: () => this.showParameters(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.typed(event) })
+      el("textarea", {
+        id: "sql-text",
+        "aria-label": "SQL",
+        "aria-describedby": "sql-error",
+        spellcheck: "false",
+        autocapitalize: "off",
+        class: "mono",
+        rows: 7,
+        oninput: () => this.showParameters(),
+        onkeydown: (/** @type {KeyboardEvent} */ event) => this.typed(event),
+      })
     );
     this.error = el("p", { class: "error sql-error", id: "sql-error", role: "alert" });
     this.parameters = el("div", { class: "sql-parameters" });
     /** @type {AbortController | null} of the statement that runs: the server stops one whose page is gone */
     this.running = null;
-    this.runButton = el("button", { type: "button", class: "primary sql-run", onclick: () => (this.running ? this.running.abort() : this.run()) }, "Run");
+    this.runButton = el(
+      "button",
+      { type: "button", class: "primary sql-run", onclick: () => (this.running ? this.running.abort() : this.run()) },
+      "Run",
+    );
     this.kinds = el("div", { class: "group", role: "group", "aria-label": "Result as" });
     this.summary = el("span", { class: "note sql-summary", role: "status" });
     this.copies = el("div", { class: "group", role: "group", "aria-label": "Copy", hidden: true });
     this.place = el("div", { class: "grow sql-result" });
     this.views = el("div", { class: "sql-views scroll" });
-    const bar = el("div", { class: "toolbar" }, this.runButton, el("span", { class: "note sql-keys" }, el("kbd", {}, "Ctrl"), " ", el("kbd", {}, "Enter")), this.parameters);
-    const results = el("div", { class: "toolbar sql-bar" }, this.summary, el("span", { class: "gap" }), this.kinds, this.copies);
-    const left = el("div", { class: "sql-main grow" }, el("div", { class: "sql-editor" }, this.box, this.error), bar, results, this.place);
-    fill(main, el("h1", { class: "hidden-text" }, "SQL"), el("div", { class: "split grow" }, left, el("aside", { class: "sql-side", "aria-label": "Views" }, this.views)));
+    const bar = el(
+      "div",
+      { class: "toolbar" },
+      this.runButton,
+      el("span", { class: "note sql-keys" }, el("kbd", {}, "Ctrl"), " ", el("kbd", {}, "Enter")),
+      this.parameters,
+    );
+    const results = el(
+      "div",
+      { class: "toolbar sql-bar" },
+      this.summary,
+      el("span", { class: "gap" }),
+      this.kinds,
+      this.copies,
+    );
+    const left = el(
+      "div",
+      { class: "sql-main grow" },
+      el("div", { class: "sql-editor" }, this.box, this.error),
+      bar,
+      results,
+      this.place,
+    );
+    fill(
+      main,
+      el("h1", { class: "hidden-text" }, "SQL"),
+      el("div", { class: "split grow" }, left, el("aside", { class: "sql-side", "aria-label": "Views" }, this.views)),
+    );
     fill(
       this.copies,
       copyButton("Copy CSV", () => csv(this.result), app),
@@ -103,7 +142,16 @@ class SqlPage {
           "label",
           { class: "sql-parameter" },
           el("span", { class: "mono" }, `:${name}`),
-          el("input", { name, class: "mono", value: this.values.get(name) ?? "", autocomplete: "off", spellcheck: "false", oninput: (/** @type {InputEvent} */ event) => this.values.set(name, /** @type {HTMLInputElement} */ (event.target).value), onkeydown: (/** @type {KeyboardEvent} */ event) => this.typed(event) }),
+          el("input", {
+            name,
+            class: "mono",
+            value: this.values.get(name) ?? "",
+            autocomplete: "off",
+            spellcheck: "false",
+            oninput: (/** @type {InputEvent} */ event) =>
+              this.values.set(name, /** @type {HTMLInputElement} */ (event.target).value),
+            onkeydown: (/** @type {KeyboardEvent} */ event) => this.typed(event),
+          }),
         ),
       ),
     );
@@ -128,7 +176,9 @@ class SqlPage {
     fill(this.runButton, "Stop");
     fill(this.summary, "Running …");
     try {
-      const result = /** @type {Result} */ (await api("/api/query", { sql, params: Object.fromEntries(given) }, parseExactly, running.signal));
+      const result = /** @type {Result} */ (
+        await api("/api/query", { sql, params: Object.fromEntries(given) }, parseExactly, running.signal)
+      );
       if (mine !== this.asked) return;
       this.result = result;
       fill(this.error);
@@ -158,7 +208,12 @@ class SqlPage {
     this.copies.hidden = false;
     const kinds = numericColumns(result).length && result.rows.length > 1 ? ["table", "bars", "lines"] : ["table"];
     if (!kinds.includes(this.kind)) this.kind = "table";
-    const button = (/** @type {string} */ kind) => el("button", { type: "button", "aria-pressed": String(kind === this.kind), onclick: () => this.choose(kind) }, kind[0].toUpperCase() + kind.slice(1));
+    const button = (/** @type {string} */ kind) =>
+      el(
+        "button",
+        { type: "button", "aria-pressed": String(kind === this.kind), onclick: () => this.choose(kind) },
+        kind[0].toUpperCase() + kind.slice(1),
+      );
     fill(this.kinds, ...(kinds.length > 1 ? kinds.map(button) : []));
     this.drawResult(result);
   }
@@ -166,7 +221,8 @@ class SqlPage {
   /** @param {string} kind */
   choose(kind) {
     this.kind = kind;
-    for (const button of this.kinds.children) button.setAttribute("aria-pressed", String(button.textContent?.toLowerCase() === kind));
+    for (const button of this.kinds.children)
+      button.setAttribute("aria-pressed", String(button.textContent?.toLowerCase() === kind));
     if (this.result) this.drawResult(this.result);
   }
 
@@ -191,7 +247,10 @@ class SqlPage {
     });
     const widths = result.columns.map((name, index) => width(name, result.rows, index));
     this.list.element.style.setProperty("--columns", widths.map((each) => `${each}ch`).join(" "));
-    this.list.element.style.setProperty("--least", `calc(${widths.reduce((sum, each) => sum + each, 0)}ch + ${12 * widths.length + 24}px)`);
+    this.list.element.style.setProperty(
+      "--least",
+      `calc(${widths.reduce((sum, each) => sum + each, 0)}ch + ${12 * widths.length + 24}px)`,
+    );
     fill(this.place, this.list.element);
     this.list.setCount(result.rows.length);
     this.list.mark(0);
@@ -203,8 +262,16 @@ class SqlPage {
    * @param {number} index
    */
   showRow(result, index) {
-    const value = (/** @type {string | null} */ text) => (text === null ? el("span", { class: "quiet" }, "NULL") : text.length > ROW_CHARS ? `${text.slice(0, ROW_CHARS)}… (${count(text.length)} characters)` : text);
-    const facts = result.columns.flatMap((name, column) => [el("dt", {}, name), el("dd", { class: "mono sql-value" }, value(written(result.rows[index][column])))]);
+    const value = (/** @type {string | null} */ text) =>
+      text === null
+        ? el("span", { class: "quiet" }, "NULL")
+        : text.length > ROW_CHARS
+          ? `${text.slice(0, ROW_CHARS)}… (${count(text.length)} characters)`
+          : text;
+    const facts = result.columns.flatMap((name, column) => [
+      el("dt", {}, name),
+      el("dd", { class: "mono sql-value" }, value(written(result.rows[index][column]))),
+    ]);
     const dialog = /** @type {HTMLDialogElement} */ (
       el(
         "dialog",
@@ -222,7 +289,12 @@ class SqlPage {
 
   async showViews() {
     const views = /** @type {View[]} */ (await this.app.api("/api/views").catch(() => []));
-    const filter = el("input", { type: "search", "aria-label": "Find a view or column", placeholder: "find a view or column", oninput: () => find() });
+    const filter = el("input", {
+      type: "search",
+      "aria-label": "Find a view or column",
+      placeholder: "find a view or column",
+      oninput: () => find(),
+    });
     const sections = views.map((view) => ({
       view,
       element: el(
@@ -230,8 +302,28 @@ class SqlPage {
         {},
         el("summary", {}, el("span", { class: "mono strong" }, view.view)),
         el("p", { class: "note" }, ...prose(view.row)),
-        el("div", { class: "sql-actions" }, el("button", { type: "button", class: "plain", onclick: () => this.insert(view.view) }, "insert name"), el("button", { type: "button", class: "plain", onclick: () => this.replace(view.example) }, "run example")),
-        el("ul", { class: "sql-columns" }, ...view.columns.map((column) => el("li", {}, el("button", { type: "button", class: "plain mono", onclick: () => this.insert(column.name) }, column.name), el("span", { class: "note" }, ...prose(column.meaning))))),
+        el(
+          "div",
+          { class: "sql-actions" },
+          el("button", { type: "button", class: "plain", onclick: () => this.insert(view.view) }, "insert name"),
+          el("button", { type: "button", class: "plain", onclick: () => this.replace(view.example) }, "run example"),
+        ),
+        el(
+          "ul",
+          { class: "sql-columns" },
+          ...view.columns.map((column) =>
+            el(
+              "li",
+              {},
+              el(
+                "button",
+                { type: "button", class: "plain mono", onclick: () => this.insert(column.name) },
+                column.name,
+              ),
+              el("span", { class: "note" }, ...prose(column.meaning)),
+            ),
+          ),
+        ),
       ),
     }));
     const find = () => {
@@ -240,7 +332,8 @@ class SqlPage {
         const columns = view.columns.some((column) => column.name.includes(words));
         element.hidden = words !== "" && !view.view.includes(words) && !columns;
         element.toggleAttribute("open", words !== "" && columns && !element.hidden);
-        for (const [index, item] of [...element.querySelectorAll("li")].entries()) item.classList.toggle("found", words !== "" && view.columns[index].name.includes(words));
+        for (const [index, item] of [...element.querySelectorAll("li")].entries())
+          item.classList.toggle("found", words !== "" && view.columns[index].name.includes(words));
       }
     };
     fill(this.views, el("div", { class: "sql-find" }, filter), ...sections.map(({ element }) => element));
@@ -288,8 +381,14 @@ class SqlPage {
  */
 function parseExactly(text) {
   /** @type {any} */
-  const exact = (/** @type {string} */ _, /** @type {any} */ value, /** @type {{ source: string } | undefined} */ context) =>
-    typeof value === "number" && context && !Number.isSafeInteger(value) && /^-?\d+$/.test(context.source) ? BigInt(context.source) : value;
+  const exact = (
+    /** @type {string} */ _,
+    /** @type {any} */ value,
+    /** @type {{ source: string } | undefined} */ context,
+  ) =>
+    typeof value === "number" && context && !Number.isSafeInteger(value) && /^-?\d+$/.test(context.source)
+      ? BigInt(context.source)
+      : value;
   return JSON.parse(text, exact);
 }
 
@@ -329,7 +428,13 @@ function width(name, rows, column) {
 
 /** @param {Result} result */
 function numericColumns(result) {
-  return result.columns.map((_, index) => index).filter((index) => result.rows.some((row) => isNumber(row[index])) && result.rows.every((row) => row[index] === null || isNumber(row[index])));
+  return result.columns
+    .map((_, index) => index)
+    .filter(
+      (index) =>
+        result.rows.some((row) => isNumber(row[index])) &&
+        result.rows.every((row) => row[index] === null || isNumber(row[index])),
+    );
 }
 
 /** @param {Value} value */
@@ -351,7 +456,11 @@ function chartOf(result, kind) {
     kind,
     label: `${drawn.map((index) => result.columns[index]).join(", ")} by ${result.columns[0]}. The table has the same numbers.`,
     labels: rows.map((row) => (written(row[0]) ?? "NULL").slice(0, 24)),
-    series: drawn.map((index, number) => ({ label: result.columns[index], color: COLORS[number % COLORS.length], values: rows.map((row) => (row[index] === null ? null : Number(row[index]))) })),
+    series: drawn.map((index, number) => ({
+      label: result.columns[index],
+      color: COLORS[number % COLORS.length],
+      values: rows.map((row) => (row[index] === null ? null : Number(row[index]))),
+    })),
     format: compact,
     summary: (values) => values.reduce((sum, value) => (sum ?? 0) + (value ?? 0), 0),
     summaryLabel: rows.length < result.rows.length ? `sum of the first ${CHART_ROWS}` : "sum",
@@ -373,6 +482,7 @@ function csv(result) {
 function json(result) {
   if (!result) return "";
   const value = (/** @type {Value} */ each) => (typeof each === "bigint" ? String(each) : JSON.stringify(each));
-  const object = (/** @type {Value[]} */ row) => `{${result.columns.map((name, index) => `${JSON.stringify(name)}:${value(row[index])}`).join(",")}}`;
+  const object = (/** @type {Value[]} */ row) =>
+    `{${result.columns.map((name, index) => `${JSON.stringify(name)}:${value(row[index])}`).join(",")}}`;
   return `[${result.rows.map(object).join(",\n")}]\n`;
 }

@@ -245,6 +245,8 @@ export class VirtualList {
  * @param {number[]} numeric
  */
 function headRow(titles, numeric) {
-  const cells = titles.map((title, column) => el("span", { role: "columnheader", class: numeric.includes(column) ? "num" : null }, title));
+  const cells = titles.map((title, column) =>
+    el("span", { role: "columnheader", class: numeric.includes(column) ? "num" : null }, title),
+  );
   return el("div", { class: "virtual-head", role: "row", "aria-rowindex": 1 }, ...cells);
 }

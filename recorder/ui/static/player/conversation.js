@@ -7,7 +7,21 @@ import { DrawnText, textOffset } from "./text.js";
 /** Texts of an item, in the order in which they are read. */
 const TEXTS = ["summary", "text", "refusal", "arguments", "output"];
 /** Keys of an item that its head shows in a way of its own, or not at all. */
-const IN_HEAD = new Set(["kind", "type", "name", "role", "phase", "status", "failed", "latency_ns", "item_id", "call_id", "output_index", "encrypted", ...TEXTS]);
+const IN_HEAD = new Set([
+  "kind",
+  "type",
+  "name",
+  "role",
+  "phase",
+  "status",
+  "failed",
+  "latency_ns",
+  "item_id",
+  "call_id",
+  "output_index",
+  "encrypted",
+  ...TEXTS,
+]);
 /** Distance in px at which a section is built before it is visible. */
 const AHEAD = "400px";
 
@@ -25,8 +39,17 @@ export class Conversation {
   /** @param {ConversationOptions} options */
   constructor(options) {
     this.options = options;
-    this.element = el("div", { class: "conversation scroll", tabindex: 0, role: "region", "aria-label": "Conversation at the playhead" });
-    this.empty = el("p", { class: "empty" }, "No exchange of this session is recorded yet: the first one appears here.");
+    this.element = el("div", {
+      class: "conversation scroll",
+      tabindex: 0,
+      role: "region",
+      "aria-label": "Conversation at the playhead",
+    });
+    this.empty = el(
+      "p",
+      { class: "empty" },
+      "No exchange of this session is recorded yet: the first one appears here.",
+    );
     this.element.append(this.empty);
     /** @type {Map<number, Section>} */
     this.sections = new Map();
@@ -105,7 +128,9 @@ export class Conversation {
 
   /** Return the numbers of the exchanges that are to be drawn. */
   visible() {
-    return [...this.sections.values()].filter((section) => section.hasBegun && (section.isVisible || section.isCurrent)).map((section) => section.exchange.number);
+    return [...this.sections.values()]
+      .filter((section) => section.hasBegun && (section.isVisible || section.isCurrent))
+      .map((section) => section.exchange.number);
   }
 
   /**
@@ -142,21 +167,32 @@ export class Conversation {
     const section = this.sections.get(number);
     if (!this.isFollowing || !section) return;
     const box = this.element.getBoundingClientRect();
-    const target = this.last ? lastCharacter(this.last).getBoundingClientRect() : section.element.getBoundingClientRect();
+    const target = this.last
+      ? lastCharacter(this.last).getBoundingClientRect()
+      : section.element.getBoundingClientRect();
     if (box.height === 0 || target.height === 0) return;
     if (this.last) {
       if (target.top < box.top + 30) this.element.scrollTop += target.top - box.top - box.height * 0.3;
-      else if (target.bottom > box.bottom - 24) this.element.scrollTop += target.bottom - box.bottom + Math.min(120, box.height * 0.25);
+      else if (target.bottom > box.bottom - 24)
+        this.element.scrollTop += target.bottom - box.bottom + Math.min(120, box.height * 0.25);
     } else if (target.bottom > box.bottom || target.top < box.top) {
       const isLong = target.height > box.height;
-      this.element.scrollTop += isLong && target.top < box.top ? target.bottom - box.bottom : isLong ? target.top - box.top : target.bottom > box.bottom ? target.bottom - box.bottom : target.top - box.top;
+      this.element.scrollTop +=
+        isLong && target.top < box.top
+          ? target.bottom - box.bottom
+          : isLong
+            ? target.top - box.top
+            : target.bottom > box.bottom
+              ? target.bottom - box.bottom
+              : target.top - box.top;
     }
   }
 
   /** @returns {ChosenText[]} */
   #selection() {
     const selection = document.getSelection();
-    if (!selection || selection.isCollapsed || !selection.rangeCount || !this.element.contains(selection.anchorNode)) return [];
+    if (!selection || selection.isCollapsed || !selection.rangeCount || !this.element.contains(selection.anchorNode))
+      return [];
     const range = selection.getRangeAt(0);
     /** @type {ChosenText[]} */
     const chosen = [];
@@ -236,7 +272,12 @@ class Section {
     this.status = el("span", { class: "badge" });
     this.error = el("p", { class: "error" });
     this.userText = el("span", { dir: "auto" });
-    this.user = el("p", { class: "user-text", hidden: true }, el("span", { class: "field-name" }, "user"), this.userText);
+    this.user = el(
+      "p",
+      { class: "user-text", hidden: true },
+      el("span", { class: "field-name" }, "user"),
+      this.userText,
+    );
     this.list = el("div", { class: "items" });
     this.anomalies = el("ul", { class: "anomalies" });
     this.usage = el("p", { class: "tally" });
@@ -247,8 +288,22 @@ class Section {
     this.status.hidden = true;
     this.anomalies.hidden = true;
     this.head = el("header", { class: "section-head" }, this.title, this.about, this.status);
-    this.body = el("div", { class: "section-body" }, this.user, this.error, this.list, this.anomalies, this.usage, this.timing);
-    this.element = el("section", { class: "exchange", "data-number": exchange.number, "aria-label": `Exchange ${exchange.number}` }, this.head, this.body);
+    this.body = el(
+      "div",
+      { class: "section-body" },
+      this.user,
+      this.error,
+      this.list,
+      this.anomalies,
+      this.usage,
+      this.timing,
+    );
+    this.element = el(
+      "section",
+      { class: "exchange", "data-number": exchange.number, "aria-label": `Exchange ${exchange.number}` },
+      this.head,
+      this.body,
+    );
     this.setExchange(exchange);
   }
 
@@ -256,7 +311,19 @@ class Section {
   setExchange(exchange) {
     this.exchange = exchange;
     const link = this.options.rawLink(exchange);
-    fill(this.title, el("button", { type: "button", class: "plain", title: "Move the playhead to its beginning", onclick: () => this.options.seek(exchange.number, 0) }, `${exchange.number}`));
+    fill(
+      this.title,
+      el(
+        "button",
+        {
+          type: "button",
+          class: "plain",
+          title: "Move the playhead to its beginning",
+          onclick: () => this.options.seek(exchange.number, 0),
+        },
+        `${exchange.number}`,
+      ),
+    );
     fill(
       this.about,
       el("span", { class: "mono" }, `${exchange.method} ${exchange.target}`),
@@ -299,7 +366,9 @@ class Section {
 
   /** @param {Path} path */
   textAt(path) {
-    return path[0] === "items" && typeof path[1] === "number" ? this.items[path[1]]?.texts.get(path.slice(2).join("/")) : undefined;
+    return path[0] === "items" && typeof path[1] === "number"
+      ? this.items[path[1]]?.texts.get(path.slice(2).join("/"))
+      : undefined;
   }
 
   /** @param {ExchangeDocument} state */
@@ -314,10 +383,12 @@ class Section {
     }
     if (before?.status !== state.status) this.#drawStatus(String(state.status ?? ""));
     if (before?.error !== state.error || before?.fault !== state.fault) this.#drawError(state);
-    if (before?.request_model !== state.request_model || before?.response_model !== state.response_model) this.#drawModel(state);
+    if (before?.request_model !== state.request_model || before?.response_model !== state.response_model)
+      this.#drawModel(state);
     if (before?.items !== state.items || !before) this.#drawItems(state.items ?? []);
     if (before?.anomalies !== state.anomalies) this.#drawAnomalies(state.anomalies ?? []);
-    if (before?.usage !== state.usage || before?.finish_reason !== state.finish_reason) setText(this.usage, usageLine(state));
+    if (before?.usage !== state.usage || before?.finish_reason !== state.finish_reason)
+      setText(this.usage, usageLine(state));
     if (before?.timing !== state.timing) setText(this.timing, timingLine(record(state.timing)));
   }
 
@@ -369,14 +440,20 @@ class Section {
   /** @param {NonNullable<ExchangeDocument["anomalies"]>} anomalies */
   #drawAnomalies(anomalies) {
     this.anomalies.hidden = !anomalies.length;
-    const entries = anomalies.slice(0, 50).map(({ kind, pos, count: times, detail }) =>
-      el(
-        "li",
-        {},
-        el("button", { type: "button", class: "plain mono", onclick: () => this.options.seek(this.exchange.number, pos) }, `event ${pos}`),
-        el("span", {}, ` ${kind}${times > 1 ? ` × ${times}` : ""}${detail ? `: ${detail}` : ""}`),
-      ),
-    );
+    const entries = anomalies
+      .slice(0, 50)
+      .map(({ kind, pos, count: times, detail }) =>
+        el(
+          "li",
+          {},
+          el(
+            "button",
+            { type: "button", class: "plain mono", onclick: () => this.options.seek(this.exchange.number, pos) },
+            `event ${pos}`,
+          ),
+          el("span", {}, ` ${kind}${times > 1 ? ` × ${times}` : ""}${detail ? `: ${detail}` : ""}`),
+        ),
+      );
     fill(this.anomalies, ...entries);
   }
 }
@@ -397,7 +474,13 @@ class ItemView {
     this.facts = el("span", { class: "item-facts quiet" });
     this.rest = el("div", { class: "item-rest" });
     this.body = el("div", { class: "item-body" });
-    this.element = el("article", { class: "item", "data-item": index }, el("div", { class: "item-head" }, this.label, this.name, this.facts), this.body, this.rest);
+    this.element = el(
+      "article",
+      { class: "item", "data-item": index },
+      el("div", { class: "item-head" }, this.label, this.name, this.facts),
+      this.body,
+      this.rest,
+    );
   }
 
   /** @param {ItemDocument} item */
@@ -405,8 +488,15 @@ class ItemView {
     const before = this.item;
     if (before === item) return;
     this.item = item;
-    if (!before || Object.keys(item).some((key) => !TEXTS.includes(key) && item[key] !== before[key]) || Object.keys(before).some((key) => !(key in item))) this.#drawHead(item);
-    for (const name of TEXTS) if (item[name] !== before?.[name] || (item[name] === undefined && this.fields.has(name))) this.#drawField(name, item[name]);
+    if (
+      !before ||
+      Object.keys(item).some((key) => !TEXTS.includes(key) && item[key] !== before[key]) ||
+      Object.keys(before).some((key) => !(key in item))
+    )
+      this.#drawHead(item);
+    for (const name of TEXTS)
+      if (item[name] !== before?.[name] || (item[name] === undefined && this.fields.has(name)))
+        this.#drawField(name, item[name]);
   }
 
   /** @param {ItemDocument} item */
@@ -426,10 +516,17 @@ class ItemView {
     setText(this.facts, facts.filter(Boolean).join(" · "));
     this.element.classList.toggle("is-open", item.status === "in_progress");
     this.label.title = [item.item_id, item.call_id].filter(Boolean).join("\n");
-    const rest = Object.entries(item).filter(([key, value]) => !IN_HEAD.has(key) && !(Array.isArray(value) && !value.length));
+    const rest = Object.entries(item).filter(
+      ([key, value]) => !IN_HEAD.has(key) && !(Array.isArray(value) && !value.length),
+    );
     const lists = rest.map(([key, value]) => {
       const title = Array.isArray(value) ? `${value.length} ${key}` : key;
-      return el("details", {}, el("summary", { class: "quiet" }, title), el("pre", { class: "code" }, (JSON.stringify(value, null, 2) ?? "").slice(0, 50_000)));
+      return el(
+        "details",
+        {},
+        el("summary", { class: "quiet" }, title),
+        el("pre", { class: "code" }, (JSON.stringify(value, null, 2) ?? "").slice(0, 50_000)),
+      );
     });
     fill(this.rest, ...lists);
   }
@@ -447,7 +544,11 @@ class ItemView {
       return;
     }
     if (!field) {
-      field = el("div", { class: `field field-${name}` }, name === "text" || name === "summary" ? null : el("span", { class: "field-name quiet" }, name));
+      field = el(
+        "div",
+        { class: `field field-${name}` },
+        name === "text" || name === "summary" ? null : el("span", { class: "field-name quiet" }, name),
+      );
       this.fields.set(name, field);
       const after = TEXTS.slice(TEXTS.indexOf(name) + 1).find((each) => this.fields.has(each));
       this.body.insertBefore(field, (after && this.fields.get(after)) || null);
@@ -507,11 +608,17 @@ function record(value) {
 /** @param {ExchangeDocument} state */
 function usageLine(state) {
   const usage = record(state.usage);
-  const part = (/** @type {string} */ key, /** @type {string} */ label) => (usage[key] ? `${count(usage[key])} ${label}` : null);
-  const inner = (/** @type {(string | null)[]} */ parts) => (parts.some(Boolean) ? ` (${parts.filter(Boolean).join(", ")})` : "");
+  const part = (/** @type {string} */ key, /** @type {string} */ label) =>
+    usage[key] ? `${count(usage[key])} ${label}` : null;
+  const inner = (/** @type {(string | null)[]} */ parts) =>
+    parts.some(Boolean) ? ` (${parts.filter(Boolean).join(", ")})` : "";
   const tokens = [
-    usage.input_tokens === undefined ? null : `in ${count(usage.input_tokens)}${inner([part("cache_read_input_tokens", "cached"), part("cache_write_input_tokens", "written to the cache")])}`,
-    usage.output_tokens === undefined ? null : `out ${count(usage.output_tokens)}${inner([part("reasoning_output_tokens", "reasoning")])}`,
+    usage.input_tokens === undefined
+      ? null
+      : `in ${count(usage.input_tokens)}${inner([part("cache_read_input_tokens", "cached"), part("cache_write_input_tokens", "written to the cache")])}`,
+    usage.output_tokens === undefined
+      ? null
+      : `out ${count(usage.output_tokens)}${inner([part("reasoning_output_tokens", "reasoning")])}`,
     state.finish_reason && state.finish_reason !== state.status ? `finish: ${state.finish_reason}` : null,
   ];
   return tokens.filter(Boolean).join(" · ");

@@ -98,8 +98,16 @@ export class EventList {
       el("span", { class: "event-exchange num quiet" }, timeline.exchanges[slot].number),
       el("span", { class: "event-pos num" }, pos),
       el("span", { class: "event-time num quiet" }, clockTime(timeline.time[index])),
-      el("span", { class: `event-silence num heat-text-${heatOf(silence)}` }, silence >= 1e6 ? `+${duration(silence)}` : ""),
-      el("span", { class: `event-mark ${mark ? mark.severity : ""}`, title: mark ? `${mark.rule}: ${mark.text}` : null }, mark ? (mark.kind === "lint" ? "▼" : "◆") : ""),
+      el(
+        "span",
+        { class: `event-silence num heat-text-${heatOf(silence)}` },
+        silence >= 1e6 ? `+${duration(silence)}` : "",
+      ),
+      el(
+        "span",
+        { class: `event-mark ${mark ? mark.severity : ""}`, title: mark ? `${mark.rule}: ${mark.text}` : null },
+        mark ? (mark.kind === "lint" ? "▼" : "◆") : "",
+      ),
       el("span", { class: "event-type mono cut" }, timeline.typeOf(index)),
       el("bdi", { class: "event-preview mono cut quiet" }, preview),
     );
@@ -112,7 +120,8 @@ export class EventList {
   #seen(first, last) {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
-      for (let index = first; index <= Math.min(last, this.timeline.length - 1); index++) this.#load(this.timeline.slot[index], Math.floor(this.timeline.pos[index] / PAGE));
+      for (let index = first; index <= Math.min(last, this.timeline.length - 1); index++)
+        this.#load(this.timeline.slot[index], Math.floor(this.timeline.pos[index] / PAGE));
     }, REST_MS);
   }
 

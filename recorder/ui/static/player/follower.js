@@ -29,10 +29,14 @@ export class Follower {
     this.isClosed = false;
     /** @type {Set<number>} exchanges whose end was seen */
     this.ended = new Set();
-    this.stop = options.source.follow(options.session, (grown) => {
-      for (const exchange of grown.exchanges) this.wanted.set(exchange.number, exchange);
-      this.#run();
-    }, options.failed);
+    this.stop = options.source.follow(
+      options.session,
+      (grown) => {
+        for (const exchange of grown.exchanges) this.wanted.set(exchange.number, exchange);
+        this.#run();
+      },
+      options.failed,
+    );
   }
 
   close() {

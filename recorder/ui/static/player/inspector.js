@@ -26,11 +26,42 @@ export class Inspector {
     this.head = el("dl", { class: "facts inspector-facts" });
     this.marks = el("div", { class: "findings" });
     this.tabs = ["payload", "bytes", "origin"].map((name) =>
-      el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "inspector-panel", "data-tab": name, onclick: () => this.choose(name) }, name[0].toUpperCase() + name.slice(1)),
+      el(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${name}`,
+          "aria-controls": "inspector-panel",
+          "data-tab": name,
+          onclick: () => this.choose(name),
+        },
+        name[0].toUpperCase() + name.slice(1),
+      ),
     );
-    this.panel = el("div", { id: "inspector-panel", role: "tabpanel", tabindex: 0, class: "inspector-panel scroll grow" });
-    const tablist = el("div", { role: "tablist", class: "tabs", "aria-label": "Parts of the event", onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) }, ...this.tabs);
-    this.element = el("section", { class: "inspector", "aria-label": "Inspector" }, el("div", { class: "inspector-head" }, this.title, tablist), this.marks, this.panel);
+    this.panel = el("div", {
+      id: "inspector-panel",
+      role: "tabpanel",
+      tabindex: 0,
+      class: "inspector-panel scroll grow",
+    });
+    const tablist = el(
+      "div",
+      {
+        role: "tablist",
+        class: "tabs",
+        "aria-label": "Parts of the event",
+        onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
+      },
+      ...this.tabs,
+    );
+    this.element = el(
+      "section",
+      { class: "inspector", "aria-label": "Inspector" },
+      el("div", { class: "inspector-head" }, this.title, tablist),
+      this.marks,
+      this.panel,
+    );
     this.tab = "payload";
     /** @type {EventDetails | null} */
     this.details = null;
@@ -65,7 +96,11 @@ export class Inspector {
         const details = await this.options.load(exchange, pos);
         if (mine === this.wanted) this.#take(details);
       } catch (error) {
-        if (mine === this.wanted) fill(this.panel, el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
+        if (mine === this.wanted)
+          fill(
+            this.panel,
+            el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)),
+          );
       }
     }, REST_MS);
   }
@@ -151,7 +186,10 @@ function bytes(details) {
     more.textContent = `More: ${count(data.length - shown)} bytes`;
   };
   add();
-  const place = details.body_offset === null ? "not a part of the response body" : `bytes ${count(start)} to ${count(start + data.length)} of the decoded body`;
+  const place =
+    details.body_offset === null
+      ? "not a part of the response body"
+      : `bytes ${count(start)} to ${count(start + data.length)} of the decoded body`;
   return [el("p", { class: "note" }, `${count(data.length)} bytes · ${place}`), dump, more];
 }
 
@@ -160,7 +198,9 @@ function origin(details) {
   const { event, chain, reads } = details;
   const fact = (/** @type {string} */ name, /** @type {Json | undefined} */ value) =>
     value === null || value === undefined ? [] : [el("dt", {}, name), el("dd", { class: "mono" }, String(value))];
-  const list = (reads ?? []).slice(0, READS).map(([t, start, end]) => `${duration(t)}: bytes ${count(start)} to ${count(end)}`);
+  const list = (reads ?? [])
+    .slice(0, READS)
+    .map(([t, start, end]) => `${duration(t)}: bytes ${count(start)} to ${count(end)}`);
   if ((reads?.length ?? 0) > READS) list.push(`and ${count((reads?.length ?? 0) - READS)} more reads`);
   return el(
     "dl",
@@ -171,9 +211,19 @@ function origin(details) {
     ...fact("sequence", event.sequence_number),
     ...fact("item", event.item_id),
     ...fact("output", event.output_index),
-    ...(list.length ? [el("dt", {}, "read"), el("dd", { class: "mono" }, ...list.map((line) => el("div", {}, line)))] : []),
+    ...(list.length
+      ? [el("dt", {}, "read"), el("dd", { class: "mono" }, ...list.map((line) => el("div", {}, line)))]
+      : []),
     el("dt", {}, "chain"),
-    el("dd", {}, el("span", { class: `badge ${chain.holds ? "good" : "error"}` }, chain.holds ? "holds" : "does not hold: the event or one before it was changed")),
+    el(
+      "dd",
+      {},
+      el(
+        "span",
+        { class: `badge ${chain.holds ? "good" : "error"}` },
+        chain.holds ? "holds" : "does not hold: the event or one before it was changed",
+      ),
+    ),
     ...fact("hash", chain.hash),
     ...fact("previous", chain.previous),
     ...fact("exchange", event.exchange_id),
@@ -198,7 +248,9 @@ function hexDump(data, from, to, offset) {
   const lines = [];
   for (let at = from; at < to; at += PER_LINE) {
     const line = data.subarray(at, Math.min(to, at + PER_LINE));
-    const hex = Array.from(line, (byte, index) => byte.toString(16).padStart(2, "0") + (index === 7 ? " " : "")).join(" ");
+    const hex = Array.from(line, (byte, index) => byte.toString(16).padStart(2, "0") + (index === 7 ? " " : "")).join(
+      " ",
+    );
     const text = Array.from(line, (byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
     lines.push(`${String(offset + at).padStart(digits)}  ${hex.padEnd(PER_LINE * 3)}  ${text}\n`);
   }

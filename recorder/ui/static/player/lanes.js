@@ -96,7 +96,11 @@ export class Lanes {
     if (isWhole) [this.from, this.to] = [0, this.axis.length];
     const rows = this.timeline.rows.map((row, index) => {
       const isFirst = index > 0 && row.group !== this.timeline.rows[index - 1].group;
-      return el("div", { class: `lane-label lane-${row.kind}${isFirst ? " lane-first" : ""}`, title: row.label }, row.label);
+      return el(
+        "div",
+        { class: `lane-label lane-${row.kind}${isFirst ? " lane-first" : ""}`, title: row.label },
+        row.label,
+      );
     });
     fill(this.labels, ...rows);
     const height = RULER + ROW * this.timeline.rows.length;
@@ -278,7 +282,14 @@ export class Lanes {
    */
   #hover(x, y) {
     const index = x < 0 ? -1 : this.#eventAt(x, y);
-    const mark = x < 0 ? undefined : this.marks.find((each) => Math.abs(this.#x(this.timeline.time[each.index]) - x) < 6 && this.#markRow(each) === Math.floor((y - RULER + this.element.scrollTop) / ROW));
+    const mark =
+      x < 0
+        ? undefined
+        : this.marks.find(
+            (each) =>
+              Math.abs(this.#x(this.timeline.time[each.index]) - x) < 6 &&
+              this.#markRow(each) === Math.floor((y - RULER + this.element.scrollTop) / ROW),
+          );
     const block = index < 0 && x >= 0 ? this.#blockAt(x, y) : undefined;
     this.plot.classList.toggle("is-over", index >= 0);
     if (this.hovered !== index) {
@@ -307,16 +318,30 @@ export class Lanes {
     fill(
       this.tip,
       el("b", {}, timeline.typeOf(index)),
-      el("span", { class: "num" }, `exchange ${ticks.number} · event ${pos} · ${duration(ticks.t[pos])} · ${ticks.size[pos].toLocaleString()} bytes`),
+      el(
+        "span",
+        { class: "num" },
+        `exchange ${ticks.number} · event ${pos} · ${duration(ticks.t[pos])} · ${ticks.size[pos].toLocaleString()} bytes`,
+      ),
       el("span", { class: "num" }, `silence before: ${duration(timeline.silenceBefore(index))}`),
-      mark ? el("span", { class: mark.mark.severity === "error" ? "error" : "warn" }, `${mark.mark.rule}: ${mark.mark.text}`) : null,
+      mark
+        ? el(
+            "span",
+            { class: mark.mark.severity === "error" ? "error" : "warn" },
+            `${mark.mark.rule}: ${mark.mark.text}`,
+          )
+        : null,
     );
   }
 
   /** @param {Block} block */
   #tipOfBlock(block) {
     const length = block.to_ns === null ? "open" : duration(block.to_ns - block.from_ns);
-    fill(this.tip, el("b", {}, block.label || block.kind), el("span", { class: "num" }, `exchange ${block.exchange} · from ${duration(block.from_ns)} · ${length}`));
+    fill(
+      this.tip,
+      el("b", {}, block.label || block.kind),
+      el("span", { class: "num" }, `exchange ${block.exchange} · from ${duration(block.from_ns)} · ${length}`),
+    );
   }
 
   /**
@@ -326,11 +351,16 @@ export class Lanes {
   #blockAt(x, y) {
     const row = Math.floor((y - RULER + this.element.scrollTop) / ROW);
     const offsets = this.#offsets();
-    return y < RULER ? undefined : this.timeline.blocks.find((block) => {
-      if (block.row !== row) return false;
-      const offset = offsets.get(block.exchange) ?? 0;
-      return this.#x(offset + block.from_ns) <= x && x <= this.#x(block.to_ns === null ? this.timeline.end : offset + block.to_ns);
-    });
+    return y < RULER
+      ? undefined
+      : this.timeline.blocks.find((block) => {
+          if (block.row !== row) return false;
+          const offset = offsets.get(block.exchange) ?? 0;
+          return (
+            this.#x(offset + block.from_ns) <= x &&
+            x <= this.#x(block.to_ns === null ? this.timeline.end : offset + block.to_ns)
+          );
+        });
   }
 
   #offsets() {
@@ -343,7 +373,8 @@ export class Lanes {
     const read = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
     /** @type {Record<string, string>} */
     const colours = {};
-    for (const name of ["ground", "raised", "line", "text", "quiet", "accent", "warning", "error", "wrote", "other"]) colours[name] = read(name);
+    for (const name of ["ground", "raised", "line", "text", "quiet", "accent", "warning", "error", "wrote", "other"])
+      colours[name] = read(name);
     colours.font = style.fontFamily;
     for (const block of this.timeline.blocks) colours[`block:${block.kind}`] ||= read(block.kind) || colours.quiet;
     colours["block:client"] ||= read("client");
@@ -463,7 +494,8 @@ export class Lanes {
     if (room < 30 || !label) return;
     // A label is recorded text: never draw more of it than can be visible.
     let shown = label.slice(0, 100);
-    while (shown.length > 2 && context.measureText(shown).width > room - 11) shown = `${shown.slice(0, Math.floor(shown.length * 0.8) - 1)}…`;
+    while (shown.length > 2 && context.measureText(shown).width > room - 11)
+      shown = `${shown.slice(0, Math.floor(shown.length * 0.8) - 1)}…`;
     if (shown.length < Math.min(5, label.length)) return;
     context.fillStyle = colours.text;
     context.fillText(shown, left + 7, y + 6);
@@ -572,7 +604,12 @@ export class Lanes {
     // Where the view is in all of the time.
     context.fillRect(0, 0, this.width, 2);
     context.fillStyle = colours.quiet;
-    context.fillRect((this.from / length) * this.width, 0, Math.max(6, ((this.to - this.from) / length) * this.width), 2);
+    context.fillRect(
+      (this.from / length) * this.width,
+      0,
+      Math.max(6, ((this.to - this.from) / length) * this.width),
+      2,
+    );
   }
 
   /**
@@ -623,7 +660,8 @@ export class Lanes {
  */
 function niceStep(span) {
   if (span > 20e9) {
-    for (const minutes of [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 360, 720]) if (minutes * 60e9 >= span) return minutes * 60e9;
+    for (const minutes of [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 360, 720])
+      if (minutes * 60e9 >= span) return minutes * 60e9;
     return Math.ceil(span / 86400e9) * 86400e9;
   }
   const power = 10 ** Math.floor(Math.log10(Math.max(1, span)));

@@ -17,7 +17,13 @@ export class LanesTable {
   /** @param {LanesTableOptions} options */
   constructor(options) {
     this.options = options;
-    this.element = el("div", { class: "lanes-table table-scroll", role: "region", tabindex: 0, "aria-label": "Lanes as a table", hidden: true });
+    this.element = el("div", {
+      class: "lanes-table table-scroll",
+      role: "region",
+      tabindex: 0,
+      "aria-label": "Lanes as a table",
+      hidden: true,
+    });
     /** @type {import("./timeline.js").PlacedMark[]} */
     this.marks = [];
   }
@@ -38,7 +44,8 @@ export class LanesTable {
     const more = el("button", { type: "button", onclick: () => add() });
     let shown = 0;
     const add = () => {
-      for (const block of blocks.slice(shown, shown + ROWS)) body.append(this.#row(block, slots.get(block.exchange) ?? 0));
+      for (const block of blocks.slice(shown, shown + ROWS))
+        body.append(this.#row(block, slots.get(block.exchange) ?? 0));
       shown = Math.min(blocks.length, shown + ROWS);
       more.hidden = shown >= blocks.length;
       more.textContent = `More: ${count(blocks.length - shown)} rows`;
@@ -49,7 +56,15 @@ export class LanesTable {
       "table",
       { class: "data" },
       el("caption", {}, `${count(blocks.length)} blocks in ${count(timeline.rows.length)} lanes, in order of time`),
-      el("thead", {}, el("tr", {}, ...titles.map((title, index) => el("th", { scope: "col", class: index > 2 ? "num" : null }, title)))),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          ...titles.map((title, index) => el("th", { scope: "col", class: index > 2 ? "num" : null }, title)),
+        ),
+      ),
       body,
     );
     fill(this.element, table, more);
@@ -77,9 +92,22 @@ export class LanesTable {
       events += 1;
       if (pos > first) silence = Math.max(silence, ticks.t[pos] - ticks.t[pos - 1]);
     }
-    const marks = this.marks.filter((each) => each.slot === slot && timeline.pos[each.index] >= first && timeline.pos[each.index] <= last && ticks.row[timeline.pos[each.index]] === block.row);
+    const marks = this.marks.filter(
+      (each) =>
+        each.slot === slot &&
+        timeline.pos[each.index] >= first &&
+        timeline.pos[each.index] <= last &&
+        ticks.row[timeline.pos[each.index]] === block.row,
+    );
     const label = block.label || block.kind;
-    const what = block.first_pos === null ? el("span", {}, label) : el("button", { type: "button", class: "plain", onclick: () => this.options.choose(timeline.indexOf(slot, first)) }, label);
+    const what =
+      block.first_pos === null
+        ? el("span", {}, label)
+        : el(
+            "button",
+            { type: "button", class: "plain", onclick: () => this.options.choose(timeline.indexOf(slot, first)) },
+            label,
+          );
     return el(
       "tr",
       {},

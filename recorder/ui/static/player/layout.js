@@ -25,11 +25,23 @@ export class Layout {
     this.main = el(
       "div",
       { class: "player-main", "data-panel": PANELS[0][0] },
-      el("div", { class: "panel conversation-panel" }, el("div", { class: "panel-head" }, el("h2", {}, "Conversation"), player.view), player.conversation.element),
-      el("div", { class: "panel events-panel" }, el("div", { class: "panel-head" }, el("h2", {}, "Events"), this.wrote, this.total), player.events.element),
+      el(
+        "div",
+        { class: "panel conversation-panel" },
+        el("div", { class: "panel-head" }, el("h2", {}, "Conversation"), player.view),
+        player.conversation.element,
+      ),
+      el(
+        "div",
+        { class: "panel events-panel" },
+        el("div", { class: "panel-head" }, el("h2", {}, "Events"), this.wrote, this.total),
+        player.events.element,
+      ),
       player.inspector.element,
     );
-    this.tabs = PANELS.map(([name, label]) => el("button", { type: "button", "data-name": name, onclick: () => this.choose(name) }, label));
+    this.tabs = PANELS.map(([name, label]) =>
+      el("button", { type: "button", "data-name": name, onclick: () => this.choose(name) }, label),
+    );
     this.element = el(
       "div",
       { class: "player", "data-ready": "false" },
@@ -63,7 +75,12 @@ export class Layout {
       this.title.title = name;
       fill(this.title, el("bdi", {}, name));
     }
-    const parts = [title ? session.name : null, `${count(exchanges.length)} ${exchanges.length === 1 ? "exchange" : "exchanges"}`, `${count(timeline.length)} events`, clockTime(timeline.end)];
+    const parts = [
+      title ? session.name : null,
+      `${count(exchanges.length)} ${exchanges.length === 1 ? "exchange" : "exchanges"}`,
+      `${count(timeline.length)} events`,
+      clockTime(timeline.end),
+    ];
     this.summary.textContent = parts.filter(Boolean).join(" · ");
     this.total.textContent = count(timeline.length);
   }

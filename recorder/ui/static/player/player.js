@@ -92,7 +92,11 @@ export class Player {
     /** @type {number | undefined} */
     this.addressing = undefined;
     const { source } = app;
-    this.lanes = new Lanes({ timeline, drag: (t) => this.moved(() => this.clock.seekTime(t)), choose: (index) => this.moved(() => this.clock.seek(index)) });
+    this.lanes = new Lanes({
+      timeline,
+      drag: (t) => this.moved(() => this.clock.seekTime(t)),
+      choose: (index) => this.moved(() => this.clock.seek(index)),
+    });
     this.lanes.invalidate = () => this.invalidate();
     this.table = new LanesTable({ timeline, choose: (index) => this.moved(() => this.clock.seek(index)) });
     this.conversation = new Conversation({
@@ -150,7 +154,8 @@ export class Player {
     const slot = route.exchange === null ? -1 : this.timeline.slotOf(route.exchange);
     if (slot >= 0) this.moved(() => this.clock.seek(this.timeline.indexOf(slot, route.pos ?? Infinity)));
     else this.toEnd();
-    if (route.exchange !== null && slot < 0) this.app.announce(`There is no exchange ${route.exchange} in this session.`);
+    if (route.exchange !== null && slot < 0)
+      this.app.announce(`There is no exchange ${route.exchange} in this session.`);
   }
 
   /** @param {Route} route */
@@ -229,7 +234,9 @@ export class Player {
 
   #showLive() {
     const missing = this.clock.last - this.clock.index;
-    const away = missing ? `${count(missing)} events · ${duration(this.timeline.time[this.clock.last] - this.clock.t)} behind` : "";
+    const away = missing
+      ? `${count(missing)} events · ${duration(this.timeline.time[this.clock.last] - this.clock.t)} behind`
+      : "";
     this.transport.showLive(this.#isOpen() || this.isLive, this.isLive, this.isLive ? this.behind : away);
   }
 
@@ -271,7 +278,11 @@ export class Player {
     let isReady = false;
     for (const number of this.conversation.visible()) {
       const each = timeline.slotOf(number);
-      const isDrawn = this.#drawExchange(number, number === exchange ? pos : timeline.posAt(each, index), clock.t - timeline.exchanges[each].offset_ns);
+      const isDrawn = this.#drawExchange(
+        number,
+        number === exchange ? pos : timeline.posAt(each, index),
+        clock.t - timeline.exchanges[each].offset_ns,
+      );
       if (number === exchange) isReady = isDrawn;
     }
     if (isReady) {
@@ -299,7 +310,8 @@ export class Player {
     if (state) this.conversation.draw(number, state);
     if (track.has(pos)) {
       // The next segment, before it is needed.
-      if (this.clock.isPlaying && number === this.clock.exchange) this.#load(track, Math.min(pos + 128, this.timeline.exchanges[this.clock.slot].t.length - 1));
+      if (this.clock.isPlaying && number === this.clock.exchange)
+        this.#load(track, Math.min(pos + 128, this.timeline.exchanges[this.clock.slot].t.length - 1));
     } else this.#load(track, pos);
     return state !== undefined;
   }
@@ -370,7 +382,10 @@ export class Player {
     const ticks = timeline.exchanges[timeline.slot[index]];
     const pos = timeline.pos[index];
     this.lanes.plot.setAttribute("aria-valuenow", String(index));
-    this.lanes.plot.setAttribute("aria-valuetext", `exchange ${ticks.number}, event ${pos} of ${ticks.t.length - 1}, ${timeline.typeOf(index)}, at ${clockTime(timeline.time[index])}`);
+    this.lanes.plot.setAttribute(
+      "aria-valuetext",
+      `exchange ${ticks.number}, event ${pos} of ${ticks.t.length - 1}, ${timeline.typeOf(index)}, at ${clockTime(timeline.time[index])}`,
+    );
   }
 
   #address() {
@@ -412,9 +427,13 @@ export class Player {
   /** @param {1 | -1} direction */
   stepMark(direction) {
     const { index } = this.clock;
-    const next = direction > 0 ? this.marks.find((each) => each.index > index) : this.marks.findLast((each) => each.index < index);
+    const next =
+      direction > 0 ? this.marks.find((each) => each.index > index) : this.marks.findLast((each) => each.index < index);
     if (next) this.moved(() => this.clock.seek(next.index));
-    else this.app.announce(this.marks.length ? `There is no ${direction > 0 ? "later" : "earlier"} finding.` : "There are no findings.");
+    else
+      this.app.announce(
+        this.marks.length ? `There is no ${direction > 0 ? "later" : "earlier"} finding.` : "There are no findings.",
+      );
   }
 
   /** @param {number} factor */
@@ -450,7 +469,10 @@ export class Player {
     this.lanes.writers = indices;
     this.events.setWriters(indices);
     const positions = indices.map((index) => this.timeline.pos[index]);
-    const span = positions.length > 1 ? `${count(positions.length)} events, ${positions[0]} to ${positions[positions.length - 1]}` : `event ${positions[0]}`;
+    const span =
+      positions.length > 1
+        ? `${count(positions.length)} events, ${positions[0]} to ${positions[positions.length - 1]}`
+        : `event ${positions[0]}`;
     this.layout.wrote.textContent = indices.length ? `selected text: ${isWhole ? "" : "the last "}${span}` : "";
     if (indices.length) this.events.list.reveal(indices[0], "center");
     this.invalidate();
@@ -480,7 +502,10 @@ export class Player {
     const { exchange, pos } = this.clock;
     const wasEmpty = !this.timeline.length;
     if (!this.timeline.add(fresh)) {
-      this.app.source.timeline(this.session).then((all) => this.isClosed || this.#grow(all), () => undefined);
+      this.app.source.timeline(this.session).then(
+        (all) => this.isClosed || this.#grow(all),
+        () => undefined,
+      );
       return;
     }
     for (const track of this.tracks.values()) track.grew();

@@ -77,7 +77,8 @@ export class DrawnText {
 
   /** @param {number} length */
   #cut(length) {
-    while (this.blocks.length && this.blocks[this.blocks.length - 1].start >= length) this.blocks.pop()?.element.remove();
+    while (this.blocks.length && this.blocks[this.blocks.length - 1].start >= length)
+      this.blocks.pop()?.element.remove();
     const last = this.blocks.at(-1);
     if (last) {
       const rest = length - last.start;

@@ -217,7 +217,8 @@ export class SessionTimeline {
   get end() {
     let end = this.length ? this.time[this.length - 1] : 0;
     const offsets = new Map(this.exchanges.map((each) => [each.number, each.offset_ns]));
-    for (const block of this.blocks) if (block.to_ns !== null) end = Math.max(end, (offsets.get(block.exchange) ?? 0) + block.to_ns);
+    for (const block of this.blocks)
+      if (block.to_ns !== null) end = Math.max(end, (offsets.get(block.exchange) ?? 0) + block.to_ns);
     return end;
   }
 }
@@ -281,7 +282,12 @@ const ROW_KINDS = ["connection", "item", "client"];
  * @param {Row} b
  */
 function compareRows(a, b) {
-  return a.group - b.group || ROW_KINDS.indexOf(a.kind) - ROW_KINDS.indexOf(b.kind) || (a.output_index ?? Infinity) - (b.output_index ?? Infinity) || 0;
+  return (
+    a.group - b.group ||
+    ROW_KINDS.indexOf(a.kind) - ROW_KINDS.indexOf(b.kind) ||
+    (a.output_index ?? Infinity) - (b.output_index ?? Infinity) ||
+    0
+  );
 }
 
 /** Where a time is on the picture: the time itself, with long silences between exchanges drawn shorter. */

@@ -323,7 +323,8 @@ function changed(node, path, depth, op) {
   }
   const key = path[depth];
   /** @type {any} */
-  const copy = typeof key === "number" ? [...(Array.isArray(node) ? node : [])] : { .../** @type {object | undefined} */ (node) };
+  const copy =
+    typeof key === "number" ? [...(Array.isArray(node) ? node : [])] : { .../** @type {object | undefined} */ (node) };
   if (op[0] === "cut" && depth === path.length - 1) {
     if (typeof key === "number") copy.splice(key, 1);
     else delete copy[key];
@@ -427,7 +428,8 @@ function isPrefix(prefix, path) {
  * @returns {unknown}
  */
 export function shared(old, fresh) {
-  if (old === fresh || typeof old !== "object" || typeof fresh !== "object" || old === null || fresh === null) return fresh;
+  if (old === fresh || typeof old !== "object" || typeof fresh !== "object" || old === null || fresh === null)
+    return fresh;
   if (Array.isArray(old) !== Array.isArray(fresh)) return fresh;
   /** @type {any} */
   const before = old;

@@ -45,16 +45,41 @@ export class Transport {
         ...SPEEDS.map((speed) => el("option", { value: speed, selected: speed === 1 }, `${speed}×`)),
       )
     );
-    const skip = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", onchange: () => commands.skip(skip.checked) }));
+    const skip = /** @type {HTMLInputElement} */ (
+      el("input", { type: "checkbox", onchange: () => commands.skip(skip.checked) })
+    );
     this.place = el("span", { class: "place num", "aria-hidden": "true" });
     this.previous = button("Previous finding", "p", "◀", () => commands.mark(-1));
     this.next = button("Next finding", "n", "▶", () => commands.mark(1));
     this.marks = el("span", { class: "num" });
-    this.findings = el("span", { class: "group findings-group", hidden: true }, this.previous, el("span", { class: "group-text" }, this.marks), this.next);
-    const shorten = toggle("Shorten silences", "Draw long silences between exchanges shorter (z)", true, commands.shorten);
+    this.findings = el(
+      "span",
+      { class: "group findings-group", hidden: true },
+      this.previous,
+      el("span", { class: "group-text" }, this.marks),
+      this.next,
+    );
+    const shorten = toggle(
+      "Shorten silences",
+      "Draw long silences between exchanges shorter (z)",
+      true,
+      commands.shorten,
+    );
     this.shorten = shorten;
     this.tableButton = toggle("Table", "Show the lanes as a table (t)", false, commands.table);
-    this.live = el("button", { type: "button", class: "live", "aria-pressed": "false", hidden: true, title: "Follow the end (End)", onclick: commands.live }, el("span", { class: "dot" }), "live");
+    this.live = el(
+      "button",
+      {
+        type: "button",
+        class: "live",
+        "aria-pressed": "false",
+        hidden: true,
+        title: "Follow the end (End)",
+        onclick: commands.live,
+      },
+      el("span", { class: "dot" }),
+      "live",
+    );
     this.behind = el("span", { class: "behind num quiet" });
     this.element = el(
       "div",
@@ -133,7 +158,17 @@ export class Transport {
  */
 function button(label, key, content, command) {
   const shown = { ArrowLeft: "←", ArrowRight: "→" }[key] ?? key;
-  return el("button", { type: "button", "aria-label": label, title: key ? `${label} (${shown})` : label, "aria-keyshortcuts": key && key !== "+" ? key : null, onclick: command }, content);
+  return el(
+    "button",
+    {
+      type: "button",
+      "aria-label": label,
+      title: key ? `${label} (${shown})` : label,
+      "aria-keyshortcuts": key && key !== "+" ? key : null,
+      onclick: command,
+    },
+    content,
+  );
 }
 
 /**
@@ -164,7 +199,8 @@ export function toggle(label, title, isOn, command) {
 /** @param {keyof typeof ICONS} name */
 function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
-  for (const [key, value] of Object.entries({ viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true" })) svg.setAttribute(key, value);
+  for (const [key, value] of Object.entries({ viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true" }))
+    svg.setAttribute(key, value);
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("d", ICONS[name]);
   svg.append(path);
