@@ -1,7 +1,9 @@
 // The data inside of the one file, answered as the API would. Nothing here interprets a protocol: it puts together
 // what `recorder/ui/html_file.py` took apart so that each text is in the file once.
 
-import { SEGMENT, applied } from "./player/track.js";
+import { bytesOf } from "./bytes.js";
+import { applied } from "./player/ops.js";
+import { SEGMENT, stepsUntil } from "./player/segment.js";
 
 const PREVIEW = 120; // characters, of which each has one or two units
 
@@ -55,7 +57,7 @@ export class FileSource {
       last,
       has_ended,
       state,
-      steps: steps.slice(firstAt(steps, from), firstAt(steps, to + 1)),
+      steps: steps.slice(stepsUntil(steps, from - 1), stepsUntil(steps, to)),
     };
   }
 
@@ -164,7 +166,10 @@ export class FileSource {
     while (states.length <= from / SEGMENT) {
       const begin = (states.length - 1) * SEGMENT;
       states.push(
-        after(states[states.length - 1], steps.slice(firstAt(steps, begin), firstAt(steps, begin + SEGMENT))),
+        after(
+          states[states.length - 1],
+          steps.slice(stepsUntil(steps, begin - 1), stepsUntil(steps, begin + SEGMENT - 1)),
+        ),
       );
     }
     return states[from / SEGMENT];
@@ -179,7 +184,7 @@ export class FileSource {
     const { steps } = this.exchange(number);
     const from = pos - (pos % SEGMENT);
     const upto = steps
-      .slice(firstAt(steps, from), firstAt(steps, pos + 1))
+      .slice(stepsUntil(steps, from - 1), stepsUntil(steps, pos))
       .filter(([at, , t_ns]) => at < pos || t_ns === undefined);
     return after(this.stateBefore(number, from), upto);
   }
@@ -188,7 +193,7 @@ export class FileSource {
    * The recorded bytes of an event: text, or base64 of what is none.
    * @param {number} number
    * @param {number} pos
-   * @returns {string | { base64: string }}
+   * @returns {RawBytes}
    */
   raw(number, pos) {
     const { events, steps } = this.exchange(number);
@@ -234,38 +239,18 @@ export class FileSource {
 }
 
 /**
- * A part of bytes as text.
- * @param {string | { base64: string }} raw
+ * Return a part of some bytes as text.
+ * @param {RawBytes} raw
  * @param {number} start
  * @param {number} length
  */
 function slice(raw, start, length) {
-  const bytes =
-    typeof raw === "string"
-      ? new TextEncoder().encode(raw)
-      : Uint8Array.from(atob(raw.base64), (character) => character.charCodeAt(0));
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start, start + length));
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytesOf(raw).subarray(start, start + length));
 }
 
 /** @param {number} value */
 function present(value) {
   return value === -1 || value === undefined ? null : value;
-}
-
-/**
- * The place of the first step at a position or behind it.
- * @param {Step[]} steps
- * @param {number} pos
- */
-function firstAt(steps, pos) {
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle][0] < pos) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /**
@@ -275,7 +260,7 @@ function firstAt(steps, pos) {
  * @returns {Op[]}
  */
 function opsOf(steps, pos) {
-  return steps.slice(firstAt(steps, pos), firstAt(steps, pos + 1)).find((step) => step.length === 2)?.[1] ?? [];
+  return steps.slice(stepsUntil(steps, pos - 1), stepsUntil(steps, pos)).find((step) => step.length === 2)?.[1] ?? [];
 }
 
 /**

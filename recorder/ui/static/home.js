@@ -1,7 +1,9 @@
 // The home page: panels over the last days, each with its SQL, its command and a table.
 
+import { copyButton } from "./buttons.js";
 import { Chart } from "./chart.js";
-import { compact, copyButton, count, duration, el, fill } from "./dom.js";
+import { el, fill } from "./dom.js";
+import { compact, count, duration } from "./format.js";
 
 const DAYS = [7, 30, 90, 365];
 const COLORS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];

@@ -1,5 +1,7 @@
 // Where pages have their data from: the viewer's server, or the data inside of the one file.
 
+import { messageOf } from "./format.js";
+
 const GONE = "The viewer does not answer: is `recorder ui` still running?";
 
 /** An answer of the API that is no success. */
@@ -100,7 +102,7 @@ async function refusal(path) {
     await request(path, { signal: ended.signal });
     return null;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   } finally {
     ended.abort();
   }

@@ -1,8 +1,9 @@
 // The list of a session's events in order of time: what the timeline knows at once, previews as they are loaded.
 
-import { duration, el } from "../dom.js";
+import { el } from "../dom.js";
+import { clockTime, duration } from "../format.js";
 import { VirtualList } from "../virtual.js";
-import { clockTime } from "./lanes.js";
+import { heatOf } from "./heat.js";
 
 const ROW = 24;
 /** Events of one request for previews. */
@@ -59,7 +60,7 @@ export class EventList {
     this.list.setCount(this.timeline.length);
   }
 
-  /** @param {import("./timeline.js").PlacedMark[]} marks */
+  /** @param {import("./findings.js").PlacedMark[]} marks */
   setMarks(marks) {
     this.marks.clear();
     for (const { index, mark } of marks) if (this.marks.get(index)?.severity !== "error") this.marks.set(index, mark);
@@ -150,9 +151,4 @@ export class EventList {
       .catch(() => undefined)
       .finally(() => this.pending.delete(key));
   }
-}
-
-/** @param {number} silence */
-function heatOf(silence) {
-  return [50e6, 250e6, 1e9, 5e9].filter((bound) => silence >= bound).length + 1;
 }

@@ -1,5 +1,7 @@
 // Keeps a timeline current while its session grows: asks only for what is new, one question at a time.
 
+import { messageOf } from "../format.js";
+
 /** Pause after the end of an exchange until its items are read again: projections are computed then. */
 const SETTLE_MS = 1500;
 /** Least pause between two readings of the marks: they are computed from whole exchanges. */
@@ -55,7 +57,7 @@ export class Follower {
         await this.#take(grown);
       } catch (error) {
         if (this.isClosed) break;
-        this.options.failed(error instanceof Error ? error.message : String(error));
+        this.options.failed(messageOf(error));
         // An exchange that ends grows no more: nobody says again that there is something to read.
         if (!this.wanted.has(number)) this.wanted.set(number, grown);
         await new Promise((resume) => setTimeout(resume, RETRY_MS));

@@ -1,6 +1,8 @@
 // The event of the playhead in full: payload, bytes, reads, hash, findings.
 
-import { count, duration, el, fill } from "../dom.js";
+import { bytesOf, hexDump } from "../bytes.js";
+import { el, fill } from "../dom.js";
+import { count, duration, messageOf } from "../format.js";
 import { prettyJson } from "../pretty.js";
 import { DrawnText } from "./text.js";
 
@@ -8,7 +10,6 @@ import { DrawnText } from "./text.js";
 const REST_MS = 120;
 /** Bytes of a hex dump that are shown at first, and by each "more". */
 const DUMPED = 2048;
-const PER_LINE = 16;
 /** Reads that are listed. */
 const READS = 50;
 
@@ -96,11 +97,7 @@ export class Inspector {
         const details = await this.options.load(exchange, pos);
         if (mine === this.wanted) this.#take(details);
       } catch (error) {
-        if (mine === this.wanted)
-          fill(
-            this.panel,
-            el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)),
-          );
+        if (mine === this.wanted) fill(this.panel, el("p", { class: "error", role: "alert" }, messageOf(error)));
       }
     }, REST_MS);
   }
@@ -164,8 +161,7 @@ export class Inspector {
 /** @param {EventDetails} details */
 function payload(details) {
   const raw = typeof details.event.raw === "string" ? details.event.raw : "";
-  const text = new DrawnText(["payload"]);
-  text.content.removeAttribute("data-path");
+  const text = new DrawnText(null);
   text.element.classList.add("json");
   text.set(prettyJson(details.payload ?? raw));
   return text.element;
@@ -173,14 +169,15 @@ function payload(details) {
 
 /** @param {EventDetails} details */
 function bytes(details) {
-  const data = rawBytes(details.event);
+  const data = bytesOf(/** @type {RawBytes} */ (details.event.raw));
   const start = details.body_offset ?? 0;
   const dump = el("pre", { class: "dump" });
+  const digits = Math.max(4, String(start + data.length).length);
   let shown = 0;
   const more = el("button", { type: "button", onclick: () => add() });
   const add = () => {
     const to = Math.min(data.length, shown + DUMPED);
-    dump.append(hexDump(data, shown, to, start));
+    dump.append(hexDump(data, shown, to, (at) => String(start + at).padStart(digits)));
     shown = to;
     more.hidden = shown >= data.length;
     more.textContent = `More: ${count(data.length - shown)} bytes`;
@@ -228,31 +225,4 @@ function origin(details) {
     ...fact("previous", chain.previous),
     ...fact("exchange", event.exchange_id),
   );
-}
-
-/** @param {EventDetails["event"]} event */
-function rawBytes(event) {
-  if (typeof event.raw === "string") return new TextEncoder().encode(event.raw);
-  const encoded = event.raw_base64;
-  return typeof encoded === "string" ? Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)) : new Uint8Array();
-}
-
-/**
- * @param {Uint8Array} data
- * @param {number} from
- * @param {number} to
- * @param {number} offset of the first byte of all
- */
-function hexDump(data, from, to, offset) {
-  const digits = Math.max(4, String(offset + data.length).length);
-  const lines = [];
-  for (let at = from; at < to; at += PER_LINE) {
-    const line = data.subarray(at, Math.min(to, at + PER_LINE));
-    const hex = Array.from(line, (byte, index) => byte.toString(16).padStart(2, "0") + (index === 7 ? " " : "")).join(
-      " ",
-    );
-    const text = Array.from(line, (byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
-    lines.push(`${String(offset + at).padStart(digits)}  ${hex.padEnd(PER_LINE * 3)}  ${text}\n`);
-  }
-  return lines.join("");
 }

@@ -2,7 +2,8 @@
 
 /** How long a second key may come after `g`. */
 const SECOND_KEY_MS = 1200;
-const ZOOM = 1.6;
+/** How much a press of a key or button changes the time that the lanes show. */
+export const ZOOM = 1.6;
 
 /** @type {[string, string][]} */
 export const HELP = [
@@ -56,7 +57,7 @@ export class Keys {
     const { player } = this;
     if (/^[0-9]$/.test(event.key)) return () => player.seekShare(Number(event.key) / 10);
     if (event.key === "Escape")
-      return player.lanes.writers.length ? () => document.getSelection()?.removeAllRanges() : undefined;
+      return player.lanes.picture.writers.length ? () => document.getSelection()?.removeAllRanges() : undefined;
     // The slider has the keys of sliders.
     if (target === player.lanes.plot && event.key === "ArrowUp") return () => player.step(1);
     if (target === player.lanes.plot && event.key === "ArrowDown") return () => player.step(-1);
@@ -87,7 +88,7 @@ export class Keys {
       "+": () => player.zoom(ZOOM),
       "=": () => player.zoom(ZOOM),
       "-": () => player.zoom(1 / ZOOM),
-      a: () => player.lanes.showAll(),
+      a: () => player.lanes.view.showAll(),
       z: () => player.transport.shorten.click(),
       t: () => player.transport.tableButton.click(),
       v: () => player.view.click(),

@@ -1,7 +1,7 @@
 // The lanes as a table: a row for each block, for people who read with a screen reader, or who want the numbers.
 
-import { count, duration, el, fill } from "../dom.js";
-import { clockTime } from "./lanes.js";
+import { el, fill } from "../dom.js";
+import { clockTime, count, duration } from "../format.js";
 
 /** Rows that are added at a time. */
 const ROWS = 200;
@@ -24,7 +24,7 @@ export class LanesTable {
       "aria-label": "Lanes as a table",
       hidden: true,
     });
-    /** @type {import("./timeline.js").PlacedMark[]} */
+    /** @type {import("./findings.js").PlacedMark[]} */
     this.marks = [];
   }
 
@@ -39,7 +39,7 @@ export class LanesTable {
     if (this.element.hidden) return;
     const { timeline } = this.options;
     const slots = new Map(timeline.exchanges.map((each, slot) => [each.number, slot]));
-    const blocks = [...timeline.blocks].sort((a, b) => this.#start(a) - this.#start(b) || a.row - b.row);
+    const blocks = [...timeline.blocks].sort((a, b) => timeline.startOf(a) - timeline.startOf(b) || a.row - b.row);
     const body = el("tbody");
     const more = el("button", { type: "button", onclick: () => add() });
     let shown = 0;
@@ -68,12 +68,6 @@ export class LanesTable {
       body,
     );
     fill(this.element, table, more);
-  }
-
-  /** @param {Block} block */
-  #start(block) {
-    const { timeline } = this.options;
-    return block.from_ns + (timeline.exchanges.find((each) => each.number === block.exchange)?.offset_ns ?? 0);
   }
 
   /**

@@ -1,13 +1,14 @@
 // Where the parts of the player are.
 
-import { count, el, fill } from "../dom.js";
-import { clockTime } from "./lanes.js";
+import { Choice } from "../buttons.js";
+import { el, fill } from "../dom.js";
+import { clockTime, count, plural } from "../format.js";
 
 /** The panels below the lanes. A narrow window shows one of them. */
 const PANELS = [
-  ["conversation", "Conversation"],
-  ["events", "Events"],
-  ["inspector", "Inspector"],
+  { name: "conversation", label: "Conversation" },
+  { name: "events", label: "Events" },
+  { name: "inspector", label: "Inspector" },
 ];
 
 /** The elements of the page. */
@@ -24,7 +25,7 @@ export class Layout {
     this.total = el("span", { class: "num quiet" });
     this.main = el(
       "div",
-      { class: "player-main", "data-panel": PANELS[0][0] },
+      { class: "player-main", "data-panel": PANELS[0].name },
       el(
         "div",
         { class: "panel conversation-panel" },
@@ -39,9 +40,9 @@ export class Layout {
       ),
       player.inspector.element,
     );
-    this.tabs = PANELS.map(([name, label]) =>
-      el("button", { type: "button", "data-name": name, onclick: () => this.choose(name) }, label),
-    );
+    this.panels = new Choice("Panel", (name) => this.choose(name));
+    this.panels.element.classList.add("panel-choice");
+    this.panels.offer(PANELS, PANELS[0].name);
     this.element = el(
       "div",
       { class: "player", "data-ready": "false" },
@@ -49,17 +50,17 @@ export class Layout {
       player.lanes.element,
       player.table.element,
       player.transport.element,
-      el("div", { class: "group panel-choice", role: "group", "aria-label": "Panel" }, ...this.tabs),
+      this.panels.element,
       this.main,
     );
-    this.choose(PANELS[0][0]);
+    this.choose(PANELS[0].name);
     this.show(header, player.timeline);
   }
 
   /** @param {string} name */
   choose(name) {
     this.main.dataset.panel = name;
-    for (const tab of this.tabs) tab.setAttribute("aria-pressed", String(tab.dataset.name === name));
+    this.panels.select(name);
     this.player.events.reveal(this.player.clock.index);
     this.player.invalidate();
   }
@@ -77,8 +78,8 @@ export class Layout {
     }
     const parts = [
       title ? session.name : null,
-      `${count(exchanges.length)} ${exchanges.length === 1 ? "exchange" : "exchanges"}`,
-      `${count(timeline.length)} events`,
+      plural(exchanges.length, "exchange"),
+      plural(timeline.length, "event"),
       clockTime(timeline.end),
     ];
     this.summary.textContent = parts.filter(Boolean).join(" · ");
