@@ -43,7 +43,7 @@ export function plural(value, noun) {
  */
 export function size(bytes) {
   if (bytes < 10_000) return plural(bytes, "byte");
-  return bytes < 2 ** 20 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  return bytes < 2 ** 20 - 51 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 }
 
 /**
@@ -55,7 +55,8 @@ export function duration(ns) {
   if (ns < 999.5e3) return `${(ns / 1e3).toFixed(0)} µs`;
   if (ns < 999.95e6) return `${(ns / 1e6).toFixed(1)} ms`;
   if (ns < 120e9) return `${(ns / 1e9).toFixed(2)} s`;
-  return `${Math.floor(ns / 60e9)} min ${Math.round((ns / 1e9) % 60)} s`;
+  const seconds = Math.round(ns / 1e9);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 /**
@@ -79,8 +80,9 @@ export function niceStep(span) {
  * @param {number} [step]
  */
 export function clockTime(t, step = 1e6) {
-  const seconds = t / 1e9;
   const digits = step >= 1e9 ? 0 : Math.min(6, Math.ceil(-Math.log10(step / 1e9)));
+  // Rounded first: 59.9999 s must not be written as 60.000 s.
+  const seconds = Math.round((t / 1e9) * 10 ** digits) / 10 ** digits;
   if (seconds < 60) return `${seconds.toFixed(digits)} s`;
   const minutes = Math.floor(seconds / 60);
   const rest = (seconds - minutes * 60).toFixed(digits).padStart(digits ? 3 + digits : 2, "0");

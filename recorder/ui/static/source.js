@@ -53,35 +53,46 @@ export async function api(path, body, parse = JSON.parse, signal) {
     });
 }
 
-/** Pause after which a stream that was refused is asked for again: a browser does so only after a lost connection. */
-const AGAIN_MS = 3000;
+/** Pauses before a lost stream is asked for again: the first, each twice the one before, and the longest. */
+const AGAIN_MS = 1000;
+const LONGEST_MS = 15_000;
 
 /**
- * Listen to one event of a stream of the API until the returned function is called. Calls `failed` once for each time
- * that the stream is lost and does not come back at once.
+ * Listen to one event of a stream of the API until the returned function is called. Calls `changed` with a sentence when
+ * the stream is lost, and with null when it is there again. The browser would not ask again after a refusal, and without
+ * a pause that grows after a lost connection: so it is asked for again here.
  * @param {string} path
  * @param {string} name
  * @param {(data: any) => void} heard
- * @param {(message: string) => void} failed
+ * @param {(trouble: string | null) => void} changed
  */
-export function listen(path, name, heard, failed) {
+export function listen(path, name, heard, changed) {
   /** @type {EventSource} */
   let stream;
   let waiting = 0;
-  let hasFailed = false;
+  let pause = AGAIN_MS;
+  /** @type {string | null} */
+  let trouble = null;
   let isClosed = false;
-  const explain = async () => {
-    hasFailed = true;
-    const message = await refusal(path);
-    if (message && !isClosed) failed(message);
+  const report = (/** @type {string | null} */ found) => {
+    if (found === trouble || isClosed) return;
+    trouble = found;
+    changed(found);
   };
   const open = () => {
     stream = new EventSource(path);
-    stream.addEventListener("open", () => (hasFailed = false));
+    stream.addEventListener("open", () => {
+      pause = AGAIN_MS;
+      report(null);
+    });
     stream.addEventListener(name, (message) => heard(JSON.parse(message.data)));
-    stream.addEventListener("error", () => {
-      if (stream.readyState === EventSource.CLOSED) waiting = setTimeout(open, AGAIN_MS);
-      if (!hasFailed) explain();
+    stream.addEventListener("error", async () => {
+      stream.close();
+      const lost = stream;
+      waiting = setTimeout(open, pause);
+      pause = Math.min(2 * pause, LONGEST_MS);
+      const found = await refusal(path);
+      if (found !== null && stream === lost) report(found);
     });
   };
   open();
@@ -169,9 +180,9 @@ export class HttpSource {
   /**
    * @param {string} session
    * @param {(grown: Grown) => void} grew
-   * @param {(message: string) => void} failed
+   * @param {(trouble: string | null) => void} changed
    */
-  follow(session, grew, failed) {
-    return listen(`/api/sessions/${encode(session)}/follow`, "grew", grew, failed);
+  follow(session, grew, changed) {
+    return listen(`/api/sessions/${encode(session)}/follow`, "grew", grew, changed);
   }
 }

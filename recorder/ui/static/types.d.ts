@@ -266,8 +266,11 @@ interface Source {
   segment(session: string, exchange: number, at: number): Promise<Segment>;
   events(session: string, exchange: number, from: number, limit: number): Promise<{ events: EventRow[] }>;
   event(session: string, exchange: number, pos: number): Promise<EventDetails>;
-  /** Calls back when the session has grown, and when that cannot be known; returns a function that stops it. */
-  follow(session: string, grew: (grown: Grown) => void, failed: (message: string) => void): () => void;
+  /**
+   * Calls back when the session has grown, with a sentence when that cannot be known, and with null when it can again.
+   * Returns a function that stops it.
+   */
+  follow(session: string, grew: (grown: Grown) => void, changed: (trouble: string | null) => void): () => void;
 }
 
 interface Route {

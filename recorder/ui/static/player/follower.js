@@ -17,7 +17,8 @@ const RETRY_MS = 3000;
  * @property {(fresh: Timeline) => void} grown new events came
  * @property {(header: SessionHeader) => void} changed the list of exchanges has changed
  * @property {() => void} settled marks may have changed
- * @property {(message: string) => void} failed
+ * @property {(message: string) => void} failed an answer did not come
+ * @property {(trouble: string | null) => void} connection was lost, or is there again
  */
 
 /** The follower of one session. */
@@ -37,7 +38,7 @@ export class Follower {
         for (const exchange of grown.exchanges) this.wanted.set(exchange.number, exchange);
         this.#run();
       },
-      options.failed,
+      options.connection,
     );
   }
 

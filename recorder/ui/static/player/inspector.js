@@ -4,12 +4,19 @@ import { bytesOf, hexDump } from "../bytes.js";
 import { el, fill } from "../dom.js";
 import { count, duration, messageOf } from "../format.js";
 import { prettyJson } from "../pretty.js";
+import { Tabs } from "../tabs.js";
 import { DrawnText } from "./text.js";
 
 /** Pause of the playhead after which the event is loaded. */
 const REST_MS = 120;
 /** Bytes of a hex dump that are shown at first, and by each "more". */
 const DUMPED = 2048;
+/** Names of the tabs. */
+const PARTS = [
+  { name: "payload", content: ["Payload"] },
+  { name: "bytes", content: ["Bytes"] },
+  { name: "origin", content: ["Origin"] },
+];
 /** Reads that are listed. */
 const READS = 50;
 
@@ -24,51 +31,22 @@ export class Inspector {
   constructor(options) {
     this.options = options;
     this.title = el("h2", { class: "cut" }, "Event");
-    this.head = el("dl", { class: "facts inspector-facts" });
     this.marks = el("div", { class: "findings" });
-    this.tabs = ["payload", "bytes", "origin"].map((name) =>
-      el(
-        "button",
-        {
-          type: "button",
-          role: "tab",
-          id: `tab-${name}`,
-          "aria-controls": "inspector-panel",
-          "data-tab": name,
-          onclick: () => this.choose(name),
-        },
-        name[0].toUpperCase() + name.slice(1),
-      ),
-    );
-    this.panel = el("div", {
-      id: "inspector-panel",
-      role: "tabpanel",
-      tabindex: 0,
-      class: "inspector-panel scroll grow",
-    });
-    const tablist = el(
-      "div",
-      {
-        role: "tablist",
-        class: "tabs",
-        "aria-label": "Parts of the event",
-        onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
-      },
-      ...this.tabs,
-    );
+    this.panel = el("div", { id: "inspector-panel", class: "inspector-panel scroll grow" });
+    this.tabs = new Tabs("Parts of the event", PARTS, this.panel, (name) => this.#choose(name));
     this.element = el(
       "section",
       { class: "inspector", "aria-label": "Inspector" },
-      el("div", { class: "inspector-head" }, this.title, tablist),
+      el("div", { class: "inspector-head" }, this.title, this.tabs.element),
       this.marks,
       this.panel,
     );
-    this.tab = "payload";
+    this.part = "payload";
     /** @type {EventDetails | null} */
     this.details = null;
     this.shown = "";
     this.wanted = 0;
-    this.choose("payload");
+    this.#choose("payload");
   }
 
   close() {
@@ -97,7 +75,7 @@ export class Inspector {
         const details = await this.options.load(exchange, pos);
         if (mine === this.wanted) this.#take(details);
       } catch (error) {
-        if (mine === this.wanted) fill(this.panel, el("p", { class: "error", role: "alert" }, messageOf(error)));
+        if (mine === this.wanted) this.#fail(messageOf(error));
       }
     }, REST_MS);
   }
@@ -118,27 +96,10 @@ export class Inspector {
   }
 
   /** @param {string} name */
-  choose(name) {
-    this.tab = name;
-    for (const tab of this.tabs) {
-      const isChosen = tab.dataset.tab === name;
-      tab.setAttribute("aria-selected", String(isChosen));
-      tab.tabIndex = isChosen ? 0 : -1;
-    }
-    this.panel.setAttribute("aria-labelledby", `tab-${name}`);
+  #choose(name) {
+    this.part = name;
+    this.tabs.select(name);
     this.#draw();
-  }
-
-  /** @param {KeyboardEvent} event */
-  #key(event) {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    const at = this.tabs.findIndex((tab) => tab.dataset.tab === this.tab);
-    const next = this.tabs[(at + step + this.tabs.length) % this.tabs.length];
-    this.choose(next.dataset.tab ?? "payload");
-    next.focus();
   }
 
   /** @param {EventDetails} details */
@@ -148,12 +109,19 @@ export class Inspector {
     this.#draw();
   }
 
+  /** @param {string} message */
+  #fail(message) {
+    this.details = null;
+    this.panel.classList.remove("is-old");
+    fill(this.panel, el("p", { class: "error", role: "alert" }, message));
+  }
+
   #draw() {
     const { details } = this;
     if (!details) return;
     this.panel.scrollTop = 0;
-    if (this.tab === "payload") fill(this.panel, payload(details));
-    else if (this.tab === "bytes") fill(this.panel, ...bytes(details));
+    if (this.part === "payload") fill(this.panel, payload(details));
+    else if (this.part === "bytes") fill(this.panel, ...bytes(details));
     else fill(this.panel, origin(details));
   }
 }

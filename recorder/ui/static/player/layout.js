@@ -85,4 +85,16 @@ export class Layout {
     this.summary.textContent = parts.filter(Boolean).join(" · ");
     this.total.textContent = count(timeline.length);
   }
+
+  /**
+   * Say which events wrote the selected text.
+   * @param {number[]} positions ascending
+   * @param {boolean} isAll false if earlier ones are not known
+   */
+  showWriters(positions, isAll) {
+    const [first] = positions;
+    const last = positions[positions.length - 1];
+    const events = positions.length > 1 ? `${count(positions.length)} events, ${first} to ${last}` : `event ${first}`;
+    this.wrote.textContent = positions.length ? `selected text: ${isAll ? "" : "the last "}${events}` : "";
+  }
 }

@@ -15,6 +15,8 @@ export class Live {
     this.transport = transport;
     this.canGrow = canGrow;
     this.isOn = false;
+    /** @type {string | null} why no news come */
+    this.trouble = null;
     /** @type {number} how long ago the last event was recorded when it came */
     this.behind_ns = 0;
   }
@@ -38,8 +40,15 @@ export class Live {
     this.behind_ns = began_ns ? Math.max(0, now_ns - began_ns - this.timeline.time[this.clock.last]) : 0;
   }
 
+  /** @param {string | null} trouble why no news come; null if they do */
+  setTrouble(trouble) {
+    this.trouble = trouble;
+    this.show();
+  }
+
   show() {
-    this.transport.showLive(this.isOpen || this.isOn, this.isOn, this.isOn ? this.#late() : this.#away());
+    const behind = this.isOn ? this.#late() : this.#away();
+    this.transport.showLive(this.isOpen || this.isOn, this.isOn, behind, this.trouble);
   }
 
   #late() {

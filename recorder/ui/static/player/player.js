@@ -2,7 +2,7 @@
 // full. It draws what the source gives; states come from tracks, never from a reading of a protocol.
 
 import { toggle } from "../buttons.js";
-import { count, messageOf } from "../format.js";
+import { messageOf } from "../format.js";
 import { Clock } from "./clock.js";
 import { Conversation } from "./conversation.js";
 import { EventList } from "./events.js";
@@ -343,12 +343,9 @@ export class Player {
   stepMark(direction) {
     const next = this.findings.beside(this.clock.index, direction);
     if (next) this.moved(() => this.clock.seek(next.index));
-    else
-      this.app.announce(
-        this.findings.marks.length
-          ? `There is no ${direction > 0 ? "later" : "earlier"} finding.`
-          : "There are no findings.",
-      );
+    else if (this.findings.marks.length)
+      this.app.announce(`There is no ${direction > 0 ? "later" : "earlier"} finding.`);
+    else this.app.announce("There are no findings.");
   }
 
   /** @param {number} factor */
@@ -380,12 +377,10 @@ export class Player {
     if (!indices.length && !this.lanes.picture.writers.length) return;
     this.lanes.picture.writers = indices;
     this.events.setWriters(indices);
-    const positions = indices.map((index) => this.timeline.pos[index]);
-    const span =
-      positions.length > 1
-        ? `${count(positions.length)} events, ${positions[0]} to ${positions[positions.length - 1]}`
-        : `event ${positions[0]}`;
-    this.layout.wrote.textContent = indices.length ? `selected text: ${isAll ? "" : "the last "}${span}` : "";
+    this.layout.showWriters(
+      indices.map((index) => this.timeline.pos[index]),
+      isAll,
+    );
     if (indices.length) this.events.list.reveal(indices[0], "center");
     this.invalidate();
   }
@@ -406,6 +401,10 @@ export class Player {
         this.invalidate();
       },
       failed: (message) => this.app.announce(message),
+      connection: (trouble) => {
+        if (trouble !== null) this.app.announce(trouble);
+        this.live.setTrouble(trouble);
+      },
     });
   }
 

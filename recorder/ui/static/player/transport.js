@@ -14,6 +14,7 @@ const ICONS = {
   forward: "m5 3 6 5-6 5z",
   last: "M13 3v10M3 3l7 5-7 5z",
 };
+const FOLLOW = "Follow the end (End)";
 const SVG = "http://www.w3.org/2000/svg";
 
 /** The bar below the lanes. */
@@ -61,7 +62,7 @@ export class Transport {
         class: "live",
         "aria-pressed": "false",
         hidden: true,
-        title: "Follow the end (End)",
+        title: FOLLOW,
         onclick: () => player.toEnd(),
       },
       el("span", { class: "dot" }),
@@ -128,12 +129,15 @@ export class Transport {
    * @param {boolean} isOpen the session may grow
    * @param {boolean} isLive the playhead follows its end
    * @param {string} behind
+   * @param {string | null} trouble why no news come
    */
-  showLive(isOpen, isLive, behind) {
+  showLive(isOpen, isLive, behind, trouble) {
     this.live.hidden = !isOpen;
+    this.live.title = trouble ?? FOLLOW;
     this.live.setAttribute("aria-pressed", String(isLive));
-    this.live.classList.toggle("is-live", isLive);
-    this.behind.textContent = isOpen ? behind : "";
+    this.live.classList.toggle("is-live", isLive && trouble === null);
+    this.live.classList.toggle("is-lost", trouble !== null);
+    this.behind.textContent = !isOpen ? "" : trouble === null ? behind : "connection lost, trying again";
   }
 }
 

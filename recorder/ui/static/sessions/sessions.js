@@ -115,7 +115,7 @@ class SessionsPage {
           "/api/follow",
           "sessions",
           () => this.refresh(),
-          (message) => this.app.announce(message),
+          (trouble) => trouble !== null && this.app.announce(trouble),
         )
       : null;
     if (follows && this.rows.length) this.refresh();
