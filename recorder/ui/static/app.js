@@ -189,7 +189,7 @@ async function describe(source) {
   const name = String(about.database ?? "");
   fill(place, name.split("/").pop() ?? name);
   place.setAttribute("title", name);
-  if (about.is_stale)
+  if (about.is_stale) {
     place.prepend(
       el(
         "span",
@@ -198,6 +198,7 @@ async function describe(source) {
       ),
       " ",
     );
+  }
 }
 
 /**

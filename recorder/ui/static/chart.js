@@ -20,7 +20,7 @@ import { el, fill } from "./dom.js";
  * @property {(value: number) => string} format of a value in the legend
  * @property {(value: number) => string} [tick] of a value on the y axis, if it is another
  * @property {boolean} [counts] values are whole numbers, and so are the places of the y axis
- * @property {(values: (number | null)[]) => number | null} summary of a series in the legend, while no place is pointed at
+ * @property {(values: (number | null)[]) => number | null} summary of a series, while no place is pointed at
  * @property {string} summaryLabel
  * @property {number} [height] in px
  */

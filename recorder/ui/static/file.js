@@ -29,8 +29,9 @@ async function open() {
   const note = el("details", { class: "note" }, el("summary", {}, data.summary), el("ul", {}, ...notes));
   document.querySelector("main")?.before(note);
   const { page, session: named } = parseRoute(location.hash);
-  if (page !== "player" || (named !== session.session_id && named !== session.name))
+  if (page !== "player" || (named !== session.session_id && named !== session.name)) {
     history.replaceState(null, "", home);
+  }
   await start(new FileSource(data));
 }
 

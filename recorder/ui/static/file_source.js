@@ -14,7 +14,7 @@ export class FileSource {
   /** @param {FileData} data */
   constructor(data) {
     this.data = data;
-    /** @type {Map<number, ExchangeDocument[]>} States before each segment of an exchange, as far as they were computed. */
+    /** @type {Map<number, ExchangeDocument[]>} states before the segments of an exchange, as far as computed */
     this.states = new Map();
   }
 
@@ -155,7 +155,7 @@ export class FileSource {
   }
 
   /**
-   * The state before an event at which a segment begins.
+   * Return the state before an event at which a segment begins.
    * @param {number} number
    * @param {number} from
    */
@@ -176,7 +176,7 @@ export class FileSource {
   }
 
   /**
-   * The state right after an event: without the steps from outside of the exchange that come then.
+   * Return the state right after an event: without the steps from outside of the exchange that come then.
    * @param {number} number
    * @param {number} pos
    */
@@ -190,7 +190,7 @@ export class FileSource {
   }
 
   /**
-   * The recorded bytes of an event: text, or base64 of what is none.
+   * Return the recorded bytes of an event.
    * @param {number} number
    * @param {number} pos
    * @returns {RawBytes}
@@ -254,7 +254,7 @@ function present(value) {
 }
 
 /**
- * The operations of an event, without those from outside of its exchange.
+ * Return the operations of an event, without those from outside of its exchange.
  * @param {Step[]} steps
  * @param {number} pos
  * @returns {Op[]}
@@ -264,7 +264,7 @@ function opsOf(steps, pos) {
 }
 
 /**
- * The state after some steps.
+ * Return the state after some steps.
  * @param {ExchangeDocument} state
  * @param {Step[]} steps
  * @returns {ExchangeDocument}
@@ -277,7 +277,7 @@ function after(state, steps) {
 }
 
 /**
- * A text as a string of JSON writes it, without its quotes: 0 escapes what it must, 1 all that is not ASCII, too.
+ * Return a text as a string of JSON has it, without its quotes. Style 0 escapes what it must, 1 all that is no ASCII.
  * @param {string} text
  * @param {number} style
  */
@@ -288,7 +288,7 @@ function escaped(text, style) {
 }
 
 /**
- * A hash of 32 bytes, in hex, out of many in base64.
+ * Return a hash of 32 bytes, in hex, out of many in base64.
  * @param {string} hashes
  * @param {number} pos
  */

@@ -65,8 +65,9 @@ export function duration(ns) {
  */
 export function niceStep(span) {
   if (span > 20e9) {
-    for (const minutes of [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 360, 720])
+    for (const minutes of [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 360, 720]) {
       if (minutes * 60e9 >= span) return minutes * 60e9;
+    }
     return Math.ceil(span / 86400e9) * 86400e9;
   }
   const power = 10 ** Math.floor(Math.log10(Math.max(1, span)));

@@ -16,7 +16,13 @@ const LINES = [
 
 /**
  * @typedef {{ column: string, label: string }} PanelSeries
- * @typedef {{ kind: "bars" | "lines" | "ranking", x: string, of?: string, split?: string, series: PanelSeries[] }} PanelChart
+ * @typedef {object} PanelChart
+ * @property {"bars" | "lines" | "ranking"} kind
+ * @property {string} x
+ * @property {string} [of]
+ * @property {string} [split]
+ * @property {PanelSeries[]} series
+ *
  * @typedef {object} Panel
  * @property {string} id
  * @property {string} title
@@ -99,7 +105,7 @@ function emptyHome() {
 }
 
 /**
- * The figures over the whole period, from the rows of the panels.
+ * Draw the figures over the whole period, from the rows of the panels.
  * @param {Panel[]} panels
  */
 function summary(panels) {
@@ -258,7 +264,7 @@ function drawChart(panel, answer, charts) {
 }
 
 /**
- * All days of the period, those without data too.
+ * Return all days of the period, those without data too.
  * @param {{ days: number, since_ns: number }} answer
  */
 function allDays(answer) {
@@ -287,7 +293,7 @@ function columnSeries(panel, days) {
 }
 
 /**
- * A series for each of the most frequent values of a column, and one for the rest.
+ * Return a series for each of the most frequent values of a column, and one for the rest.
  * @param {Panel} panel
  * @param {string[]} days
  */
@@ -316,7 +322,7 @@ function splitSeries(panel, days) {
 }
 
 /**
- * Bars beside names: the part of the whole.
+ * Draw a bar beside each name: the part of the whole.
  * @param {Panel} panel
  */
 function ranking(panel) {

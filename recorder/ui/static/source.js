@@ -4,35 +4,23 @@ import { messageOf } from "./format.js";
 
 const GONE = "The viewer does not answer: is `recorder ui` still running?";
 
-/** An answer of the API that is no success. */
-export class ApiError extends Error {
-  /**
-   * @param {string} message
-   * @param {number} status
-   */
-  constructor(message, status) {
-    super(message);
-    this.status = status;
-  }
-}
-
 /**
- * Fetch from the viewer: the answer if it is a success. Throws ApiError with a sentence for people.
+ * Fetch from the viewer: the answer if it is a success. Throws an error with a sentence for people.
  * @param {string} path
  * @param {RequestInit} [options]
  */
 export async function request(path, options = {}) {
   const response = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
-    if (options.signal?.aborted) throw new ApiError("Stopped.", 0);
-    throw new ApiError(GONE, 0);
+    if (options.signal?.aborted) throw new Error("Stopped.");
+    throw new Error(GONE);
   });
   if (response.ok) return response;
   const answer = await response.json().catch(() => null);
-  throw new ApiError(answer?.error?.message ?? `The viewer answered ${response.status}.`, response.status);
+  throw new Error(answer?.error?.message ?? `The viewer answered ${response.status}.`);
 }
 
 /**
- * Fetch JSON from the API: with a body by POST, else by GET. Throws ApiError.
+ * Fetch JSON from the API: with a body by POST, else by GET. Throws an error with a sentence for people.
  * @param {string} path
  * @param {Json} [body]
  * @param {(text: string) => any} [parse]
@@ -49,7 +37,7 @@ export async function api(path, body, parse = JSON.parse, signal) {
     .text()
     .then(parse)
     .catch(() => {
-      throw new ApiError(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.", response.status);
+      throw new Error(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.");
     });
 }
 
@@ -58,9 +46,9 @@ const AGAIN_MS = 1000;
 const LONGEST_MS = 15_000;
 
 /**
- * Listen to one event of a stream of the API until the returned function is called. Calls `changed` with a sentence when
- * the stream is lost, and with null when it is there again. The browser would not ask again after a refusal, and without
- * a pause that grows after a lost connection: so it is asked for again here.
+ * Listen to one event of a stream of the API until the returned function is called. Calls `changed` with a sentence
+ * when the stream is lost, and with null when it is there again. The stream is opened again here, since a browser does
+ * not do so after a refusal, and after a lost connection always with the same pause.
  * @param {string} path
  * @param {string} name
  * @param {(data: any) => void} heard

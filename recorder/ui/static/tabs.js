@@ -9,11 +9,13 @@ export class Tabs {
    * @param {{ name: string, content: (Node | string)[] }[]} tabs
    * @param {HTMLElement} panel has an id
    * @param {(name: string) => void} choose
+   * @param {boolean} [hasEnds] false where Home and End are keys of the page
    */
-  constructor(label, tabs, panel, choose) {
+  constructor(label, tabs, panel, choose, hasEnds = true) {
     this.names = tabs.map(({ name }) => name);
     this.panel = panel;
     this.choose = choose;
+    this.hasEnds = hasEnds;
     this.at = 0;
     this.buttons = tabs.map(({ name, content }) =>
       el(
@@ -50,13 +52,9 @@ export class Tabs {
   /** @param {KeyboardEvent} event */
   #key(event) {
     const { length } = this.names;
-    /** @type {Record<string, number>} */
-    const targets = {
-      ArrowLeft: (this.at + length - 1) % length,
-      ArrowRight: (this.at + 1) % length,
-      Home: 0,
-      End: length - 1,
-    };
+    const ends = this.hasEnds ? { Home: 0, End: length - 1 } : {};
+    /** @type {Record<string, number | undefined>} */
+    const targets = { ArrowLeft: (this.at + length - 1) % length, ArrowRight: (this.at + 1) % length, ...ends };
     const target = targets[event.key];
     if (target === undefined) return;
     event.preventDefault();

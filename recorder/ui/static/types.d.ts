@@ -287,7 +287,7 @@ interface App {
   source: Source;
   /** Is aborted when the page is left. */
   left: AbortSignal;
-  /** Fetches JSON from the API; throws ApiError. Without a signal it is given up when the page is left. */
+  /** Fetches JSON from the API; throws an error with a sentence for people. Without a signal it is given up when the page is left. */
   api(path: string, body?: Json, parse?: (text: string) => any, signal?: AbortSignal): Promise<any>;
   go(hash: string): void;
   /** Changes the address without a new page, for deep links that follow the playhead. */

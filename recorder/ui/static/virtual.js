@@ -76,12 +76,6 @@ export class VirtualList {
     this.draw();
   }
 
-  /** @param {number} index */
-  refreshRow(index) {
-    const row = this.rows.get(index);
-    if (row) this.drawRow(row, index);
-  }
-
   /**
    * Make a row active and visible, without a call of `choose`.
    * @param {number} index

@@ -54,12 +54,7 @@ export class LanePair {
     const found = event && this.find(event);
     this.pointer = event && found ? event.offsetX : -1;
     this.canvas.classList.toggle("on-event", Boolean(found?.tick));
-    if (!found) fill(this.hint, HINT);
-    else
-      fill(
-        this.hint,
-        `${duration(found.t)} · ${found.row.label}${found.tick ? ` · ${found.side.toUpperCase()} #${found.tick.pos} ${found.tick.type} at ${duration(found.tick.t)}` : ""}`,
-      );
+    fill(this.hint, found ? described(found) : HINT);
     this.draw();
   }
 
@@ -227,4 +222,10 @@ function shortened(brush, text, width) {
   let end = Math.min(text.length, 80);
   while (end > 1 && brush.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
   return `${text.slice(0, end)}…`;
+}
+
+/** @param {{ row: { label: string }, side: string, t: number, tick: import("./paired_rows.js").Tick | null }} found */
+function described({ row, side, t, tick }) {
+  const event = tick ? ` · ${side.toUpperCase()} #${tick.pos} ${tick.type} at ${duration(tick.t)}` : "";
+  return `${duration(t)} · ${row.label}${event}`;
 }

@@ -157,8 +157,9 @@ export class Conversation {
     if (box.height === 0 || target.height === 0) return;
     if (this.last) {
       if (target.top < box.top + 30) this.element.scrollTop += target.top - box.top - box.height * 0.3;
-      else if (target.bottom > box.bottom - 24)
+      else if (target.bottom > box.bottom - 24) {
         this.element.scrollTop += target.bottom - box.bottom + Math.min(120, box.height * 0.25);
+      }
     } else if (target.bottom > box.bottom || target.top < box.top) {
       const isLong = target.height > box.height;
       this.element.scrollTop +=
@@ -175,8 +176,9 @@ export class Conversation {
   /** @returns {ChosenText[]} */
   #selection() {
     const selection = document.getSelection();
-    if (!selection || selection.isCollapsed || !selection.rangeCount || !this.element.contains(selection.anchorNode))
+    if (!selection || selection.isCollapsed || !selection.rangeCount || !this.element.contains(selection.anchorNode)) {
       return [];
+    }
     const range = selection.getRangeAt(0);
     /** @type {ChosenText[]} */
     const chosen = [];

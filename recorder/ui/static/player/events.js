@@ -121,8 +121,9 @@ export class EventList {
   #seen(first, last) {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
-      for (let index = first; index <= Math.min(last, this.timeline.length - 1); index++)
+      for (let index = first; index <= Math.min(last, this.timeline.length - 1); index++) {
         this.#load(this.timeline.slot[index], Math.floor(this.timeline.pos[index] / PAGE));
+      }
     }, REST_MS);
   }
 

@@ -33,7 +33,7 @@ export class Inspector {
     this.title = el("h2", { class: "cut" }, "Event");
     this.marks = el("div", { class: "findings" });
     this.panel = el("div", { id: "inspector-panel", class: "inspector-panel scroll grow" });
-    this.tabs = new Tabs("Parts of the event", PARTS, this.panel, (name) => this.#choose(name));
+    this.tabs = new Tabs("Parts of the event", PARTS, this.panel, (name) => this.#choose(name), false);
     this.element = el(
       "section",
       { class: "inspector", "aria-label": "Inspector" },

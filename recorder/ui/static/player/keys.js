@@ -47,8 +47,9 @@ export class Keys {
   commandOf(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
     const target = event.target instanceof Element ? event.target : null;
-    if ((event.key === " " || event.key === "Enter") && target?.closest("button, a, summary, input, select"))
+    if ((event.key === " " || event.key === "Enter") && target?.closest("button, a, summary, input, select")) {
       return undefined;
+    }
     if (target?.closest("select, input") && event.key.startsWith("Arrow")) return undefined;
     if (this.isSecond) {
       this.isSecond = false;
@@ -56,8 +57,9 @@ export class Keys {
     }
     const { player } = this;
     if (/^[0-9]$/.test(event.key)) return () => player.seekShare(Number(event.key) / 10);
-    if (event.key === "Escape")
+    if (event.key === "Escape") {
       return player.lanes.picture.writers.length ? () => document.getSelection()?.removeAllRanges() : undefined;
+    }
     // The slider has the keys of sliders.
     if (target === player.lanes.plot && event.key === "ArrowUp") return () => player.step(1);
     if (target === player.lanes.plot && event.key === "ArrowDown") return () => player.step(-1);

@@ -1,5 +1,5 @@
-// The picture of the lanes: a lane a row, a tick an event. Two canvases: one with all that only changes with the view, one
-// above it with the playhead, what is chosen and what the pointer is at.
+// The picture of the lanes: a lane a row, a tick an event. Two canvases: one with all that only changes with the view,
+// one above it with the playhead, what is chosen and what the pointer is at.
 
 import { el } from "../dom.js";
 import { clockTime, duration, niceStep } from "../format.js";
@@ -164,8 +164,9 @@ export class LanesPicture {
     if (room < 30 || !label) return;
     // A label is recorded text: never draw more of it than can be visible.
     let shown = label.slice(0, 100);
-    while (shown.length > 2 && context.measureText(shown).width > room - 11)
+    while (shown.length > 2 && context.measureText(shown).width > room - 11) {
       shown = `${shown.slice(0, Math.floor(shown.length * 0.8) - 1)}…`;
+    }
     if (shown.length < Math.min(5, label.length)) return;
     context.fillStyle = colours.text;
     context.fillText(shown, left + 7, y + 6);

@@ -1,7 +1,7 @@
-// The pointer on the lanes: it drags the playhead, moves and zooms what is shown, chooses an event, and says what it is at.
+// The pointer on the lanes: it drags the playhead, moves and zooms what is shown, chooses an event, says what it is at.
 
 import { el, fill } from "../dom.js";
-import { duration } from "../format.js";
+import { duration, plural } from "../format.js";
 import { RULER } from "./lanes_view.js";
 
 /**
@@ -110,14 +110,11 @@ export class LanesPointer {
     const { timeline } = this.view;
     const ticks = timeline.exchanges[timeline.slot[index]];
     const pos = timeline.pos[index];
+    const place = `exchange ${ticks.number} · event ${pos} · ${duration(ticks.t[pos])}`;
     fill(
       this.tip,
       el("b", {}, timeline.typeOf(index)),
-      el(
-        "span",
-        { class: "num" },
-        `exchange ${ticks.number} · event ${pos} · ${duration(ticks.t[pos])} · ${ticks.size[pos].toLocaleString()} bytes`,
-      ),
+      el("span", { class: "num" }, `${place} · ${plural(ticks.size[pos], "byte")}`),
       el("span", { class: "num" }, `silence before: ${duration(timeline.silenceBefore(index))}`),
       mark
         ? el(

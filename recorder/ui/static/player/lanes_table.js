@@ -44,8 +44,9 @@ export class LanesTable {
     const more = el("button", { type: "button", onclick: () => add() });
     let shown = 0;
     const add = () => {
-      for (const block of blocks.slice(shown, shown + ROWS))
+      for (const block of blocks.slice(shown, shown + ROWS)) {
         body.append(this.#row(block, slots.get(block.exchange) ?? 0));
+      }
       shown = Math.min(blocks.length, shown + ROWS);
       more.hidden = shown >= blocks.length;
       more.textContent = `More: ${count(blocks.length - shown)} rows`;

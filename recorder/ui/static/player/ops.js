@@ -1,5 +1,5 @@
-// Operations on documents. Values are persistent: an operation copies only what it changes, so equal parts of two states
-// are the same object.
+// Operations on documents. Values are persistent: an operation copies only what it changes, so equal parts of two
+// states are the same object.
 
 /**
  * Return a value with one operation applied; all that it does not touch is shared.
@@ -54,8 +54,9 @@ export function valueAt(root, path) {
  * @returns {unknown}
  */
 export function shared(old, fresh) {
-  if (old === fresh || typeof old !== "object" || typeof fresh !== "object" || old === null || fresh === null)
+  if (old === fresh || typeof old !== "object" || typeof fresh !== "object" || old === null || fresh === null) {
     return fresh;
+  }
   if (Array.isArray(old) !== Array.isArray(fresh)) return fresh;
   /** @type {any} */
   const before = old;

@@ -136,8 +136,9 @@ export class Player {
     const slot = route.exchange === null ? -1 : this.timeline.slotOf(route.exchange);
     if (slot >= 0) this.moved(() => this.clock.seek(this.timeline.indexOf(slot, route.pos ?? Infinity)));
     else this.toEnd();
-    if (route.exchange !== null && slot < 0)
+    if (route.exchange !== null && slot < 0) {
       this.app.announce(`There is no exchange ${route.exchange} in this session.`);
+    }
   }
 
   /** @param {Route} route */
@@ -278,8 +279,9 @@ export class Player {
     if (state) this.conversation.draw(number, state);
     if (track.has(pos)) {
       // The next segment, before it is needed.
-      if (this.clock.isPlaying && number === this.clock.exchange)
+      if (this.clock.isPlaying && number === this.clock.exchange) {
         this.tracks.load(track, Math.min(pos + AHEAD, this.timeline.exchanges[this.clock.slot].t.length - 1));
+      }
     } else this.tracks.load(track, pos);
     return state !== undefined;
   }
@@ -343,9 +345,9 @@ export class Player {
   stepMark(direction) {
     const next = this.findings.beside(this.clock.index, direction);
     if (next) this.moved(() => this.clock.seek(next.index));
-    else if (this.findings.marks.length)
+    else if (this.findings.marks.length) {
       this.app.announce(`There is no ${direction > 0 ? "later" : "earlier"} finding.`);
-    else this.app.announce("There are no findings.");
+    } else this.app.announce("There are no findings.");
   }
 
   /** @param {number} factor */

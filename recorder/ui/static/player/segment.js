@@ -16,7 +16,7 @@ const CHECKPOINT = 32;
  * @property {number} before the earliest time of a timed step that was left out
  */
 /** @typedef {{ path: Path, start: number, end: number }} Written a range of the text at `path`, in UTF-16 units */
-/** @typedef {{ from: number, to: number, pos: number | null }} Span characters, their event; null: before the segment */
+/** @typedef {{ from: number, to: number, pos: number | null }} Span characters and their event; null: an earlier one */
 
 /** A segment with the states in it that are used again. */
 export class LoadedSegment {

@@ -5,7 +5,7 @@ import { count } from "../format.js";
 import { countWhile } from "../search.js";
 
 /** Characters of a text that are drawn before somebody wants all. */
-export const DRAWN = 200_000;
+const DRAWN = 200_000;
 /** A block ends with the first line that ends behind this many characters, */
 const BLOCK = 4_000;
 /** or here, in the middle of a line. */
@@ -72,8 +72,9 @@ export class DrawnText {
 
   /** @param {number} length */
   #cut(length) {
-    while (this.blocks.length && this.blocks[this.blocks.length - 1].start >= length)
+    while (this.blocks.length && this.blocks[this.blocks.length - 1].start >= length) {
       this.blocks.pop()?.element.remove();
+    }
     const last = this.blocks.at(-1);
     if (last) {
       const rest = length - last.start;

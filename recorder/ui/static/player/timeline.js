@@ -178,7 +178,7 @@ export class SessionTimeline {
   }
 
   /**
-   * Merge the events of an exchange with those from `from` to `end` that are later than its first; from behind, in place.
+   * Merge the events of an exchange with those from `from` to `end`, which are later than its first; in place.
    * @param {number} from
    * @param {number} end
    * @param {Float64Array} run

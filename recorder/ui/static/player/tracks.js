@@ -1,4 +1,4 @@
-// The tracks of a page: each exchange has one, their segments are loaded few at a time, and held within a limit of bytes.
+// The tracks of a page, one for each exchange: segments are loaded few at a time, and held within a limit of bytes.
 
 import { messageOf } from "../format.js";
 import { Track } from "./track.js";
@@ -10,21 +10,9 @@ const AT_ONCE = 3;
 /** Pause after a segment that did not come. */
 const RETRY_MS = 3000;
 
-/**
- * @typedef {object} Cursor a state inside of a segment: after `index` steps, at each time from `after` until `before`
- * @property {number} index
- * @property {ExchangeDocument} state
- * @property {number} after the latest time of a timed step that was applied
- * @property {number} before the earliest time of a timed step that was left out
- */
-/** @typedef {{ segment: Segment, bytes: number, cursor: Cursor, checkpoints: Cursor[] }} Loaded */
-/** @typedef {{ path: Path, start: number, end: number }} Written a range of the text at `path`, in UTF-16 units */
-/** @typedef {{ from: number, to: number, pos: number | null }} Span characters and their event; null: before the segment */
-
 /** Segments of all tracks of a page, the least recently used go first. */
 export class SegmentCache {
-  constructor(limit = KEPT_BYTES) {
-    this.limit = limit;
+  constructor() {
     this.bytes = 0;
     /** @type {Map<import("./segment.js").LoadedSegment, () => void>} */
     this.entries = new Map();
@@ -38,7 +26,7 @@ export class SegmentCache {
     this.entries.set(loaded, forget);
     this.bytes += loaded.bytes;
     for (const [oldest, drop] of this.entries) {
-      if (this.bytes <= this.limit || oldest === loaded) break;
+      if (this.bytes <= KEPT_BYTES || oldest === loaded) break;
       this.remove(oldest);
       drop();
     }

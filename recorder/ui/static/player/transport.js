@@ -112,9 +112,9 @@ export class Transport {
   show(clock) {
     const ticks = clock.timeline.exchanges[clock.slot];
     const last = clock.timeline.exchanges.length;
-    const text = ticks
-      ? `exchange ${ticks.number}${last > 1 ? ` of ${count(last)}` : ""} · event ${count(clock.pos)} of ${count(ticks.t.length - 1)} · ${clockTime(clock.t)}`
-      : "no events yet";
+    const exchange = ticks && `exchange ${ticks.number}${last > 1 ? ` of ${count(last)}` : ""}`;
+    const event = ticks && `event ${count(clock.pos)} of ${count(ticks.t.length - 1)}`;
+    const text = ticks ? `${exchange} · ${event} · ${clockTime(clock.t)}` : "no events yet";
     if (this.place.textContent !== text) this.place.textContent = text;
     if (this.isPlaying !== clock.isPlaying) {
       this.isPlaying = clock.isPlaying;
@@ -165,8 +165,14 @@ function button(label, key, content, command) {
 /** @param {keyof typeof ICONS} name */
 function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
-  for (const [key, value] of Object.entries({ viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true" }))
+  for (const [key, value] of Object.entries({
+    viewBox: "0 0 16 16",
+    width: "14",
+    height: "14",
+    "aria-hidden": "true",
+  })) {
     svg.setAttribute(key, value);
+  }
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("d", ICONS[name]);
   svg.append(path);

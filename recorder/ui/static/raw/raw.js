@@ -18,14 +18,15 @@ const COPIES = [
 
 /** @type {Render} */
 export async function render(main, route, app) {
-  if (route.session === null || route.exchange === null)
+  if (route.session === null || route.exchange === null) {
     throw new Error("Name a session and an exchange: #/raw/latest/1.");
+  }
   const path = `/api/sessions/${encodeURIComponent(route.session)}/exchanges/${encodeURIComponent(route.exchange)}`;
   const at = route.query.get("at");
   /** @type {RawExchange} */
   const raw = await app.api(`${path}/raw${at === null ? "" : `?at=${encodeURIComponent(at)}`}`);
   app.setTitle(`Raw ${raw.number} · ${raw.session.name}`);
-  const sides = el("div", { class: "split raw-sides" }, requestPanel(raw, path, app), responsePanel(raw, path, app));
+  const sides = el("div", { class: "split raw-sides" }, requestPanel(raw, path, app), responsePanel(raw, path));
   fill(
     main,
     heading(raw),
@@ -49,8 +50,9 @@ export async function render(main, route, app) {
       if (event.ctrlKey || event.metaKey || event.altKey) return false;
       if (event.key === "j") return step(1);
       if (event.key === "k") return step(-1);
-      if (event.key !== "Enter" || (event.target !== document.body && event.target !== main.parentElement))
+      if (event.key !== "Enter" || (event.target !== document.body && event.target !== main.parentElement)) {
         return false;
+      }
       app.go(`#/s/${raw.session.session_id}/x/${raw.number}`);
       return true;
     },
@@ -121,14 +123,14 @@ function requestPanel(raw, path, app) {
   const place = el("div");
   const forms = new Choice("Form of the request", (form) => {
     forms.select(form);
-    fill(place, form === "sent" ? sentRequest(raw, path, app) : modelRequest(path, app));
+    fill(place, form === "sent" ? sentRequest(raw, path) : modelRequest(path, app));
   });
   const offered = [
     { name: "sent", label: "As sent" },
     { name: "model", label: "As the model saw it" },
   ];
   forms.offer(offered, "sent");
-  fill(place, sentRequest(raw, path, app));
+  fill(place, sentRequest(raw, path));
   const head = el("h2", { id: "request-title" }, "Request");
   return el(
     "section",
@@ -141,9 +143,8 @@ function requestPanel(raw, path, app) {
 /**
  * @param {RawExchange} raw
  * @param {string} path
- * @param {App} app
  */
-function sentRequest(raw, path, app) {
+function sentRequest(raw, path) {
   const { request } = raw;
   const redacted = Object.entries(request.redactions ?? {}).map(([kind, number]) => `${count(number)} ${kind}`);
   const facts = [
@@ -178,7 +179,7 @@ function sentRequest(raw, path, app) {
 function modelRequest(path, app) {
   const place = el("div", { class: "stack" }, el("p", { class: "note" }, "Putting it together…"));
   app.api(`${path}/model`).then(
-    (/** @type {ModelRequest} */ model) => fill(place, ...modelParts(model, path, app)),
+    (/** @type {ModelRequest} */ model) => fill(place, ...modelParts(model, path)),
     (error) => fill(place, el("p", { class: "error", role: "alert" }, messageOf(error))),
   );
   return place;
@@ -187,9 +188,8 @@ function modelRequest(path, app) {
 /**
  * @param {ModelRequest} model
  * @param {string} path
- * @param {App} app
  */
-function modelParts(model, path, app) {
+function modelParts(model, path) {
   const { depth, size_bytes } = model;
   const earlier = depth === 1 ? "one earlier exchange" : `${count(depth)} earlier exchanges`;
   const parts = model.parts.map(({ source, number, items }) =>
@@ -218,9 +218,8 @@ function modelParts(model, path, app) {
 /**
  * @param {RawExchange} raw
  * @param {string} path
- * @param {App} app
  */
-function responsePanel(raw, path, app) {
+function responsePanel(raw, path) {
   const { response, end } = raw;
   const facts = [
     response ? `head after ${duration(response.t_ns)}` : null,

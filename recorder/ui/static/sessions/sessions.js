@@ -235,13 +235,14 @@ class SessionsPage {
     this.list.setCount(this.rows.length, before);
     const hasFilters = this.filters.values().size > 0;
     if (this.rows.length) fill(this.hint, `${count(this.rows.length)}${this.next === null ? "" : "+"} sessions`);
-    else
+    else {
       fill(
         this.hint,
         hasFilters
           ? "No session matches all of these filters."
           : "Nothing was recorded in this database yet: `recorder demo` records a session.",
       );
+    }
   }
 
   /** @param {unknown} error */

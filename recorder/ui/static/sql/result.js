@@ -181,9 +181,10 @@ function chartOf(result, kind) {
   const numeric = numericColumns(result);
   const columns = numeric.filter((index) => index > 0).slice(0, COLORS.length);
   const drawn = columns.length ? columns : numeric;
+  const names = drawn.map((index) => result.columns[index]);
   return new Chart({
     kind,
-    label: `${drawn.map((index) => result.columns[index]).join(", ")} by ${result.columns[0]}. The table has the same numbers.`,
+    label: `${names.join(", ")} by ${result.columns[0]}. The table has the same numbers.`,
     labels: rows.map((row) => (written(row[0]) ?? "NULL").slice(0, 24)),
     series: drawn.map((index, number) => ({
       label: result.columns[index],
