@@ -8,8 +8,6 @@ from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Exchange, Session
 from recorder.store.reader import LogReader
 
-ID_LEAST = 4  # characters of the beginning of an id: fewer are the number of an exchange
-
 Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the first
 Select = Callable[[LogReader, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
 
@@ -20,14 +18,12 @@ async def select_exchanges(log: LogReader, session: str, exchange: str | None) -
     Raises `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids.
     """
     found = await log.session(session)
-    numbered = list(enumerate(await log.exchanges(found.session_id), 1))
     if exchange is None:
-        return found, numbered
-    matches = [(number, each) for number, each in numbered if exchange in (str(number), each.exchange_id)]
-    if not matches and len(exchange) >= ID_LEAST:
-        matches = [(number, each) for number, each in numbered if each.exchange_id.startswith(exchange)]
+        return found, list(enumerate(await log.exchanges(found.session_id), 1))
+    matches = await log.exchanges_named(found.session_id, exchange)
     if not matches:
-        has = {0: "none", 1: "only 1"}.get(len(numbered), f"1 to {len(numbered)}")
+        last = len(await log.exchanges(found.session_id))
+        has = {0: "none", 1: "only 1"}.get(last, f"1 to {last}")
         raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
     if len(matches) > 1:
         raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")

@@ -8,6 +8,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -57,6 +58,23 @@ _EXCHANGES = (
     .where(exchanges.c.session_id == bindparam("session_id"))
     .order_by(exchanges.c.started_ns, exchanges.c.exchange_id)
 )
+_NUMBER = re.compile("[1-9][0-9]{0,8}")  # of an exchange in its session
+_numbers = (
+    select(
+        exchanges.c.exchange_id,
+        func.row_number().over(order_by=(exchanges.c.started_ns, exchanges.c.exchange_id)).label("number"),
+    )
+    .where(exchanges.c.session_id == bindparam("session_id"))
+    .subquery()
+)
+_numbered = (
+    select(_numbers.c.number, exchanges)
+    .join_from(_numbers, exchanges, _numbers.c.exchange_id == exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == bindparam("session_id"))
+    .order_by(_numbers.c.number)
+)
+_OF_NUMBER = _numbered.where(_numbers.c.number == bindparam("number"))
+_OF_IDS = _numbered.where(exchanges.c.exchange_id.between(bindparam("first"), bindparam("last")))
 
 _REBUILD_IS_DUE = text(REBUILD_IS_DUE)
 
@@ -243,6 +261,15 @@ class LogReader:
     async def exchanges(self, session_id: str) -> list[Exchange]:
         """Return the exchanges of a session, in order of their start."""
         return [Exchange(*row) for row in await self._all(_EXCHANGES, session_id=session_id)]
+
+    async def exchanges_named(self, session_id: str, ref: str) -> list[tuple[int, Exchange]]:
+        """Return the exchange of a session with this number, else those whose ids begin so; each with its number."""
+        rows: Sequence[AnyRow] = ()
+        if _NUMBER.fullmatch(ref):
+            rows = await self._all(_OF_NUMBER, session_id=session_id, number=int(ref))
+        if not rows and (meant := ids_beginning(ref)) is not None:
+            rows = await self._all(_OF_IDS, session_id=session_id, first=meant.first, last=meant.last)
+        return [(number, Exchange(*row)) for number, *row in rows]
 
     async def spans(self, session_id: str) -> dict[str, int]:
         """Return the nanoseconds that each exchange of a session has taken so far, up to its last event."""

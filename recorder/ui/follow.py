@@ -28,6 +28,7 @@ LIST_POLL_S = 1.0  # of the list of sessions
 IDLE_S, IDLE_POLL_S = 5.0, 1.0  # after so long without news the log is looked at less often
 BEAT_S = 15.0  # between two comments: a client that has gone is noticed, and nobody takes the stream for dead
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
+OPEN = 500  # exchanges that go on for longer than LATE_S: those that a killed recorder left open would add up
 LATE_S = 120  # how much later than its request an exchange may appear in the log
 RETRY = b"retry: 2000\n\n"  # milliseconds before a browser asks again
 
@@ -87,13 +88,18 @@ class _Watched:
     async def news(self) -> _Points:
         """Return the exchanges that have come further since the last call."""
         since = _first_id(LATE_S)
-        growing = [id for id, point in self._points.items() if not point.has_ended]
+        growing = self._open_before(since)
         rows = await self._reader.progress(since, growing, self._session_id)
         found = {row.exchange_id: _point(row.last_pos, row.ended) for row in rows}
         news = {id: point for id, point in found.items() if self._points.get(id) != point}
         self._points.update(news)
-        self._points = {id: each for id, each in self._points.items() if id >= since or not each.has_ended}
+        open_before = set(self._open_before(since))
+        self._points = {id: each for id, each in self._points.items() if id >= since or id in open_before}
         return news
+
+    def _open_before(self, since: str) -> list[str]:
+        """Return the exchanges before an id that may still grow, the newest of them if there are many."""
+        return sorted(id for id, point in self._points.items() if id < since and not point.has_ended)[-OPEN:]
 
 
 async def _watch(

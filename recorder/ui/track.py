@@ -66,8 +66,7 @@ class TrackCache:
 
 async def segment(log: LogReader, session_ref: str, exchange_ref: str, at: int, cache: TrackCache) -> dict[str, Any]:
     """Return the segment of an exchange that has a position, or its last segment if there is no such position."""
-    session, chosen = await select_exchanges(log, session_ref, exchange_ref)
-    [(number, exchange)] = chosen
+    session, [(number, exchange)] = await select_exchanges(log, session_ref, exchange_ref)
     everything = list(enumerate(await log.exchanges(session.session_id), 1))
     track = cache.take(number, exchange)
     try:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 from pathlib import Path
 
 import httpx
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.browser import IN_A_BROWSER, opened
-from tests.conversations import message, response
+from tests.conversations import Conversations, message, response
 from tests.serving import serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, Script, ScriptedUpstream, Send, Wait, chunked
 from tests.viewing import viewing
@@ -56,6 +58,27 @@ async def test_an_open_session_grows_on_the_page(chromium: Browser, tmp_path: Pa
                     await conversation.get_by_text("And once more.").wait_for()
                     assert b"resp_2" in await asking
                     await tab.picture("live")
+
+
+async def test_a_lost_connection_is_shown_until_it_is_there_again(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "recorder.db"
+    Conversations(path).session("live").exchange(message("Half")[:3], ended=False)
+    with contextlib.ExitStack() as stack:
+        viewer = stack.enter_context(viewing(path))
+        async with opened(chromium, viewer.url) as tab:
+            tab.expect("Failed to load resource")
+            await tab.open("#/s/live")
+            live = tab.page.get_by_role("button", name="live", exact=True)
+            await expect(live).to_have_class(re.compile("is-live"))
+            stack.close()
+            behind = tab.page.locator(".behind")
+            await expect(behind).to_have_text("connection lost, trying again")
+            await expect(live).not_to_have_class(re.compile("is-live"))
+            await expect(live).to_have_attribute("title", re.compile("does not answer"))
+            stream = {"content_type": "text/event-stream", "body": ":\n\n"}
+            await tab.page.route("**/follow", lambda route: route.fulfill(**stream))
+            await expect(behind).not_to_have_text("connection lost, trying again")
+            await expect(live).to_have_class(re.compile("is-live"))
 
 
 async def ask(base: str) -> bytes:

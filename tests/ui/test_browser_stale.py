@@ -41,6 +41,18 @@ async def test_a_page_that_was_left_changes_nothing_of_the_next(tab: Tab) -> Non
     assert await tab.page.title() == title == "SQL · recorder"
 
 
+async def test_a_statement_of_a_page_that_was_left_is_given_up(tab: Tab) -> None:
+    late = Late()
+    await tab.open("#/sessions")
+    await tab.page.route("**/api/query", late.answer)
+    await tab.page.evaluate("() => { location.hash = '#/sql?sql=select+1' }")
+    await late.is_asked.wait()
+    async with tab.page.expect_event("requestfailed", lambda request: request.url.endswith("/api/query")):
+        await tab.page.evaluate("() => { location.hash = '#/sessions' }")
+    await tab.page.unroute("**/api/query")
+    late.go_on.set()
+
+
 async def test_the_choice_of_sessions_comes_too_late_for_a_comparison(tab: Tab) -> None:
     late = Late()
     await tab.open("#/sql")

@@ -138,6 +138,26 @@ async def _write_slowly(store: Store, events: list[Any]) -> None:
         await asyncio.sleep(0.002)
 
 
+async def test_of_many_exchanges_that_never_end_the_newest_are_followed(
+    log: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "OPEN", 2)
+    began_ns = time.time_ns() - 10 * follow.LATE_S * 10**9
+    session = make_session(name="demo")
+    left = [make_exchange(session, n, exchange_id=make_id(n, began_ns + n)) for n in (1, 2, 3)]
+    with Store(log) as store:
+        with store.transaction():
+            for exchange in left:
+                store.add_exchange(exchange)
+        async with viewing(log) as viewer, following(viewer, SESSION) as stream:
+            assert len((await stream.next("grew"))["exchanges"]) == 3
+            with store.transaction():
+                for exchange in left:
+                    store.append(make_events(exchange, [b"{}"]))
+            found = (await stream.next("grew"))["exchanges"]
+            assert [each["exchange_id"] for each in found] == [each.exchange_id for each in left[1:]]
+
+
 async def test_a_stream_without_news_says_that_it_lives(log: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "BEAT_S", 0.0)
     async with viewing(log) as viewer:

@@ -162,6 +162,6 @@ async def test_a_panel_that_fails_does_not_stop_the_others(database: URL) -> Non
 
 
 def test_the_page_of_sessions_offers_all_statuses() -> None:
-    source = (ROOT / "recorder" / "ui" / "static" / "sessions.js").read_text()
+    source = (ROOT / "recorder" / "ui" / "static" / "sessions" / "filters.js").read_text()
     [found] = re.findall(r"const STATUSES = (\[.*?\n\]);", source, re.DOTALL)
     assert tuple(re.findall(r'"(\w+)"', found)) == _STATUSES

@@ -26,11 +26,13 @@ GAPS = "(player) => player.player.lanes.axis.gaps.length"
 
 @pytest.fixture(scope="module")
 def lengthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """A viewer on a session with a long text, and a long silence before the next exchange."""
+    """A viewer on a session with a long text and a long silence, and on one with an event that is no text."""
     path: Path = tmp_path_factory.mktemp("lengthy") / "lengthy.db"
-    session = Conversations(path).session("lengthy")
+    conversations = Conversations(path)
+    session = conversations.session("lengthy")
     session.exchange(response(*message(*[LINE * 1000] * (LINES // 1000))), asking("Write."))
     session.exchange(response(*message("Short."), id="resp_2"), asking("Again."), at_s=900.0)
+    conversations.session("bytes").exchange([b"event: x\ndata: \xff\xfe\n\n"])
     with viewing(path) as viewer:
         yield viewer
 
@@ -122,6 +124,22 @@ async def test_a_long_text_is_cut_until_all_is_wanted(lengthy_tab: Tab) -> None:
     written = (await document(lengthy_tab))["items"][0]["text"]
     assert len(written) < len(LINE) * LINES
     assert await text.text_content() == written
+
+
+async def test_bytes_that_are_no_text_are_shown_too(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/bytes/x/1/e/3")
+    await lengthy_tab.page.get_by_role("tab", name="Bytes").click()
+    await expect(lengthy_tab.page.locator(".dump")).to_contain_text("fe 0a 0a")
+
+
+async def test_the_model_stays_when_the_session_grows(tab: Tab) -> None:
+    await tab.open("#/s/agent/x/1")
+    about = tab.page.locator("section[data-number='1'] .about")
+    await expect(about).to_contain_text("gpt-5")
+    await tab.page.locator(PLAYER).evaluate(
+        "(element) => element.player.conversation.setExchanges(element.player.header.exchanges)"
+    )
+    await expect(about).to_contain_text("gpt-5")
 
 
 async def test_long_silences_between_exchanges_are_drawn_shorter(lengthy_tab: Tab) -> None:

@@ -1,16 +1,17 @@
 // The shell: navigation, routes in the hash, one page at a time, and the keys that work on each of them.
 
-import { el, fill, isTyping } from "./dom.js";
+import { el, fill, isTyping, showDialog } from "./dom.js";
+import { messageOf } from "./format.js";
 import { api, HttpSource } from "./source.js";
 
 /** @type {Record<string, () => Promise<{ render: Render }>>} */
 const PAGES = {
   home: () => import("./home.js"),
-  sessions: () => import("./sessions.js"),
+  sessions: () => import("./sessions/sessions.js"),
   player: () => import("./player/player.js"),
-  diff: () => import("./diff.js"),
-  sql: () => import("./sql.js"),
-  raw: () => import("./raw.js"),
+  diff: () => import("./diff/diff.js"),
+  sql: () => import("./sql/sql.js"),
+  raw: () => import("./raw/raw.js"),
 };
 
 /** Keys of every page, as the help shows them. */
@@ -31,7 +32,13 @@ export function parseRoute(hash) {
   const [path, query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const parts = path.split("/").filter(Boolean).map(decode);
   /** @type {Route} */
-  const route = { page: parts[0] ?? "home", session: null, exchange: null, pos: null, query: new URLSearchParams(query) };
+  const route = {
+    page: parts[0] ?? "home",
+    session: null,
+    exchange: null,
+    pos: null,
+    query: new URLSearchParams(query),
+  };
   if (parts[0] === "s") {
     route.page = "player";
     route.session = parts[1] ?? null;
@@ -71,6 +78,7 @@ export async function start(source) {
   const app = {
     source,
     api,
+    left: new AbortController().signal,
     go: (hash) => void (location.hash = hash),
     replace: (hash) => history.replaceState(null, "", hash),
     setTitle: (title) => void (document.title = `${title} · recorder`),
@@ -80,11 +88,13 @@ export async function start(source) {
       silent = setTimeout(() => fill(status), ANNOUNCED_MS);
     },
   };
-  let drawn = 0;
+  let leaving = new AbortController();
   const draw = async () => {
     const route = parseRoute(location.hash);
     if (route.page === shown && page.update?.(route)) return;
-    const mine = ++drawn;
+    leaving.abort();
+    leaving = new AbortController();
+    const left = leaving.signal;
     page.close?.();
     page = {};
     for (const link of document.querySelectorAll("nav a")) {
@@ -101,11 +111,12 @@ export async function start(source) {
     try {
       const load = PAGES[route.page];
       if (!load) throw new Error(`There is no page ${route.page}.`);
-      const drawnPage = await (await load()).render(place, route, whileShown(app, () => mine === drawn));
-      if (mine === drawn) page = drawnPage;
-      else drawnPage.close?.();
+      const { render } = await load();
+      const drawn = await render(place, route, whileShown(app, left));
+      if (left.aborted) drawn.close?.();
+      else page = drawn;
     } catch (error) {
-      if (mine === drawn) fill(place, el("p", { role: "alert", class: "error" }, error instanceof Error ? error.message : String(error)));
+      if (!left.aborted) fill(place, el("p", { role: "alert", class: "error" }, messageOf(error)));
     } finally {
       place.dataset.ready = "";
     }
@@ -137,18 +148,21 @@ export async function start(source) {
 }
 
 /**
- * Return the app of one page: an answer that comes after the page was left changes nothing of the next one.
+ * Return the app of one page: an answer that comes after the page was left changes nothing of the next one, and what it
+ * still asks for is given up.
  * @param {App} app
- * @param {() => boolean} isShown
+ * @param {AbortSignal} left
  * @returns {App}
  */
-function whileShown(app, isShown) {
+function whileShown(app, left) {
   return {
     ...app,
-    go: (hash) => void (isShown() && app.go(hash)),
-    replace: (hash) => void (isShown() && app.replace(hash)),
-    setTitle: (title) => void (isShown() && app.setTitle(title)),
-    announce: (message) => void (isShown() && app.announce(message)),
+    left,
+    api: (path, body, parse, signal = left) => app.api(path, body, parse, signal),
+    go: (hash) => void (left.aborted || app.go(hash)),
+    replace: (hash) => void (left.aborted || app.replace(hash)),
+    setTitle: (title) => void (left.aborted || app.setTitle(title)),
+    announce: (message) => void (left.aborted || app.announce(message)),
   };
 }
 
@@ -175,7 +189,16 @@ async function describe(source) {
   const name = String(about.database ?? "");
   fill(place, name.split("/").pop() ?? name);
   place.setAttribute("title", name);
-  if (about.is_stale) place.prepend(el("span", { class: "badge warning", title: "`recorder db rebuild` computes the views again." }, "views are stale"), " ");
+  if (about.is_stale) {
+    place.prepend(
+      el(
+        "span",
+        { class: "badge warning", title: "`recorder db rebuild` computes the views again." },
+        "views are stale",
+      ),
+      " ",
+    );
+  }
 }
 
 /**
@@ -187,19 +210,17 @@ function showHelp(page) {
     el("dt", {}, ...keys.split(" ").flatMap((key) => [el("kbd", {}, key), " "])),
     el("dd", {}, meaning),
   ]);
-  const box = el("input", { type: "checkbox", checked: hasSingleKeys(), onchange: () => setSingleKeys(/** @type {HTMLInputElement} */ (box).checked) });
-  const dialog = /** @type {HTMLDialogElement} */ (
-    el(
-      "dialog",
-      { "aria-labelledby": "help-title", onclose: () => dialog.remove() },
-      el("h1", { id: "help-title" }, "Keys"),
-      el("dl", { class: "facts" }, ...rows),
-      el("label", { class: "check" }, box, "Keys without Ctrl are active"),
-      el("form", { method: "dialog" }, el("button", { class: "primary" }, "Close")),
-    )
+  const box = el("input", {
+    type: "checkbox",
+    checked: hasSingleKeys(),
+    onchange: () => setSingleKeys(/** @type {HTMLInputElement} */ (box).checked),
+  });
+  showDialog(
+    { "aria-labelledby": "help-title" },
+    el("h1", { id: "help-title" }, "Keys"),
+    el("dl", { class: "facts" }, ...rows),
+    el("label", { class: "check" }, box, "Keys without Ctrl are active"),
   );
-  document.body.append(dialog);
-  dialog.showModal();
 }
 
 /** Return true unless the user turned off keys without a modifier (WCAG 2.1.4). */

@@ -20,7 +20,7 @@ import { el, fill } from "./dom.js";
  * @property {(value: number) => string} format of a value in the legend
  * @property {(value: number) => string} [tick] of a value on the y axis, if it is another
  * @property {boolean} [counts] values are whole numbers, and so are the places of the y axis
- * @property {(values: (number | null)[]) => number | null} summary of a series in the legend, while no place is pointed at
+ * @property {(values: (number | null)[]) => number | null} summary of a series, while no place is pointed at
  * @property {string} summaryLabel
  * @property {number} [height] in px
  */
@@ -85,7 +85,11 @@ export class Chart {
     const { kind, series, format, tick = format, counts = false, labels, height = HEIGHT, x } = this.options;
     const isBars = kind === "bars";
     const drawn = isBars ? [...series].reverse() : series;
-    const axis = { stroke: color("--quiet"), font: `11px ${getComputedStyle(document.body).fontFamily}`, ticks: { show: false } };
+    const axis = {
+      stroke: color("--quiet"),
+      font: `11px ${getComputedStyle(document.body).fontFamily}`,
+      ticks: { show: false },
+    };
     const grid = { stroke: color("--line"), width: 1 };
     const last = labels.length - 1;
     const labelWidth = Math.max(...labels.map((label) => label.length), 1) * LABEL_CHAR;
@@ -100,8 +104,21 @@ export class Chart {
         y: { range: (_, least, most) => [Math.min(0, least ?? 0), most > 0 ? most * 1.05 : 1] },
       },
       axes: [
-        { ...axis, grid: { show: false }, size: 26, space: Math.max(60, labelWidth + 16), ...(x ? {} : { incrs: INCREMENTS, values: (_, splits) => splits.map((at) => labels[at] ?? "") }) },
-        { ...axis, grid, size: 58, space: 34, values: (_, splits) => splits.map((value) => tick(value)), ...(counts ? { incrs: COUNTS } : {}) },
+        {
+          ...axis,
+          grid: { show: false },
+          size: 26,
+          space: Math.max(60, labelWidth + 16),
+          ...(x ? {} : { incrs: INCREMENTS, values: (_, splits) => splits.map((at) => labels[at] ?? "") }),
+        },
+        {
+          ...axis,
+          grid,
+          size: 58,
+          space: 34,
+          values: (_, splits) => splits.map((value) => tick(value)),
+          ...(counts ? { incrs: COUNTS } : {}),
+        },
       ],
       series: [
         {},
@@ -130,9 +147,19 @@ export class Chart {
       const value = index === null ? summary(each.values) : each.values[index];
       const swatch = el("span", { class: "swatch" });
       swatch.style.setProperty("background", `var(${each.color})`);
-      return el("span", { class: "chart-entry" }, swatch, el("span", { class: "chart-label" }, each.label), el("span", { class: "num" }, value === null || value === undefined ? "–" : format(value)));
+      return el(
+        "span",
+        { class: "chart-entry" },
+        swatch,
+        el("span", { class: "chart-label" }, each.label),
+        el("span", { class: "num" }, value === null || value === undefined ? "–" : format(value)),
+      );
     });
-    fill(this.legend, el("span", { class: "chart-where num" }, index === null ? summaryLabel : labels[index]), ...entries);
+    fill(
+      this.legend,
+      el("span", { class: "chart-where num" }, index === null ? summaryLabel : labels[index]),
+      ...entries,
+    );
   }
 }
 

@@ -33,66 +33,37 @@ export function fill(element, ...children) {
 }
 
 /**
- * Format nanoseconds for people.
- * @param {number | null | undefined} ns
- */
-export function duration(ns) {
-  if (ns === null || ns === undefined) return "";
-  if (ns < 999.5e3) return `${(ns / 1e3).toFixed(0)} µs`;
-  if (ns < 999.95e6) return `${(ns / 1e6).toFixed(1)} ms`;
-  if (ns < 120e9) return `${(ns / 1e9).toFixed(2)} s`;
-  return `${Math.floor(ns / 60e9)} min ${Math.round((ns / 1e9) % 60)} s`;
-}
-
-/**
  * Return true if a key goes into a field of text, so that it is no shortcut.
  * @param {KeyboardEvent} event
  */
 export function isTyping(event) {
   const target = event.target;
   if (target instanceof HTMLInputElement) return !["checkbox", "radio", "button", "range"].includes(target.type);
-  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || (target instanceof HTMLElement && target.isContentEditable);
+  return (
+    target instanceof HTMLTextAreaElement ||
+    target instanceof HTMLSelectElement ||
+    (target instanceof HTMLElement && target.isContentEditable)
+  );
 }
 
 /**
- * Format a count with thin separators, as the browser's language has them.
- * @param {number | null | undefined} value
+ * Show a dialog with a button that closes it; it is gone then.
+ * @param {Record<string, string>} attributes
+ * @param {...Node} children
  */
-export function count(value) {
-  return value === null || value === undefined ? "" : value.toLocaleString();
+export function showDialog(attributes, ...children) {
+  const close = el("form", { method: "dialog" }, el("button", { class: "primary" }, "Close"));
+  const onclose = () => dialog.remove();
+  const dialog = /** @type {HTMLDialogElement} */ (el("dialog", { ...attributes, onclose }, ...children, close));
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 /**
- * Format nanoseconds since 1970 as local date and time to the second.
- * @param {number | null | undefined} ns
+ * Set the text of an element if it is another: an equal one would end a selection in it.
+ * @param {HTMLElement} element
+ * @param {string} text
  */
-export function wallTime(ns) {
-  if (ns === null || ns === undefined) return "";
-  const date = new Date(ns / 1e6);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60e3).toISOString().slice(0, 19).replace("T", " ");
-}
-
-/**
- * Make a button that copies a text, and says so.
- * @param {string} label
- * @param {() => string} read
- * @param {App} app
- */
-export function copyButton(label, read, app) {
-  const copy = () =>
-    navigator.clipboard.writeText(read()).then(
-      () => app.announce("Copied."),
-      () => app.announce("The browser did not allow the copy."),
-    );
-  return el("button", { type: "button", onclick: copy }, label);
-}
-
-const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-
-/**
- * Format a number in three digits or so: 1.2K, 34M.
- * @param {number} value
- */
-export function compact(value) {
-  return Math.abs(value) < 1000 ? String(Math.round(value * 100) / 100) : COMPACT.format(value);
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }

@@ -1,6 +1,7 @@
 // The beginning of the one file: reads its data, says what is in it, and draws the player.
 
 import { parseRoute, start } from "./app.js";
+import { fromBase64 } from "./bytes.js";
 import { el } from "./dom.js";
 import { FileSource } from "./file_source.js";
 
@@ -13,8 +14,7 @@ async function read() {
   const written = element.textContent ?? "";
   element.remove();
   if (element.dataset.coding !== "deflate") return JSON.parse(written);
-  const bytes = Uint8Array.from(atob(written), (character) => character.charCodeAt(0));
-  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const inflated = new Blob([fromBase64(written)]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(inflated).text());
 }
 
@@ -29,10 +29,14 @@ async function open() {
   const note = el("details", { class: "note" }, el("summary", {}, data.summary), el("ul", {}, ...notes));
   document.querySelector("main")?.before(note);
   const { page, session: named } = parseRoute(location.hash);
-  if (page !== "player" || (named !== session.session_id && named !== session.name)) history.replaceState(null, "", home);
+  if (page !== "player" || (named !== session.session_id && named !== session.name)) {
+    history.replaceState(null, "", home);
+  }
   await start(new FileSource(data));
 }
 
 open().catch((error) => {
-  document.querySelector("main")?.replaceChildren(el("p", { role: "alert", class: "error" }, `This file cannot be read: ${error}`));
+  document
+    .querySelector("main")
+    ?.replaceChildren(el("p", { role: "alert", class: "error" }, `This file cannot be read: ${error}`));
 });

@@ -1,7 +1,9 @@
 // The data inside of the one file, answered as the API would. Nothing here interprets a protocol: it puts together
 // what `recorder/ui/html_file.py` took apart so that each text is in the file once.
 
-import { SEGMENT, applied } from "./player/track.js";
+import { bytesOf } from "./bytes.js";
+import { applied } from "./player/ops.js";
+import { SEGMENT, stepsUntil } from "./player/segment.js";
 
 const PREVIEW = 120; // characters, of which each has one or two units
 
@@ -12,7 +14,7 @@ export class FileSource {
   /** @param {FileData} data */
   constructor(data) {
     this.data = data;
-    /** @type {Map<number, ExchangeDocument[]>} States before each segment of an exchange, as far as they were computed. */
+    /** @type {Map<number, ExchangeDocument[]>} states before the segments of an exchange, as far as computed */
     this.states = new Map();
   }
 
@@ -47,7 +49,16 @@ export class FileSource {
     const from = place - (place % SEGMENT);
     const to = Math.min(from + SEGMENT - 1, last);
     const state = this.stateBefore(number, from);
-    return { exchange_id, number, from, to, last, has_ended, state, steps: steps.slice(firstAt(steps, from), firstAt(steps, to + 1)) };
+    return {
+      exchange_id,
+      number,
+      from,
+      to,
+      last,
+      has_ended,
+      state,
+      steps: steps.slice(stepsUntil(steps, from - 1), stepsUntil(steps, to)),
+    };
   }
 
   /**
@@ -81,7 +92,12 @@ export class FileSource {
     const data_length = present(events.data_length[pos]);
     const event = {
       ...{ session_id: this.data.timeline.session_id, exchange_id, pos, kind, t_ns, type, ...this.keys(number, pos) },
-      ...{ raw: typeof raw === "string" ? raw : { base64: raw.base64 }, data_start, data_length, hash: hex(events.hash, pos) },
+      ...{
+        raw: typeof raw === "string" ? raw : { base64: raw.base64 },
+        data_start,
+        data_length,
+        hash: hex(events.hash, pos),
+      },
     };
     const previous = pos === 0 ? null : hex(events.hash, pos - 1);
     return {
@@ -117,7 +133,12 @@ export class FileSource {
   tick(number, pos) {
     const { exchanges, kinds, types } = this.data.timeline;
     const ticks = /** @type {ExchangeTicks} */ (exchanges.find((each) => each.number === number));
-    return { kind: kinds[ticks.kind[pos]], type: types[ticks.type[pos]] ?? null, t_ns: ticks.t[pos], size_bytes: ticks.size[pos] };
+    return {
+      kind: kinds[ticks.kind[pos]],
+      type: types[ticks.type[pos]] ?? null,
+      t_ns: ticks.t[pos],
+      size_bytes: ticks.size[pos],
+    };
   }
 
   /**
@@ -134,7 +155,7 @@ export class FileSource {
   }
 
   /**
-   * The state before an event at which a segment begins.
+   * Return the state before an event at which a segment begins.
    * @param {number} number
    * @param {number} from
    */
@@ -144,28 +165,35 @@ export class FileSource {
     this.states.set(number, states);
     while (states.length <= from / SEGMENT) {
       const begin = (states.length - 1) * SEGMENT;
-      states.push(after(states[states.length - 1], steps.slice(firstAt(steps, begin), firstAt(steps, begin + SEGMENT))));
+      states.push(
+        after(
+          states[states.length - 1],
+          steps.slice(stepsUntil(steps, begin - 1), stepsUntil(steps, begin + SEGMENT - 1)),
+        ),
+      );
     }
     return states[from / SEGMENT];
   }
 
   /**
-   * The state right after an event: without the steps from outside of the exchange that come then.
+   * Return the state right after an event: without the steps from outside of the exchange that come then.
    * @param {number} number
    * @param {number} pos
    */
   stateAfter(number, pos) {
     const { steps } = this.exchange(number);
     const from = pos - (pos % SEGMENT);
-    const upto = steps.slice(firstAt(steps, from), firstAt(steps, pos + 1)).filter(([at, , t_ns]) => at < pos || t_ns === undefined);
+    const upto = steps
+      .slice(stepsUntil(steps, from - 1), stepsUntil(steps, pos))
+      .filter(([at, , t_ns]) => at < pos || t_ns === undefined);
     return after(this.stateBefore(number, from), upto);
   }
 
   /**
-   * The recorded bytes of an event: text, or base64 of what is none.
+   * Return the recorded bytes of an event.
    * @param {number} number
    * @param {number} pos
-   * @returns {string | { base64: string }}
+   * @returns {RawBytes}
    */
   raw(number, pos) {
     const { events, steps } = this.exchange(number);
@@ -180,7 +208,10 @@ export class FileSource {
       const [style, place] = part;
       if (typeof place === "number") return escaped(String(ops[place][2]), style);
       state ??= this.stateAfter(number, pos);
-      return escaped(String(place.reduce((value, key) => /** @type {any} */ (value)[key], /** @type {any} */ (state))), style);
+      return escaped(
+        String(place.reduce((value, key) => /** @type {any} */ (value)[key], /** @type {any} */ (state))),
+        style,
+      );
     });
     return texts.join("");
   }
@@ -208,14 +239,13 @@ export class FileSource {
 }
 
 /**
- * A part of bytes as text.
- * @param {string | { base64: string }} raw
+ * Return a part of some bytes as text.
+ * @param {RawBytes} raw
  * @param {number} start
  * @param {number} length
  */
 function slice(raw, start, length) {
-  const bytes = typeof raw === "string" ? new TextEncoder().encode(raw) : Uint8Array.from(atob(raw.base64), (character) => character.charCodeAt(0));
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start, start + length));
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytesOf(raw).subarray(start, start + length));
 }
 
 /** @param {number} value */
@@ -224,43 +254,30 @@ function present(value) {
 }
 
 /**
- * The place of the first step at a position or behind it.
- * @param {Step[]} steps
- * @param {number} pos
- */
-function firstAt(steps, pos) {
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle][0] < pos) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/**
- * The operations of an event, without those from outside of its exchange.
+ * Return the operations of an event, without those from outside of its exchange.
  * @param {Step[]} steps
  * @param {number} pos
  * @returns {Op[]}
  */
 function opsOf(steps, pos) {
-  return steps.slice(firstAt(steps, pos), firstAt(steps, pos + 1)).find((step) => step.length === 2)?.[1] ?? [];
+  return steps.slice(stepsUntil(steps, pos - 1), stepsUntil(steps, pos)).find((step) => step.length === 2)?.[1] ?? [];
 }
 
 /**
- * The state after some steps.
+ * Return the state after some steps.
  * @param {ExchangeDocument} state
  * @param {Step[]} steps
  * @returns {ExchangeDocument}
  */
 function after(state, steps) {
-  return steps.reduce((before, [, ops]) => ops.reduce((each, op) => /** @type {ExchangeDocument} */ (applied(each, op)), before), state);
+  return steps.reduce(
+    (before, [, ops]) => ops.reduce((each, op) => /** @type {ExchangeDocument} */ (applied(each, op)), before),
+    state,
+  );
 }
 
 /**
- * A text as a string of JSON writes it, without its quotes: 0 escapes what it must, 1 all that is not ASCII, too.
+ * Return a text as a string of JSON has it, without its quotes. Style 0 escapes what it must, 1 all that is no ASCII.
  * @param {string} text
  * @param {number} style
  */
@@ -271,7 +288,7 @@ function escaped(text, style) {
 }
 
 /**
- * A hash of 32 bytes, in hex, out of many in base64.
+ * Return a hash of 32 bytes, in hex, out of many in base64.
  * @param {string} hashes
  * @param {number} pos
  */

@@ -1,7 +1,9 @@
 // The home page: panels over the last days, each with its SQL, its command and a table.
 
+import { copyButton } from "./buttons.js";
 import { Chart } from "./chart.js";
-import { compact, copyButton, count, duration, el, fill } from "./dom.js";
+import { el, fill } from "./dom.js";
+import { compact, count, duration } from "./format.js";
 
 const DAYS = [7, 30, 90, 365];
 const COLORS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
@@ -14,7 +16,13 @@ const LINES = [
 
 /**
  * @typedef {{ column: string, label: string }} PanelSeries
- * @typedef {{ kind: "bars" | "lines" | "ranking", x: string, of?: string, split?: string, series: PanelSeries[] }} PanelChart
+ * @typedef {object} PanelChart
+ * @property {"bars" | "lines" | "ranking"} kind
+ * @property {string} x
+ * @property {string} [of]
+ * @property {string} [split]
+ * @property {PanelSeries[]} series
+ *
  * @typedef {object} Panel
  * @property {string} id
  * @property {string} title
@@ -46,7 +54,16 @@ export async function render(main, route, app) {
     const days = Number(wanted.query.get("days") ?? 30) || 30;
     const offered = DAYS.includes(days) ? DAYS : [...DAYS, days].sort((a, b) => a - b);
     const focused = choices.contains(document.activeElement);
-    fill(choices, ...offered.map((each) => el("a", { class: "button", href: `#/?days=${each}`, "aria-current": each === days ? "true" : null }, `${each} days`)));
+    fill(
+      choices,
+      ...offered.map((each) =>
+        el(
+          "a",
+          { class: "button", href: `#/?days=${each}`, "aria-current": each === days ? "true" : null },
+          `${each} days`,
+        ),
+      ),
+    );
     if (focused) /** @type {HTMLElement | null} */ (choices.querySelector("[aria-current]"))?.focus();
     body.setAttribute("aria-busy", "true");
     if (!body.hasChildNodes()) fill(body, el("p", { class: "empty" }, "Computing …"));
@@ -56,7 +73,11 @@ export async function render(main, route, app) {
     for (const chart of charts) chart.close();
     charts = [];
     if (answer.is_empty) return fill(body, emptyHome());
-    fill(body, summary(answer.panels), ...answer.panels.map((/** @type {Panel} */ panel) => draw(panel, answer, charts, app)));
+    fill(
+      body,
+      summary(answer.panels),
+      ...answer.panels.map((/** @type {Panel} */ panel) => draw(panel, answer, charts, app)),
+    );
   };
   await load(route);
   return {
@@ -84,7 +105,7 @@ function emptyHome() {
 }
 
 /**
- * The figures over the whole period, from the rows of the panels.
+ * Draw the figures over the whole period, from the rows of the panels.
  * @param {Panel[]} panels
  */
 function summary(panels) {
@@ -108,7 +129,14 @@ function summary(panels) {
   return el(
     "dl",
     { class: "figures" },
-    ...figures.map(([name, value, more]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("span", { class: "figure" }, value), more ? el("span", { class: "note" }, more) : null))),
+    ...figures.map(([name, value, more]) =>
+      el(
+        "div",
+        {},
+        el("dt", {}, name),
+        el("dd", {}, el("span", { class: "figure" }, value), more ? el("span", { class: "note" }, more) : null),
+      ),
+    ),
   );
 }
 
@@ -131,14 +159,36 @@ function draw(panel, answer, charts, app) {
   const body = el("div", { class: "panel-body" });
   const sql = el("div", { class: "panel-sql stack", hidden: true, id: `sql-${panel.id}` });
   const wrapper = el("div", { class: "hidden-text" }, table(panel));
-  const tableButton = el("button", { type: "button", "aria-pressed": "false", "aria-label": `Table: ${panel.title}`, onclick: () => toggleTable() }, "Table");
-  const sqlButton = el("button", { type: "button", "aria-expanded": "false", "aria-controls": sql.id, "aria-label": `SQL: ${panel.title}`, onclick: () => toggleSql() }, "SQL");
-  const picture = panel.error ? el("p", { class: "error" }, panel.error) : panel.rows.length ? drawChart(panel, answer, charts) : el("p", { class: "empty" }, `Nothing in the last ${answer.days} days.`);
+  const tableButton = el(
+    "button",
+    { type: "button", "aria-pressed": "false", "aria-label": `Table: ${panel.title}`, onclick: () => toggleTable() },
+    "Table",
+  );
+  const sqlButton = el(
+    "button",
+    {
+      type: "button",
+      "aria-expanded": "false",
+      "aria-controls": sql.id,
+      "aria-label": `SQL: ${panel.title}`,
+      onclick: () => toggleSql(),
+    },
+    "SQL",
+  );
+  const picture = panel.error
+    ? el("p", { class: "error" }, panel.error)
+    : panel.rows.length
+      ? drawChart(panel, answer, charts)
+      : el("p", { class: "empty" }, `Nothing in the last ${answer.days} days.`);
   const toggleTable = () => {
     const shows = tableButton.getAttribute("aria-pressed") === "false";
     tableButton.setAttribute("aria-pressed", String(shows));
     wrapper.className = shows ? "table-scroll" : "hidden-text";
-    for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", `Table: ${panel.title}`]]) {
+    for (const [name, value] of [
+      ["tabindex", "0"],
+      ["role", "region"],
+      ["aria-label", `Table: ${panel.title}`],
+    ]) {
       if (shows) wrapper.setAttribute(name, value);
       else wrapper.removeAttribute(name);
     }
@@ -148,14 +198,32 @@ function draw(panel, answer, charts, app) {
     sql.hidden = !sql.hidden;
     sqlButton.setAttribute("aria-expanded", String(!sql.hidden));
   };
-  const query = new URLSearchParams({ sql: panel.sql, ...Object.fromEntries(Object.entries(panel.params).map(([name, value]) => [`p.${name}`, String(value)])) });
-  const actions = el("div", { class: "panel-actions" }, copyButton("Copy recorder query …", () => panel.command, app), copyButton("Copy SQL", () => panel.sql, app), el("a", { class: "button", href: `#/sql?${query}` }, "Open in SQL"));
-  sql.append(el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": `SQL of ${panel.title}` }, panel.sql), actions);
+  const query = new URLSearchParams({
+    sql: panel.sql,
+    ...Object.fromEntries(Object.entries(panel.params).map(([name, value]) => [`p.${name}`, String(value)])),
+  });
+  const actions = el(
+    "div",
+    { class: "panel-actions" },
+    copyButton("Copy recorder query …", () => panel.command, app),
+    copyButton("Copy SQL", () => panel.sql, app),
+    el("a", { class: "button", href: `#/sql?${query}` }, "Open in SQL"),
+  );
+  sql.append(
+    el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": `SQL of ${panel.title}` }, panel.sql),
+    actions,
+  );
   body.append(picture, ...(panel.rows.length ? [wrapper] : []));
   return el(
     "section",
     { class: `panel panel-${panel.id}`, "aria-labelledby": `title-${panel.id}` },
-    el("div", { class: "panel-head" }, el("h2", { id: `title-${panel.id}` }, panel.title), panel.rows.length ? tableButton : null, sqlButton),
+    el(
+      "div",
+      { class: "panel-head" },
+      el("h2", { id: `title-${panel.id}` }, panel.title),
+      panel.rows.length ? tableButton : null,
+      sqlButton,
+    ),
     body,
     sql,
     panel.note ? el("p", { class: "note" }, panel.note) : null,
@@ -179,9 +247,15 @@ function drawChart(panel, answer, charts) {
     labels: days.map((day) => day.slice(days.length > 366 ? 0 : 5)),
     series,
     format: panel.unit === "ns" ? duration : compact,
-    tick: panel.unit === "ns" ? (value) => (value < 1e9 ? `${value / 1e6} ms` : `${value / 1e9} s`).replace(/^0 .*/, "0") : compact,
+    tick:
+      panel.unit === "ns"
+        ? (value) => (value < 1e9 ? `${value / 1e6} ms` : `${value / 1e9} s`).replace(/^0 .*/, "0")
+        : compact,
     counts: panel.unit !== "ns",
-    summary: (values) => (isBars ? values.reduce((total, value) => (total ?? 0) + (value ?? 0), 0) : values.findLast((value) => value !== null) ?? null),
+    summary: (values) =>
+      isBars
+        ? values.reduce((total, value) => (total ?? 0) + (value ?? 0), 0)
+        : (values.findLast((value) => value !== null) ?? null),
     summaryLabel: isBars ? `${answer.days} days` : "latest",
     height: panel.id === "tokens" ? 220 : 180,
   });
@@ -190,12 +264,14 @@ function drawChart(panel, answer, charts) {
 }
 
 /**
- * All days of the period, those without data too.
+ * Return all days of the period, those without data too.
  * @param {{ days: number, since_ns: number }} answer
  */
 function allDays(answer) {
   const first = Math.round(answer.since_ns / 86400e9);
-  return Array.from({ length: answer.days }, (_, index) => new Date((first + index) * 86400e3).toISOString().slice(0, 10));
+  return Array.from({ length: answer.days }, (_, index) =>
+    new Date((first + index) * 86400e3).toISOString().slice(0, 10),
+  );
 }
 
 /**
@@ -208,24 +284,34 @@ function columnSeries(panel, days) {
   return panel.chart.series.map((each, number) => {
     const at = panel.columns.indexOf(each.column);
     const values = days.map((day) => /** @type {number | null} */ (byDay.get(day)?.[at] ?? null));
-    return { label: each.label, values, ...(isBars ? { color: COLORS[number % COLORS.length] } : LINES[number % LINES.length]) };
+    return {
+      label: each.label,
+      values,
+      ...(isBars ? { color: COLORS[number % COLORS.length] } : LINES[number % LINES.length]),
+    };
   });
 }
 
 /**
- * A series for each of the most frequent values of a column, and one for the rest.
+ * Return a series for each of the most frequent values of a column, and one for the rest.
  * @param {Panel} panel
  * @param {string[]} days
  */
 function splitSeries(panel, days) {
-  const [x, by, y] = [panel.chart.x, panel.chart.split ?? "", panel.chart.series[0].column].map((name) => panel.columns.indexOf(name));
+  const [x, by, y] = [panel.chart.x, panel.chart.split ?? "", panel.chart.series[0].column].map((name) =>
+    panel.columns.indexOf(name),
+  );
   /** @type {Map<string, number>} */
   const totals = new Map();
   for (const row of panel.rows) totals.set(String(row[by]), (totals.get(String(row[by])) ?? 0) + Number(row[y]));
   const names = [...totals].sort((a, b) => b[1] - a[1]).map(([name]) => name);
   const shown = names.slice(0, SPLIT_COLORS.length);
   const labels = names.length > shown.length ? [...shown, "other"] : shown;
-  const series = labels.map((label, number) => ({ label, color: SPLIT_COLORS[number] ?? "--heat-1", values: days.map(() => /** @type {number | null} */ (null)) }));
+  const series = labels.map((label, number) => ({
+    label,
+    color: SPLIT_COLORS[number] ?? "--heat-1",
+    values: days.map(() => /** @type {number | null} */ (null)),
+  }));
   const places = new Map(days.map((day, index) => [day, index]));
   for (const row of panel.rows) {
     const place = places.get(String(row[x]));
@@ -236,7 +322,7 @@ function splitSeries(panel, days) {
 }
 
 /**
- * Bars beside names: the part of the whole.
+ * Draw a bar beside each name: the part of the whole.
  * @param {Panel} panel
  */
 function ranking(panel) {
@@ -258,19 +344,51 @@ function ranking(panel) {
       el("td", { class: "num quiet" }, whole ? `${((100 * part) / whole).toFixed(1)} %` : ""),
     );
   });
-  return el("div", { class: "ranking", "aria-hidden": "true" }, el("table", { class: "data" }, el("tbody", {}, ...rows)));
+  return el(
+    "div",
+    { class: "ranking", "aria-hidden": "true" },
+    el("table", { class: "data" }, el("tbody", {}, ...rows)),
+  );
 }
 
 /** @param {Panel} panel */
 function table(panel) {
   const isNumber = panel.columns.map((_, index) => panel.rows.some((row) => typeof row[index] === "number"));
   const cell = (/** @type {string | number | null} */ value, /** @type {number} */ index) =>
-    typeof value !== "number" ? String(value ?? "") : panel.columns[index].endsWith("_ns") ? duration(value) : count(value);
+    typeof value !== "number"
+      ? String(value ?? "")
+      : panel.columns[index].endsWith("_ns")
+        ? duration(value)
+        : count(value);
   return el(
     "table",
     { class: "data" },
     el("caption", { class: "hidden-text" }, panel.title),
-    el("thead", {}, el("tr", {}, ...panel.columns.map((name, index) => el("th", { scope: "col", class: isNumber[index] ? "num" : null }, name.replace(/_ns$/, "").replaceAll("_", " "))))),
-    el("tbody", {}, ...panel.rows.map((row) => el("tr", {}, ...row.map((value, index) => el("td", { class: isNumber[index] ? "num" : null }, cell(value, index)))))),
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        ...panel.columns.map((name, index) =>
+          el(
+            "th",
+            { scope: "col", class: isNumber[index] ? "num" : null },
+            name.replace(/_ns$/, "").replaceAll("_", " "),
+          ),
+        ),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      ...panel.rows.map((row) =>
+        el(
+          "tr",
+          {},
+          ...row.map((value, index) => el("td", { class: isNumber[index] ? "num" : null }, cell(value, index))),
+        ),
+      ),
+    ),
   );
 }

@@ -5,9 +5,10 @@ const INDENT = "  ";
 const DEEPEST = 200;
 
 /**
- * Indent a JSON text. It is cut into tokens and never parsed, so each number and string stays as it is written. What is no JSON is returned unchanged; so are numbers, escapes and repeated names inside of it.
+ * Indent a JSON text. It is cut into tokens and never parsed, so each number, escape and repeated name stays as it is
+ * written. What is no JSON is returned unchanged.
  * @param {string} text
- * @param {boolean} [isCut] whether it is only the beginning of a text, which is indented as far as it goes
+ * @param {boolean} [isCut] the text is only a beginning, which is indented as far as it goes
  * @returns {string}
  */
 export function prettyJson(text, isCut = false) {
@@ -66,7 +67,7 @@ function skipSpace(text, at) {
 }
 
 /**
- * Return where a string ends, behind its quote; -1 if it does not. Without a pattern: its stack would overflow at 10 MB.
+ * Return where a string ends, behind its quote; -1 if it does not. A pattern would overflow its stack at 10 MB.
  * @param {string} text
  * @param {number} at of its first quote
  */

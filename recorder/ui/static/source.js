@@ -1,36 +1,26 @@
 // Where pages have their data from: the viewer's server, or the data inside of the one file.
 
+import { messageOf } from "./format.js";
+
 const GONE = "The viewer does not answer: is `recorder ui` still running?";
 
-/** An answer of the API that is no success. */
-export class ApiError extends Error {
-  /**
-   * @param {string} message
-   * @param {number} status
-   */
-  constructor(message, status) {
-    super(message);
-    this.status = status;
-  }
-}
-
 /**
- * Fetch from the viewer: the answer if it is a success. Throws ApiError with a sentence for people.
+ * Fetch from the viewer: the answer if it is a success. Throws an error with a sentence for people.
  * @param {string} path
  * @param {RequestInit} [options]
  */
 export async function request(path, options = {}) {
   const response = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
-    if (options.signal?.aborted) throw new ApiError("Stopped.", 0);
-    throw new ApiError(GONE, 0);
+    if (options.signal?.aborted) throw new Error("Stopped.");
+    throw new Error(GONE);
   });
   if (response.ok) return response;
   const answer = await response.json().catch(() => null);
-  throw new ApiError(answer?.error?.message ?? `The viewer answered ${response.status}.`, response.status);
+  throw new Error(answer?.error?.message ?? `The viewer answered ${response.status}.`);
 }
 
 /**
- * Fetch JSON from the API: with a body by POST, else by GET. Throws ApiError.
+ * Fetch JSON from the API: with a body by POST, else by GET. Throws an error with a sentence for people.
  * @param {string} path
  * @param {Json} [body]
  * @param {(text: string) => any} [parse]
@@ -38,42 +28,59 @@ export async function request(path, options = {}) {
  * @returns {Promise<any>}
  */
 export async function api(path, body, parse = JSON.parse, signal) {
-  const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+  const options =
+    body === undefined
+      ? {}
+      : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
   const response = await request(path, { ...options, signal });
-  return response.text().then(parse).catch(() => {
-    throw new ApiError(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.", response.status);
-  });
+  return response
+    .text()
+    .then(parse)
+    .catch(() => {
+      throw new Error(signal?.aborted ? "Stopped." : "The answer of the viewer broke off.");
+    });
 }
 
-/** Pause after which a stream that was refused is asked for again: a browser does so only after a lost connection. */
-const AGAIN_MS = 3000;
+/** Pauses before a lost stream is asked for again: the first, each twice the one before, and the longest. */
+const AGAIN_MS = 1000;
+const LONGEST_MS = 15_000;
 
 /**
- * Listen to one event of a stream of the API until the returned function is called. Calls `failed` once for each time
- * that the stream is lost and does not come back at once.
+ * Listen to one event of a stream of the API until the returned function is called. Calls `changed` with a sentence
+ * when the stream is lost, and with null when it is there again. The stream is opened again here, since a browser does
+ * not do so after a refusal, and after a lost connection always with the same pause.
  * @param {string} path
  * @param {string} name
  * @param {(data: any) => void} heard
- * @param {(message: string) => void} failed
+ * @param {(trouble: string | null) => void} changed
  */
-export function listen(path, name, heard, failed) {
+export function listen(path, name, heard, changed) {
   /** @type {EventSource} */
   let stream;
   let waiting = 0;
-  let hasFailed = false;
+  let pause = AGAIN_MS;
+  /** @type {string | null} */
+  let trouble = null;
   let isClosed = false;
-  const explain = async () => {
-    hasFailed = true;
-    const message = await refusal(path);
-    if (message && !isClosed) failed(message);
+  const report = (/** @type {string | null} */ found) => {
+    if (found === trouble || isClosed) return;
+    trouble = found;
+    changed(found);
   };
   const open = () => {
     stream = new EventSource(path);
-    stream.addEventListener("open", () => (hasFailed = false));
+    stream.addEventListener("open", () => {
+      pause = AGAIN_MS;
+      report(null);
+    });
     stream.addEventListener(name, (message) => heard(JSON.parse(message.data)));
-    stream.addEventListener("error", () => {
-      if (stream.readyState === EventSource.CLOSED) waiting = setTimeout(open, AGAIN_MS);
-      if (!hasFailed) explain();
+    stream.addEventListener("error", async () => {
+      stream.close();
+      const lost = stream;
+      waiting = setTimeout(open, pause);
+      pause = Math.min(2 * pause, LONGEST_MS);
+      const found = await refusal(path);
+      if (found !== null && stream === lost) report(found);
     });
   };
   open();
@@ -94,7 +101,7 @@ async function refusal(path) {
     await request(path, { signal: ended.signal });
     return null;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   } finally {
     ended.abort();
   }
@@ -161,9 +168,9 @@ export class HttpSource {
   /**
    * @param {string} session
    * @param {(grown: Grown) => void} grew
-   * @param {(message: string) => void} failed
+   * @param {(trouble: string | null) => void} changed
    */
-  follow(session, grew, failed) {
-    return listen(`/api/sessions/${encode(session)}/follow`, "grew", grew, failed);
+  follow(session, grew, changed) {
+    return listen(`/api/sessions/${encode(session)}/follow`, "grew", grew, changed);
   }
 }

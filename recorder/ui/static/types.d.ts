@@ -108,6 +108,9 @@ interface Mark {
   why?: string | null;
 }
 
+/** Recorded bytes: a text if they are UTF-8, else base64. */
+type RawBytes = string | { base64: string };
+
 interface EventRow {
   pos: number;
   kind: string;
@@ -121,7 +124,7 @@ interface EventRow {
 }
 
 interface EventDetails {
-  event: { [key: string]: Json };
+  event: { [key: string]: Json; raw: RawBytes };
   payload: string | null;
   body_offset: number | null;
   reads: [number, number, number][] | null;
@@ -130,6 +133,127 @@ interface EventDetails {
 
 interface Grown {
   exchanges: { number: number; exchange_id: string; last_pos: number; has_ended: boolean }[];
+}
+
+/** One exchange as it was sent and received. */
+interface RawExchange {
+  session: { session_id: string; name: string };
+  number: number;
+  exchanges: number;
+  exchange_id: string;
+  api: string;
+  damage: string | null;
+  request: RawRequest;
+  response: RawResponse | null;
+  end: RawEnd | null;
+  file: string;
+  copies: Record<string, { text: string | null; note: string | null }>;
+}
+
+interface RawRequest {
+  method: string;
+  target: string;
+  upstream: string;
+  headers: [string, string][];
+  wire_bytes: number;
+  body_bytes: number;
+  complete: boolean;
+  undecoded: string | null;
+  redactions?: Record<string, number>;
+  size_bytes: number;
+  file: string;
+}
+
+interface RawResponse {
+  status: number;
+  reason: string;
+  http_version: string;
+  headers: [string, string][];
+  t_ns: number;
+}
+
+interface RawEnd {
+  status: string;
+  outcome: string;
+  error: string | null;
+  wire_bytes: number;
+  body_bytes: number;
+  body_sha256: string;
+  gap_bytes: number;
+  coding: string | null;
+  undecoded: string | null;
+  t_ns: number;
+}
+
+/** The request of an exchange with all that it continues. */
+interface ModelRequest {
+  depth: number;
+  is_complete: boolean;
+  missing_id?: string;
+  reason?: string;
+  parts: { source: string; number: number; items: number }[];
+  size_bytes: number | null;
+}
+
+/** What two sessions or exchanges differ in. */
+interface Comparison {
+  a: string;
+  b: string;
+  is_equal: boolean;
+  levels: Record<string, number>;
+  pairs: Pair[];
+  missing: ComparedExchange[];
+  added: ComparedExchange[];
+  sessions: { a: ComparedSession; b: ComparedSession };
+  command: string;
+}
+
+interface ComparedSession {
+  session_id: string;
+  name: string;
+  exchanges: number;
+}
+
+interface ComparedExchange {
+  number: number;
+  exchange_id: string;
+  asked: string;
+}
+
+interface Pair {
+  a: ComparedExchange;
+  b: ComparedExchange;
+  how: string;
+  levels: Level[];
+  items: [number | null, number | null][];
+}
+
+interface Level {
+  level: string;
+  count: number;
+  differences: Difference[];
+  measures: Measure[];
+  note: string | null;
+  is_compared: boolean;
+}
+
+interface Difference {
+  where: string;
+  change?: string;
+  a?: string;
+  b?: string;
+  a_pos?: number;
+  b_pos?: number;
+  words?: [string, string][];
+}
+
+interface Measure {
+  name: string;
+  unit: string;
+  a: number | null;
+  b: number | null;
+  ratio: number | null;
+  differs: boolean;
 }
 
 /** Where the player has its data from: the viewer's server, or the one file. SESSION is any reference. */
@@ -142,8 +266,11 @@ interface Source {
   segment(session: string, exchange: number, at: number): Promise<Segment>;
   events(session: string, exchange: number, from: number, limit: number): Promise<{ events: EventRow[] }>;
   event(session: string, exchange: number, pos: number): Promise<EventDetails>;
-  /** Calls back when the session has grown, and when that cannot be known; returns a function that stops it. */
-  follow(session: string, grew: (grown: Grown) => void, failed: (message: string) => void): () => void;
+  /**
+   * Calls back when the session has grown, with a sentence when that cannot be known, and with null when it can again.
+   * Returns a function that stops it.
+   */
+  follow(session: string, grew: (grown: Grown) => void, changed: (trouble: string | null) => void): () => void;
 }
 
 interface Route {
@@ -158,8 +285,10 @@ interface Route {
 /** What a page gets from the shell. */
 interface App {
   source: Source;
-  /** Fetches JSON from the API; throws ApiError. */
-  api(path: string, body?: Json): Promise<any>;
+  /** Is aborted when the page is left. */
+  left: AbortSignal;
+  /** Fetches JSON from the API; throws an error with a sentence for people. Without a signal it is given up when the page is left. */
+  api(path: string, body?: Json, parse?: (text: string) => any, signal?: AbortSignal): Promise<any>;
   go(hash: string): void;
   /** Changes the address without a new page, for deep links that follow the playhead. */
   replace(hash: string): void;
@@ -181,7 +310,7 @@ interface Page {
 type Render = (main: HTMLElement, route: Route, app: App) => Promise<Page>;
 
 /** The bytes of an event: text, base64 of what is none, or parts: texts, numbers of shared texts, references. */
-type Template = string | { base64: string } | (string | number | [style: number, place: number | Path])[];
+type Template = RawBytes | (string | number | [style: number, place: number | Path])[];
 
 /** An exchange in the one file. Columns of events are by position; -1 is none. */
 interface FileExchange {

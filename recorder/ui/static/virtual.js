@@ -76,12 +76,6 @@ export class VirtualList {
     this.draw();
   }
 
-  /** @param {number} index */
-  refreshRow(index) {
-    const row = this.rows.get(index);
-    if (row) this.drawRow(row, index);
-  }
-
   /**
    * Make a row active and visible, without a call of `choose`.
    * @param {number} index
@@ -245,6 +239,8 @@ export class VirtualList {
  * @param {number[]} numeric
  */
 function headRow(titles, numeric) {
-  const cells = titles.map((title, column) => el("span", { role: "columnheader", class: numeric.includes(column) ? "num" : null }, title));
+  const cells = titles.map((title, column) =>
+    el("span", { role: "columnheader", class: numeric.includes(column) ? "num" : null }, title),
+  );
   return el("div", { class: "virtual-head", role: "row", "aria-rowindex": 1 }, ...cells);
 }

@@ -90,7 +90,8 @@ export class Clock {
   #stepTo(indices, direction) {
     this.pause();
     const sorted = indices.sort((a, b) => a - b);
-    const next = direction > 0 ? sorted.find((each) => each > this.index) : sorted.findLast((each) => each < this.index);
+    const next =
+      direction > 0 ? sorted.find((each) => each > this.index) : sorted.findLast((each) => each < this.index);
     this.seek(next ?? (direction > 0 ? this.last : 0));
   }
 

@@ -1,8 +1,9 @@
 // The list of a session's events in order of time: what the timeline knows at once, previews as they are loaded.
 
-import { duration, el } from "../dom.js";
+import { el } from "../dom.js";
+import { clockTime, duration } from "../format.js";
 import { VirtualList } from "../virtual.js";
-import { clockTime } from "./lanes.js";
+import { heatOf } from "./heat.js";
 
 const ROW = 24;
 /** Events of one request for previews. */
@@ -59,7 +60,7 @@ export class EventList {
     this.list.setCount(this.timeline.length);
   }
 
-  /** @param {import("./timeline.js").PlacedMark[]} marks */
+  /** @param {import("./findings.js").PlacedMark[]} marks */
   setMarks(marks) {
     this.marks.clear();
     for (const { index, mark } of marks) if (this.marks.get(index)?.severity !== "error") this.marks.set(index, mark);
@@ -98,8 +99,16 @@ export class EventList {
       el("span", { class: "event-exchange num quiet" }, timeline.exchanges[slot].number),
       el("span", { class: "event-pos num" }, pos),
       el("span", { class: "event-time num quiet" }, clockTime(timeline.time[index])),
-      el("span", { class: `event-silence num heat-text-${heatOf(silence)}` }, silence >= 1e6 ? `+${duration(silence)}` : ""),
-      el("span", { class: `event-mark ${mark ? mark.severity : ""}`, title: mark ? `${mark.rule}: ${mark.text}` : null }, mark ? (mark.kind === "lint" ? "▼" : "◆") : ""),
+      el(
+        "span",
+        { class: `event-silence num heat-text-${heatOf(silence)}` },
+        silence >= 1e6 ? `+${duration(silence)}` : "",
+      ),
+      el(
+        "span",
+        { class: `event-mark ${mark ? mark.severity : ""}`, title: mark ? `${mark.rule}: ${mark.text}` : null },
+        mark ? (mark.kind === "lint" ? "▼" : "◆") : "",
+      ),
       el("span", { class: "event-type mono cut" }, timeline.typeOf(index)),
       el("bdi", { class: "event-preview mono cut quiet" }, preview),
     );
@@ -112,7 +121,9 @@ export class EventList {
   #seen(first, last) {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
-      for (let index = first; index <= Math.min(last, this.timeline.length - 1); index++) this.#load(this.timeline.slot[index], Math.floor(this.timeline.pos[index] / PAGE));
+      for (let index = first; index <= Math.min(last, this.timeline.length - 1); index++) {
+        this.#load(this.timeline.slot[index], Math.floor(this.timeline.pos[index] / PAGE));
+      }
     }, REST_MS);
   }
 
@@ -141,9 +152,4 @@ export class EventList {
       .catch(() => undefined)
       .finally(() => this.pending.delete(key));
   }
-}
-
-/** @param {number} silence */
-function heatOf(silence) {
-  return [50e6, 250e6, 1e9, 5e9].filter((bound) => silence >= bound).length + 1;
 }

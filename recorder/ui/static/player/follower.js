@@ -1,5 +1,7 @@
 // Keeps a timeline current while its session grows: asks only for what is new, one question at a time.
 
+import { messageOf } from "../format.js";
+
 /** Pause after the end of an exchange until its items are read again: projections are computed then. */
 const SETTLE_MS = 1500;
 /** Least pause between two readings of the marks: they are computed from whole exchanges. */
@@ -15,7 +17,8 @@ const RETRY_MS = 3000;
  * @property {(fresh: Timeline) => void} grown new events came
  * @property {(header: SessionHeader) => void} changed the list of exchanges has changed
  * @property {() => void} settled marks may have changed
- * @property {(message: string) => void} failed
+ * @property {(message: string) => void} failed an answer did not come
+ * @property {(trouble: string | null) => void} connection was lost, or is there again
  */
 
 /** The follower of one session. */
@@ -29,10 +32,14 @@ export class Follower {
     this.isClosed = false;
     /** @type {Set<number>} exchanges whose end was seen */
     this.ended = new Set();
-    this.stop = options.source.follow(options.session, (grown) => {
-      for (const exchange of grown.exchanges) this.wanted.set(exchange.number, exchange);
-      this.#run();
-    }, options.failed);
+    this.stop = options.source.follow(
+      options.session,
+      (grown) => {
+        for (const exchange of grown.exchanges) this.wanted.set(exchange.number, exchange);
+        this.#run();
+      },
+      options.connection,
+    );
   }
 
   close() {
@@ -51,7 +58,7 @@ export class Follower {
         await this.#take(grown);
       } catch (error) {
         if (this.isClosed) break;
-        this.options.failed(error instanceof Error ? error.message : String(error));
+        this.options.failed(messageOf(error));
         // An exchange that ends grows no more: nobody says again that there is something to read.
         if (!this.wanted.has(number)) this.wanted.set(number, grown);
         await new Promise((resume) => setTimeout(resume, RETRY_MS));

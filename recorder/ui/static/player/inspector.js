@@ -1,14 +1,22 @@
 // The event of the playhead in full: payload, bytes, reads, hash, findings.
 
-import { count, duration, el, fill } from "../dom.js";
+import { bytesOf, hexDump } from "../bytes.js";
+import { el, fill } from "../dom.js";
+import { count, duration, messageOf } from "../format.js";
 import { prettyJson } from "../pretty.js";
+import { Tabs } from "../tabs.js";
 import { DrawnText } from "./text.js";
 
 /** Pause of the playhead after which the event is loaded. */
 const REST_MS = 120;
 /** Bytes of a hex dump that are shown at first, and by each "more". */
 const DUMPED = 2048;
-const PER_LINE = 16;
+/** Names of the tabs. */
+const PARTS = [
+  { name: "payload", content: ["Payload"] },
+  { name: "bytes", content: ["Bytes"] },
+  { name: "origin", content: ["Origin"] },
+];
 /** Reads that are listed. */
 const READS = 50;
 
@@ -23,20 +31,22 @@ export class Inspector {
   constructor(options) {
     this.options = options;
     this.title = el("h2", { class: "cut" }, "Event");
-    this.head = el("dl", { class: "facts inspector-facts" });
     this.marks = el("div", { class: "findings" });
-    this.tabs = ["payload", "bytes", "origin"].map((name) =>
-      el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "inspector-panel", "data-tab": name, onclick: () => this.choose(name) }, name[0].toUpperCase() + name.slice(1)),
+    this.panel = el("div", { id: "inspector-panel", class: "inspector-panel scroll grow" });
+    this.tabs = new Tabs("Parts of the event", PARTS, this.panel, (name) => this.#choose(name), false);
+    this.element = el(
+      "section",
+      { class: "inspector", "aria-label": "Inspector" },
+      el("div", { class: "inspector-head" }, this.title, this.tabs.element),
+      this.marks,
+      this.panel,
     );
-    this.panel = el("div", { id: "inspector-panel", role: "tabpanel", tabindex: 0, class: "inspector-panel scroll grow" });
-    const tablist = el("div", { role: "tablist", class: "tabs", "aria-label": "Parts of the event", onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) }, ...this.tabs);
-    this.element = el("section", { class: "inspector", "aria-label": "Inspector" }, el("div", { class: "inspector-head" }, this.title, tablist), this.marks, this.panel);
-    this.tab = "payload";
+    this.part = "payload";
     /** @type {EventDetails | null} */
     this.details = null;
     this.shown = "";
     this.wanted = 0;
-    this.choose("payload");
+    this.#choose("payload");
   }
 
   close() {
@@ -65,7 +75,7 @@ export class Inspector {
         const details = await this.options.load(exchange, pos);
         if (mine === this.wanted) this.#take(details);
       } catch (error) {
-        if (mine === this.wanted) fill(this.panel, el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : String(error)));
+        if (mine === this.wanted) this.#fail(messageOf(error));
       }
     }, REST_MS);
   }
@@ -86,27 +96,10 @@ export class Inspector {
   }
 
   /** @param {string} name */
-  choose(name) {
-    this.tab = name;
-    for (const tab of this.tabs) {
-      const isChosen = tab.dataset.tab === name;
-      tab.setAttribute("aria-selected", String(isChosen));
-      tab.tabIndex = isChosen ? 0 : -1;
-    }
-    this.panel.setAttribute("aria-labelledby", `tab-${name}`);
+  #choose(name) {
+    this.part = name;
+    this.tabs.select(name);
     this.#draw();
-  }
-
-  /** @param {KeyboardEvent} event */
-  #key(event) {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    const at = this.tabs.findIndex((tab) => tab.dataset.tab === this.tab);
-    const next = this.tabs[(at + step + this.tabs.length) % this.tabs.length];
-    this.choose(next.dataset.tab ?? "payload");
-    next.focus();
   }
 
   /** @param {EventDetails} details */
@@ -116,12 +109,19 @@ export class Inspector {
     this.#draw();
   }
 
+  /** @param {string} message */
+  #fail(message) {
+    this.details = null;
+    this.panel.classList.remove("is-old");
+    fill(this.panel, el("p", { class: "error", role: "alert" }, message));
+  }
+
   #draw() {
     const { details } = this;
     if (!details) return;
     this.panel.scrollTop = 0;
-    if (this.tab === "payload") fill(this.panel, payload(details));
-    else if (this.tab === "bytes") fill(this.panel, ...bytes(details));
+    if (this.part === "payload") fill(this.panel, payload(details));
+    else if (this.part === "bytes") fill(this.panel, ...bytes(details));
     else fill(this.panel, origin(details));
   }
 }
@@ -129,8 +129,7 @@ export class Inspector {
 /** @param {EventDetails} details */
 function payload(details) {
   const raw = typeof details.event.raw === "string" ? details.event.raw : "";
-  const text = new DrawnText(["payload"]);
-  text.content.removeAttribute("data-path");
+  const text = new DrawnText(null);
   text.element.classList.add("json");
   text.set(prettyJson(details.payload ?? raw));
   return text.element;
@@ -138,20 +137,24 @@ function payload(details) {
 
 /** @param {EventDetails} details */
 function bytes(details) {
-  const data = rawBytes(details.event);
+  const data = bytesOf(/** @type {RawBytes} */ (details.event.raw));
   const start = details.body_offset ?? 0;
   const dump = el("pre", { class: "dump" });
+  const digits = Math.max(4, String(start + data.length).length);
   let shown = 0;
   const more = el("button", { type: "button", onclick: () => add() });
   const add = () => {
     const to = Math.min(data.length, shown + DUMPED);
-    dump.append(hexDump(data, shown, to, start));
+    dump.append(hexDump(data, shown, to, (at) => String(start + at).padStart(digits)));
     shown = to;
     more.hidden = shown >= data.length;
     more.textContent = `More: ${count(data.length - shown)} bytes`;
   };
   add();
-  const place = details.body_offset === null ? "not a part of the response body" : `bytes ${count(start)} to ${count(start + data.length)} of the decoded body`;
+  const place =
+    details.body_offset === null
+      ? "not a part of the response body"
+      : `bytes ${count(start)} to ${count(start + data.length)} of the decoded body`;
   return [el("p", { class: "note" }, `${count(data.length)} bytes · ${place}`), dump, more];
 }
 
@@ -160,7 +163,9 @@ function origin(details) {
   const { event, chain, reads } = details;
   const fact = (/** @type {string} */ name, /** @type {Json | undefined} */ value) =>
     value === null || value === undefined ? [] : [el("dt", {}, name), el("dd", { class: "mono" }, String(value))];
-  const list = (reads ?? []).slice(0, READS).map(([t, start, end]) => `${duration(t)}: bytes ${count(start)} to ${count(end)}`);
+  const list = (reads ?? [])
+    .slice(0, READS)
+    .map(([t, start, end]) => `${duration(t)}: bytes ${count(start)} to ${count(end)}`);
   if ((reads?.length ?? 0) > READS) list.push(`and ${count((reads?.length ?? 0) - READS)} more reads`);
   return el(
     "dl",
@@ -171,36 +176,21 @@ function origin(details) {
     ...fact("sequence", event.sequence_number),
     ...fact("item", event.item_id),
     ...fact("output", event.output_index),
-    ...(list.length ? [el("dt", {}, "read"), el("dd", { class: "mono" }, ...list.map((line) => el("div", {}, line)))] : []),
+    ...(list.length
+      ? [el("dt", {}, "read"), el("dd", { class: "mono" }, ...list.map((line) => el("div", {}, line)))]
+      : []),
     el("dt", {}, "chain"),
-    el("dd", {}, el("span", { class: `badge ${chain.holds ? "good" : "error"}` }, chain.holds ? "holds" : "does not hold: the event or one before it was changed")),
+    el(
+      "dd",
+      {},
+      el(
+        "span",
+        { class: `badge ${chain.holds ? "good" : "error"}` },
+        chain.holds ? "holds" : "does not hold: the event or one before it was changed",
+      ),
+    ),
     ...fact("hash", chain.hash),
     ...fact("previous", chain.previous),
     ...fact("exchange", event.exchange_id),
   );
-}
-
-/** @param {EventDetails["event"]} event */
-function rawBytes(event) {
-  if (typeof event.raw === "string") return new TextEncoder().encode(event.raw);
-  const encoded = event.raw_base64;
-  return typeof encoded === "string" ? Uint8Array.from(atob(encoded), (char) => char.charCodeAt(0)) : new Uint8Array();
-}
-
-/**
- * @param {Uint8Array} data
- * @param {number} from
- * @param {number} to
- * @param {number} offset of the first byte of all
- */
-function hexDump(data, from, to, offset) {
-  const digits = Math.max(4, String(offset + data.length).length);
-  const lines = [];
-  for (let at = from; at < to; at += PER_LINE) {
-    const line = data.subarray(at, Math.min(to, at + PER_LINE));
-    const hex = Array.from(line, (byte, index) => byte.toString(16).padStart(2, "0") + (index === 7 ? " " : "")).join(" ");
-    const text = Array.from(line, (byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
-    lines.push(`${String(offset + at).padStart(digits)}  ${hex.padEnd(PER_LINE * 3)}  ${text}\n`);
-  }
-  return lines.join("");
 }

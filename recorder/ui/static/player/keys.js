@@ -2,7 +2,8 @@
 
 /** How long a second key may come after `g`. */
 const SECOND_KEY_MS = 1200;
-const ZOOM = 1.6;
+/** How much a press of a key or button changes the time that the lanes show. */
+export const ZOOM = 1.6;
 
 /** @type {[string, string][]} */
 export const HELP = [
@@ -46,7 +47,9 @@ export class Keys {
   commandOf(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
     const target = event.target instanceof Element ? event.target : null;
-    if ((event.key === " " || event.key === "Enter") && target?.closest("button, a, summary, input, select")) return undefined;
+    if ((event.key === " " || event.key === "Enter") && target?.closest("button, a, summary, input, select")) {
+      return undefined;
+    }
     if (target?.closest("select, input") && event.key.startsWith("Arrow")) return undefined;
     if (this.isSecond) {
       this.isSecond = false;
@@ -54,7 +57,9 @@ export class Keys {
     }
     const { player } = this;
     if (/^[0-9]$/.test(event.key)) return () => player.seekShare(Number(event.key) / 10);
-    if (event.key === "Escape") return player.lanes.writers.length ? () => document.getSelection()?.removeAllRanges() : undefined;
+    if (event.key === "Escape") {
+      return player.lanes.picture.writers.length ? () => document.getSelection()?.removeAllRanges() : undefined;
+    }
     // The slider has the keys of sliders.
     if (target === player.lanes.plot && event.key === "ArrowUp") return () => player.step(1);
     if (target === player.lanes.plot && event.key === "ArrowDown") return () => player.step(-1);
@@ -85,7 +90,7 @@ export class Keys {
       "+": () => player.zoom(ZOOM),
       "=": () => player.zoom(ZOOM),
       "-": () => player.zoom(1 / ZOOM),
-      a: () => player.lanes.showAll(),
+      a: () => player.lanes.view.showAll(),
       z: () => player.transport.shorten.click(),
       t: () => player.transport.tableButton.click(),
       v: () => player.view.click(),

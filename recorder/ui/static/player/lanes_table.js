@@ -1,7 +1,7 @@
 // The lanes as a table: a row for each block, for people who read with a screen reader, or who want the numbers.
 
-import { count, duration, el, fill } from "../dom.js";
-import { clockTime } from "./lanes.js";
+import { el, fill } from "../dom.js";
+import { clockTime, count, duration } from "../format.js";
 
 /** Rows that are added at a time. */
 const ROWS = 200;
@@ -17,8 +17,14 @@ export class LanesTable {
   /** @param {LanesTableOptions} options */
   constructor(options) {
     this.options = options;
-    this.element = el("div", { class: "lanes-table table-scroll", role: "region", tabindex: 0, "aria-label": "Lanes as a table", hidden: true });
-    /** @type {import("./timeline.js").PlacedMark[]} */
+    this.element = el("div", {
+      class: "lanes-table table-scroll",
+      role: "region",
+      tabindex: 0,
+      "aria-label": "Lanes as a table",
+      hidden: true,
+    });
+    /** @type {import("./findings.js").PlacedMark[]} */
     this.marks = [];
   }
 
@@ -33,12 +39,14 @@ export class LanesTable {
     if (this.element.hidden) return;
     const { timeline } = this.options;
     const slots = new Map(timeline.exchanges.map((each, slot) => [each.number, slot]));
-    const blocks = [...timeline.blocks].sort((a, b) => this.#start(a) - this.#start(b) || a.row - b.row);
+    const blocks = [...timeline.blocks].sort((a, b) => timeline.startOf(a) - timeline.startOf(b) || a.row - b.row);
     const body = el("tbody");
     const more = el("button", { type: "button", onclick: () => add() });
     let shown = 0;
     const add = () => {
-      for (const block of blocks.slice(shown, shown + ROWS)) body.append(this.#row(block, slots.get(block.exchange) ?? 0));
+      for (const block of blocks.slice(shown, shown + ROWS)) {
+        body.append(this.#row(block, slots.get(block.exchange) ?? 0));
+      }
       shown = Math.min(blocks.length, shown + ROWS);
       more.hidden = shown >= blocks.length;
       more.textContent = `More: ${count(blocks.length - shown)} rows`;
@@ -49,16 +57,18 @@ export class LanesTable {
       "table",
       { class: "data" },
       el("caption", {}, `${count(blocks.length)} blocks in ${count(timeline.rows.length)} lanes, in order of time`),
-      el("thead", {}, el("tr", {}, ...titles.map((title, index) => el("th", { scope: "col", class: index > 2 ? "num" : null }, title)))),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          ...titles.map((title, index) => el("th", { scope: "col", class: index > 2 ? "num" : null }, title)),
+        ),
+      ),
       body,
     );
     fill(this.element, table, more);
-  }
-
-  /** @param {Block} block */
-  #start(block) {
-    const { timeline } = this.options;
-    return block.from_ns + (timeline.exchanges.find((each) => each.number === block.exchange)?.offset_ns ?? 0);
   }
 
   /**
@@ -77,9 +87,22 @@ export class LanesTable {
       events += 1;
       if (pos > first) silence = Math.max(silence, ticks.t[pos] - ticks.t[pos - 1]);
     }
-    const marks = this.marks.filter((each) => each.slot === slot && timeline.pos[each.index] >= first && timeline.pos[each.index] <= last && ticks.row[timeline.pos[each.index]] === block.row);
+    const marks = this.marks.filter(
+      (each) =>
+        each.slot === slot &&
+        timeline.pos[each.index] >= first &&
+        timeline.pos[each.index] <= last &&
+        ticks.row[timeline.pos[each.index]] === block.row,
+    );
     const label = block.label || block.kind;
-    const what = block.first_pos === null ? el("span", {}, label) : el("button", { type: "button", class: "plain", onclick: () => this.options.choose(timeline.indexOf(slot, first)) }, label);
+    const what =
+      block.first_pos === null
+        ? el("span", {}, label)
+        : el(
+            "button",
+            { type: "button", class: "plain", onclick: () => this.options.choose(timeline.indexOf(slot, first)) },
+            label,
+          );
     return el(
       "tr",
       {},

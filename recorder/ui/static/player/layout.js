@@ -1,13 +1,14 @@
 // Where the parts of the player are.
 
-import { count, el, fill } from "../dom.js";
-import { clockTime } from "./lanes.js";
+import { Choice } from "../buttons.js";
+import { el, fill } from "../dom.js";
+import { clockTime, count, plural } from "../format.js";
 
 /** The panels below the lanes. A narrow window shows one of them. */
 const PANELS = [
-  ["conversation", "Conversation"],
-  ["events", "Events"],
-  ["inspector", "Inspector"],
+  { name: "conversation", label: "Conversation" },
+  { name: "events", label: "Events" },
+  { name: "inspector", label: "Inspector" },
 ];
 
 /** The elements of the page. */
@@ -24,12 +25,24 @@ export class Layout {
     this.total = el("span", { class: "num quiet" });
     this.main = el(
       "div",
-      { class: "player-main", "data-panel": PANELS[0][0] },
-      el("div", { class: "panel conversation-panel" }, el("div", { class: "panel-head" }, el("h2", {}, "Conversation"), player.view), player.conversation.element),
-      el("div", { class: "panel events-panel" }, el("div", { class: "panel-head" }, el("h2", {}, "Events"), this.wrote, this.total), player.events.element),
+      { class: "player-main", "data-panel": PANELS[0].name },
+      el(
+        "div",
+        { class: "panel conversation-panel" },
+        el("div", { class: "panel-head" }, el("h2", {}, "Conversation"), player.view),
+        player.conversation.element,
+      ),
+      el(
+        "div",
+        { class: "panel events-panel" },
+        el("div", { class: "panel-head" }, el("h2", {}, "Events"), this.wrote, this.total),
+        player.events.element,
+      ),
       player.inspector.element,
     );
-    this.tabs = PANELS.map(([name, label]) => el("button", { type: "button", "data-name": name, onclick: () => this.choose(name) }, label));
+    this.panels = new Choice("Panel", (name) => this.choose(name));
+    this.panels.element.classList.add("panel-choice");
+    this.panels.offer(PANELS, PANELS[0].name);
     this.element = el(
       "div",
       { class: "player", "data-ready": "false" },
@@ -37,17 +50,17 @@ export class Layout {
       player.lanes.element,
       player.table.element,
       player.transport.element,
-      el("div", { class: "group panel-choice", role: "group", "aria-label": "Panel" }, ...this.tabs),
+      this.panels.element,
       this.main,
     );
-    this.choose(PANELS[0][0]);
+    this.choose(PANELS[0].name);
     this.show(header, player.timeline);
   }
 
   /** @param {string} name */
   choose(name) {
     this.main.dataset.panel = name;
-    for (const tab of this.tabs) tab.setAttribute("aria-pressed", String(tab.dataset.name === name));
+    this.panels.select(name);
     this.player.events.reveal(this.player.clock.index);
     this.player.invalidate();
   }
@@ -63,8 +76,25 @@ export class Layout {
       this.title.title = name;
       fill(this.title, el("bdi", {}, name));
     }
-    const parts = [title ? session.name : null, `${count(exchanges.length)} ${exchanges.length === 1 ? "exchange" : "exchanges"}`, `${count(timeline.length)} events`, clockTime(timeline.end)];
+    const parts = [
+      title ? session.name : null,
+      plural(exchanges.length, "exchange"),
+      plural(timeline.length, "event"),
+      clockTime(timeline.end),
+    ];
     this.summary.textContent = parts.filter(Boolean).join(" · ");
     this.total.textContent = count(timeline.length);
+  }
+
+  /**
+   * Say which events wrote the selected text.
+   * @param {number[]} positions ascending
+   * @param {boolean} isAll false if earlier ones are not known
+   */
+  showWriters(positions, isAll) {
+    const [first] = positions;
+    const last = positions[positions.length - 1];
+    const events = positions.length > 1 ? `${count(positions.length)} events, ${first} to ${last}` : `event ${first}`;
+    this.wrote.textContent = positions.length ? `selected text: ${isAll ? "" : "the last "}${events}` : "";
   }
 }

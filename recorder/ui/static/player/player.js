@@ -1,26 +1,27 @@
 // The player: a session on one time axis, the conversation as it stood at the playhead, the events and one of them in
 // full. It draws what the source gives; states come from tracks, never from a reading of a protocol.
 
-import { count, duration } from "../dom.js";
+import { toggle } from "../buttons.js";
+import { messageOf } from "../format.js";
 import { Clock } from "./clock.js";
 import { Conversation } from "./conversation.js";
 import { EventList } from "./events.js";
+import { Findings } from "./findings.js";
 import { Follower } from "./follower.js";
 import { Inspector } from "./inspector.js";
 import { HELP, Keys } from "./keys.js";
-import { Lanes, clockTime } from "./lanes.js";
+import { Lanes } from "./lanes.js";
 import { LanesTable } from "./lanes_table.js";
 import { Layout } from "./layout.js";
-import { SessionTimeline, placeMarks } from "./timeline.js";
-import { SegmentCache, Track } from "./track.js";
-import { Transport, toggle } from "./transport.js";
+import { Live } from "./live.js";
+import { SessionTimeline } from "./timeline.js";
+import { Tracks } from "./tracks.js";
+import { Transport } from "./transport.js";
 
 /** Least time between two changes of the address: browsers refuse more than some 200 in 30 s. */
 const ADDRESS_MS = 300;
-/** Segments asked for at the same time, while the playhead runs over many. */
-const SEGMENTS_AT_ONCE = 3;
-/** Pause after a segment that did not come. */
-const RETRY_MS = 3000;
+/** Events before the end of a segment at which the next one is loaded, while the playhead runs. */
+const AHEAD = 128;
 /** Durations of draw work that tests and benchmarks can read. */
 const FRAMES = 2000;
 
@@ -61,23 +62,17 @@ export class Player {
     this.header = header;
     this.timeline = timeline;
     this.app = app;
-    this.cache = new SegmentCache();
-    /** @type {Map<number, Track>} by number of exchange */
-    this.tracks = new Map();
-    /** @type {import("./timeline.js").PlacedMark[]} */
-    this.marks = [];
-    /** @type {Mark[]} */
-    this.findings = [];
+    this.tracks = new Tracks({
+      fetch: (exchange, at) => app.source.segment(session, exchange, at),
+      changed: () => this.invalidate(),
+      failed: (message) => app.announce(message),
+    });
+    this.findings = new Findings(timeline);
     this.hasMarks = false;
-    this.isLive = false;
-    this.behind = "";
     this.drawnIndex = -1;
     /** @type {ExchangeDocument | undefined} */
     this.drawnWrote = undefined;
     this.isRequested = false;
-    this.loading = 0;
-    /** @type {Set<Track>} */
-    this.refused = new Set();
     /** @type {number[]} */
     this.frames = [];
     /** @type {{ exchange: number, pos: number, done: () => void }[]} */
@@ -92,8 +87,12 @@ export class Player {
     /** @type {number | undefined} */
     this.addressing = undefined;
     const { source } = app;
-    this.lanes = new Lanes({ timeline, drag: (t) => this.moved(() => this.clock.seekTime(t)), choose: (index) => this.moved(() => this.clock.seek(index)) });
-    this.lanes.invalidate = () => this.invalidate();
+    this.lanes = new Lanes({
+      timeline,
+      drag: (t) => this.moved(() => this.clock.seekTime(t)),
+      choose: (index) => this.moved(() => this.clock.seek(index)),
+      invalidate: () => this.invalidate(),
+    });
     this.table = new LanesTable({ timeline, choose: (index) => this.moved(() => this.clock.seek(index)) });
     this.conversation = new Conversation({
       wanted: () => this.invalidate(),
@@ -107,21 +106,8 @@ export class Player {
       choose: (index) => this.moved(() => this.clock.seek(index)),
     });
     this.inspector = new Inspector({ load: (exchange, pos) => source.event(session, exchange, pos) });
-    this.transport = new Transport({
-      first: () => this.moved(() => this.clock.seek(0)),
-      back: () => this.step(-1),
-      toggle: () => this.moved(() => this.clock.toggle()),
-      forward: () => this.step(1),
-      last: () => this.toEnd(),
-      speed: (speed) => void (this.clock.speed = speed),
-      skip: (isSkipping) => void (this.clock.isSkipping = isSkipping),
-      mark: (direction) => this.stepMark(direction),
-      zoom: (factor) => this.zoom(factor),
-      showAll: () => this.lanes.showAll(),
-      shorten: (isShortened) => this.lanes.shorten(isShortened),
-      table: (isTable) => this.#showTable(isTable),
-      live: () => this.toEnd(),
-    });
+    this.transport = new Transport(this);
+    this.live = new Live(this.clock, this.transport, !source.isFile);
     this.view = toggle("JSON", "The exchange as `recorder show --at-event --json` gives it (v)", false, (isJson) => {
       this.conversation.setJson(isJson);
       this.invalidate();
@@ -150,7 +136,9 @@ export class Player {
     const slot = route.exchange === null ? -1 : this.timeline.slotOf(route.exchange);
     if (slot >= 0) this.moved(() => this.clock.seek(this.timeline.indexOf(slot, route.pos ?? Infinity)));
     else this.toEnd();
-    if (route.exchange !== null && slot < 0) this.app.announce(`There is no exchange ${route.exchange} in this session.`);
+    if (route.exchange !== null && slot < 0) {
+      this.app.announce(`There is no exchange ${route.exchange} in this session.`);
+    }
   }
 
   /** @param {Route} route */
@@ -207,12 +195,7 @@ export class Player {
   toEnd() {
     this.clock.pause();
     this.moved(() => this.clock.seek(this.clock.last));
-    this.isLive = this.#isOpen();
-    this.#showLive();
-  }
-
-  #isOpen() {
-    return !this.app.source.isFile && this.timeline.exchanges.some((each) => !each.has_ended);
+    this.live.follow(this.live.isOpen);
   }
 
   /**
@@ -220,17 +203,10 @@ export class Player {
    * @param {() => void} move
    */
   moved(move) {
-    this.isLive = false;
     this.conversation.isFollowing = true;
     move();
     this.lanes.reveal(this.clock.t, this.clock.index);
-    this.#showLive();
-  }
-
-  #showLive() {
-    const missing = this.clock.last - this.clock.index;
-    const away = missing ? `${count(missing)} events · ${duration(this.timeline.time[this.clock.last] - this.clock.t)} behind` : "";
-    this.transport.showLive(this.#isOpen() || this.isLive, this.isLive, this.isLive ? this.behind : away);
+    this.live.follow(false);
   }
 
   invalidate() {
@@ -248,14 +224,14 @@ export class Player {
       this.frames.push(performance.now() - began);
       if (this.frames.length > FRAMES) this.frames.shift();
       if (this.clock.isPlaying) this.invalidate();
-      else if (this.clock.index === this.clock.last && this.wasPlaying && this.#isOpen()) this.toEnd();
+      else if (this.clock.index === this.clock.last && this.wasPlaying && this.live.isOpen) this.toEnd();
       this.wasPlaying = this.clock.isPlaying;
     });
   }
 
   #draw() {
     const { clock, timeline } = this;
-    const { index, slot, pos, exchange } = clock;
+    const { index, pos, exchange } = clock;
     const hasMoved = index !== this.drawnIndex;
     this.drawnIndex = index;
     if (hasMoved) this.events.show(index);
@@ -263,15 +239,19 @@ export class Player {
     this.transport.show(clock);
     if (!timeline.length) return;
     if (hasMoved) {
-      this.inspector.show(exchange, pos, timeline.typeOf(index), this.#marksAt(index));
-      this.#describe(index);
+      this.inspector.show(exchange, pos, timeline.typeOf(index), this.findings.at(index));
+      this.lanes.describe(index);
       this.#address();
     }
     this.conversation.show((number) => (timeline.places[timeline.slotOf(number)]?.[0] ?? Infinity) <= index, exchange);
     let isReady = false;
     for (const number of this.conversation.visible()) {
       const each = timeline.slotOf(number);
-      const isDrawn = this.#drawExchange(number, number === exchange ? pos : timeline.posAt(each, index), clock.t - timeline.exchanges[each].offset_ns);
+      const isDrawn = this.#drawExchange(
+        number,
+        number === exchange ? pos : timeline.posAt(each, index),
+        clock.t - timeline.exchanges[each].offset_ns,
+      );
       if (number === exchange) isReady = isDrawn;
     }
     if (isReady) {
@@ -283,7 +263,7 @@ export class Player {
     this.element.dataset.exchange = String(exchange);
     this.element.dataset.pos = String(pos);
     this.element.dataset.ready = String(isReady);
-    if (isReady) this.#wake(timeline.exchanges[slot].number, pos);
+    if (isReady) this.#wake(exchange, pos);
   }
 
   /**
@@ -294,48 +274,16 @@ export class Player {
    */
   #drawExchange(number, pos, t_ns) {
     if (pos < 0) return false;
-    const track = this.#track(number);
+    const track = this.tracks.of(number);
     const state = track.stateAt(pos, t_ns);
     if (state) this.conversation.draw(number, state);
     if (track.has(pos)) {
       // The next segment, before it is needed.
-      if (this.clock.isPlaying && number === this.clock.exchange) this.#load(track, Math.min(pos + 128, this.timeline.exchanges[this.clock.slot].t.length - 1));
-    } else this.#load(track, pos);
+      if (this.clock.isPlaying && number === this.clock.exchange) {
+        this.tracks.load(track, Math.min(pos + AHEAD, this.timeline.exchanges[this.clock.slot].t.length - 1));
+      }
+    } else this.tracks.load(track, pos);
     return state !== undefined;
-  }
-
-  /**
-   * Load a segment, if not too many are on their way; one that did not come is asked for again after a pause.
-   * @param {Track} track
-   * @param {number} pos
-   */
-  async #load(track, pos) {
-    if (track.has(pos) || this.loading >= SEGMENTS_AT_ONCE || this.refused.has(track)) return;
-    this.loading += 1;
-    try {
-      await track.load(pos);
-      if (!track.has(pos)) throw new Error("The viewer does not have the events that its timeline shows.");
-    } catch (error) {
-      this.app.announce(error instanceof Error ? error.message : String(error));
-      this.refused.add(track);
-      setTimeout(() => {
-        this.refused.delete(track);
-        this.invalidate();
-      }, RETRY_MS);
-    } finally {
-      this.loading -= 1;
-      this.invalidate();
-    }
-  }
-
-  /** @param {number} number */
-  #track(number) {
-    let track = this.tracks.get(number);
-    if (!track) {
-      track = new Track((at) => this.app.source.segment(this.session, number, at), this.cache);
-      this.tracks.set(number, track);
-    }
-    return track;
   }
 
   /**
@@ -349,7 +297,7 @@ export class Player {
     if (state === this.drawnWrote && key === this.drawnKey) return;
     this.drawnWrote = state;
     this.drawnKey = key;
-    this.conversation.mark(number, this.#track(number).writtenBy(pos) ?? []);
+    this.conversation.mark(number, this.tracks.of(number).writtenBy(pos) ?? []);
   }
 
   /**
@@ -364,66 +312,51 @@ export class Player {
     });
   }
 
-  /** @param {number} index */
-  #describe(index) {
-    const { timeline } = this;
-    const ticks = timeline.exchanges[timeline.slot[index]];
-    const pos = timeline.pos[index];
-    this.lanes.plot.setAttribute("aria-valuenow", String(index));
-    this.lanes.plot.setAttribute("aria-valuetext", `exchange ${ticks.number}, event ${pos} of ${ticks.t.length - 1}, ${timeline.typeOf(index)}, at ${clockTime(timeline.time[index])}`);
-  }
-
   #address() {
     if (this.addressing) return;
     this.addressing = setTimeout(() => {
       this.addressing = undefined;
-      const place = this.isLive ? "" : `/x/${this.clock.exchange}/e/${this.clock.pos}`;
+      const place = this.live.isOn ? "" : `/x/${this.clock.exchange}/e/${this.clock.pos}`;
       this.app.replace(`#/s/${encodeURIComponent(this.session)}${place}`);
     }, ADDRESS_MS);
-  }
-
-  /** @param {number} index */
-  #marksAt(index) {
-    return this.marks.filter((each) => each.index === index).map((each) => each.mark);
   }
 
   async #loadMarks() {
     this.hasMarks = true;
     try {
-      const { marks } = await this.app.source.marks(this.session);
-      this.findings = marks;
+      this.findings.take((await this.app.source.marks(this.session)).marks);
     } catch (error) {
-      this.app.announce(`The findings could not be loaded: ${error instanceof Error ? error.message : error}`);
+      this.app.announce(`The findings could not be loaded: ${messageOf(error)}`);
     }
-    if (!this.isClosed) this.#placeMarks();
+    if (!this.isClosed) this.#showMarks();
   }
 
-  #placeMarks() {
-    this.marks = placeMarks(this.findings, this.timeline);
-    this.lanes.marks = this.marks;
-    this.table.marks = this.marks;
-    this.events.setMarks(this.marks);
-    this.transport.setMarks(this.marks.length);
-    this.inspector.showMarks(this.#marksAt(this.clock.index));
+  #showMarks() {
+    const { marks } = this.findings;
+    this.lanes.setMarks(marks);
+    this.table.marks = marks;
+    this.events.setMarks(marks);
+    this.transport.setMarks(marks.length);
+    this.inspector.showMarks(this.findings.at(this.clock.index));
     this.table.draw();
-    this.lanes.redraw();
   }
 
   /** @param {1 | -1} direction */
   stepMark(direction) {
-    const { index } = this.clock;
-    const next = direction > 0 ? this.marks.find((each) => each.index > index) : this.marks.findLast((each) => each.index < index);
+    const next = this.findings.beside(this.clock.index, direction);
     if (next) this.moved(() => this.clock.seek(next.index));
-    else this.app.announce(this.marks.length ? `There is no ${direction > 0 ? "later" : "earlier"} finding.` : "There are no findings.");
+    else if (this.findings.marks.length) {
+      this.app.announce(`There is no ${direction > 0 ? "later" : "earlier"} finding.`);
+    } else this.app.announce("There are no findings.");
   }
 
   /** @param {number} factor */
   zoom(factor) {
-    this.lanes.zoom(factor, this.lanes.axis.placeOf(this.clock.t));
+    this.lanes.view.zoom(factor, this.lanes.axis.placeOf(this.clock.t));
   }
 
   /** @param {boolean} isTable */
-  #showTable(isTable) {
+  showTable(isTable) {
     this.lanes.element.hidden = isTable;
     this.table.show(isTable);
   }
@@ -434,24 +367,22 @@ export class Player {
    */
   async #select(chosen) {
     const mine = ++this.selecting;
-    /** @type {number[]} */
-    const indices = [];
-    let isWhole = true;
-    for (const { exchange, path, start, end } of chosen) {
-      const slot = this.timeline.slotOf(exchange);
-      const pos = exchange === this.clock.exchange ? this.clock.pos : this.timeline.posAt(slot, this.clock.index);
-      const { events, isAll } = await this.#track(exchange).writersOf(path, start, end, pos);
-      if (mine !== this.selecting || this.isClosed) return;
-      isWhole &&= isAll;
-      for (const each of events) indices.push(this.timeline.indexOf(slot, each));
-    }
-    indices.sort((a, b) => a - b);
-    if (!indices.length && !this.lanes.writers.length) return;
-    this.lanes.writers = indices;
+    const posOf = (/** @type {number} */ exchange) =>
+      exchange === this.clock.exchange
+        ? this.clock.pos
+        : this.timeline.posAt(this.timeline.slotOf(exchange), this.clock.index);
+    const { writers, isAll } = await this.tracks.writersOf(chosen, posOf);
+    if (mine !== this.selecting || this.isClosed) return;
+    const indices = writers
+      .map(({ exchange, pos }) => this.timeline.indexOf(this.timeline.slotOf(exchange), pos))
+      .sort((a, b) => a - b);
+    if (!indices.length && !this.lanes.picture.writers.length) return;
+    this.lanes.picture.writers = indices;
     this.events.setWriters(indices);
-    const positions = indices.map((index) => this.timeline.pos[index]);
-    const span = positions.length > 1 ? `${count(positions.length)} events, ${positions[0]} to ${positions[positions.length - 1]}` : `event ${positions[0]}`;
-    this.layout.wrote.textContent = indices.length ? `selected text: ${isWhole ? "" : "the last "}${span}` : "";
+    this.layout.showWriters(
+      indices.map((index) => this.timeline.pos[index]),
+      isAll,
+    );
     if (indices.length) this.events.list.reveal(indices[0], "center");
     this.invalidate();
   }
@@ -467,11 +398,15 @@ export class Player {
         this.#showHeader();
       },
       settled: () => {
-        for (const track of this.tracks.values()) track.grew();
+        this.tracks.grew();
         this.#loadMarks();
         this.invalidate();
       },
       failed: (message) => this.app.announce(message),
+      connection: (trouble) => {
+        if (trouble !== null) this.app.announce(trouble);
+        this.live.setTrouble(trouble);
+      },
     });
   }
 
@@ -480,26 +415,27 @@ export class Player {
     const { exchange, pos } = this.clock;
     const wasEmpty = !this.timeline.length;
     if (!this.timeline.add(fresh)) {
-      this.app.source.timeline(this.session).then((all) => this.isClosed || this.#grow(all), () => undefined);
+      this.app.source.timeline(this.session).then(
+        (all) => this.isClosed || this.#grow(all),
+        () => undefined,
+      );
       return;
     }
-    for (const track of this.tracks.values()) track.grew();
+    this.tracks.grew();
     this.clock.index = this.timeline.indexOf(this.timeline.slotOf(exchange), pos);
     this.lanes.setTimeline();
     this.table.draw();
     this.events.setTimeline();
     this.#showHeader();
-    this.#placeMarks();
-    const last = this.clock.last;
-    if (this.isLive || wasEmpty) {
-      this.isLive = true;
-      this.clock.seek(last);
+    this.findings.place();
+    this.#showMarks();
+    this.live.came(this.header.exchanges[0]?.started_ns);
+    if (wasEmpty) this.live.isOn = true;
+    if (this.live.isOn) {
+      this.clock.seek(this.clock.last);
       this.lanes.reveal(this.clock.t, this.clock.index);
-      const began = this.header.exchanges[0]?.started_ns;
-      const behind = began ? Math.max(0, Date.now() * 1e6 - began - this.timeline.time[last]) : 0;
-      this.behind = behind ? `${duration(behind)} behind` : "";
     }
-    this.#showLive();
+    this.live.show();
     this.invalidate();
   }
 

@@ -1,9 +1,11 @@
 // A recorded text that grows: text nodes in blocks, so that an addition lays out one block and not all of the text.
 
-import { count, el } from "../dom.js";
+import { el } from "../dom.js";
+import { count } from "../format.js";
+import { countWhile } from "../search.js";
 
 /** Characters of a text that are drawn before somebody wants all. */
-export const DRAWN = 200_000;
+const DRAWN = 200_000;
 /** A block ends with the first line that ends behind this many characters, */
 const BLOCK = 4_000;
 /** or here, in the middle of a line. */
@@ -14,12 +16,12 @@ const LONGEST_BLOCK = 20_000;
 /** @type {WeakMap<Node, { text: DrawnText, block: TextBlock }>} */
 const OWNERS = new WeakMap();
 
-/** A text of the document at `path`, drawn with exactly its characters. */
+/** A text, drawn with exactly its characters. */
 export class DrawnText {
-  /** @param {Path} path */
+  /** @param {Path | null} path of the text in the document of its exchange; null if it is no text of that */
   constructor(path) {
     this.path = path;
-    this.content = el("div", { class: "text", "data-path": JSON.stringify(path) });
+    this.content = el("div", { class: "text", "data-path": path && JSON.stringify(path) });
     this.element = el("div", { class: "text-place" }, this.content);
     /** @type {HTMLElement | null} */
     this.more = null;
@@ -65,19 +67,14 @@ export class DrawnText {
 
   /** @param {number} offset */
   #blockAt(offset) {
-    let low = 0;
-    let high = this.blocks.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.blocks[middle].start <= offset) low = middle;
-      else high = middle - 1;
-    }
-    return this.blocks[low];
+    return this.blocks[countWhile(this.blocks.length, (place) => this.blocks[place].start <= offset) - 1];
   }
 
   /** @param {number} length */
   #cut(length) {
-    while (this.blocks.length && this.blocks[this.blocks.length - 1].start >= length) this.blocks.pop()?.element.remove();
+    while (this.blocks.length && this.blocks[this.blocks.length - 1].start >= length) {
+      this.blocks.pop()?.element.remove();
+    }
     const last = this.blocks.at(-1);
     if (last) {
       const rest = length - last.start;
@@ -156,14 +153,7 @@ export function textOffset(node, offset) {
  */
 function commonLength(a, b) {
   if (a.startsWith(b)) return b.length;
-  let low = 0;
-  let high = Math.min(a.length, b.length);
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (a.startsWith(b.slice(0, middle))) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  return countWhile(Math.min(a.length, b.length), (place) => a.startsWith(b.slice(0, place + 1)));
 }
 
 /** @param {number} code */

@@ -1,7 +1,6 @@
-// The events of a session in the order of their time, its marks, and the axis that the lanes are drawn on.
+// The events of a session in the order of their time, and the blocks of its lanes.
 
-/** Silences longer than this between two exchanges may be drawn shorter. */
-const LONG_NS = 3e9;
+import { countWhile } from "../search.js";
 
 /**
  * All events of a session, in order of time. An event's place in it is its index; an exchange's place in `exchanges` is
@@ -26,6 +25,10 @@ export class SessionTimeline {
     this.pos = new Int32Array();
     /** @type {Int32Array[]} the index of each position, by slot */
     this.places = [];
+    /** @type {Map<number, number>} when each exchange began, by its number */
+    this.offsets = new Map();
+    /** Time of the last event, or of the end of the last block. */
+    this.end = 0;
     this.#take(timeline);
   }
 
@@ -98,14 +101,7 @@ export class SessionTimeline {
    * @param {number} t
    */
   at(t) {
-    let low = 0;
-    let high = this.time.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.time[middle] <= t) low = middle + 1;
-      else high = middle;
-    }
-    return Math.max(0, low - 1);
+    return Math.max(0, countWhile(this.time.length, (index) => this.time[index] <= t) - 1);
   }
 
   /**
@@ -125,14 +121,7 @@ export class SessionTimeline {
    */
   posAt(slot, index) {
     const places = this.places[slot];
-    let low = 0;
-    let high = places.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (places[middle] <= index) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
+    return countWhile(places.length, (pos) => places[pos] <= index) - 1;
   }
 
   /**
@@ -183,10 +172,13 @@ export class SessionTimeline {
       end += run.length;
     }
     for (let index = 0; index < total; index++) this.places[slot[index]][pos[index]] = index;
+    this.offsets = new Map(this.exchanges.map((each) => [each.number, each.offset_ns]));
+    this.end = total ? time[total - 1] : 0;
+    for (const block of this.blocks) this.end = Math.max(this.end, this.endOf(block));
   }
 
   /**
-   * Merge the events of an exchange with those from `from` to `end` that are later than its first; from behind, in place.
+   * Merge the events of an exchange with those from `from` to `end`, which are later than its first; in place.
    * @param {number} from
    * @param {number} end
    * @param {Float64Array} run
@@ -213,12 +205,28 @@ export class SessionTimeline {
     }
   }
 
-  /** Time of the end: the last event, or the end of the last block. */
-  get end() {
-    let end = this.length ? this.time[this.length - 1] : 0;
-    const offsets = new Map(this.exchanges.map((each) => [each.number, each.offset_ns]));
-    for (const block of this.blocks) if (block.to_ns !== null) end = Math.max(end, (offsets.get(block.exchange) ?? 0) + block.to_ns);
-    return end;
+  /**
+   * Return the time at which a block begins.
+   * @param {Block} block
+   */
+  startOf(block) {
+    return (this.offsets.get(block.exchange) ?? 0) + block.from_ns;
+  }
+
+  /**
+   * Return the time at which a block ends; an open one ends with the session.
+   * @param {Block} block
+   */
+  endOf(block) {
+    return block.to_ns === null ? this.end : (this.offsets.get(block.exchange) ?? 0) + block.to_ns;
+  }
+
+  /**
+   * Return true if a lane is the first of another group than the one above it.
+   * @param {number} row
+   */
+  isFirstOfGroup(row) {
+    return row > 0 && this.rows[row].group !== this.rows[row - 1].group;
   }
 }
 
@@ -281,107 +289,10 @@ const ROW_KINDS = ["connection", "item", "client"];
  * @param {Row} b
  */
 function compareRows(a, b) {
-  return a.group - b.group || ROW_KINDS.indexOf(a.kind) - ROW_KINDS.indexOf(b.kind) || (a.output_index ?? Infinity) - (b.output_index ?? Infinity) || 0;
-}
-
-/** Where a time is on the picture: the time itself, with long silences between exchanges drawn shorter. */
-export class Axis {
-  /**
-   * @param {SessionTimeline} timeline
-   * @param {boolean} isShortened
-   */
-  constructor(timeline, isShortened) {
-    const end = Math.max(1, timeline.end);
-    /** @type {{ from: number, to: number }[]} times of the silences that are drawn shorter */
-    this.gaps = isShortened ? longSilences(timeline) : [];
-    const busy = end - this.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
-    const drawn = Math.min(LONG_NS, Math.max(3e8, busy * 0.04));
-    this.times = [0];
-    this.places = [0];
-    let place = 0;
-    let at = 0;
-    for (const gap of this.gaps) {
-      place += gap.from - at;
-      this.times.push(gap.from);
-      this.places.push(place);
-      place += drawn;
-      this.times.push(gap.to);
-      this.places.push(place);
-      at = gap.to;
-    }
-    this.length = place + end - at;
-    this.times.push(end);
-    this.places.push(this.length);
-  }
-
-  /** @param {number} t */
-  placeOf(t) {
-    return between(this.times, this.places, t);
-  }
-
-  /** @param {number} place */
-  timeOf(place) {
-    return between(this.places, this.times, place);
-  }
-}
-
-/**
- * @param {number[]} from
- * @param {number[]} to
- * @param {number} value
- */
-function between(from, to, value) {
-  let low = 1;
-  let high = from.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (from[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  const span = from[low] - from[low - 1];
-  const share = span > 0 ? (value - from[low - 1]) / span : 0;
-  return to[low - 1] + share * (to[low] - to[low - 1]);
-}
-
-/**
- * Return the long silences behind which an exchange begins, and in which no item is open: nobody waited for an event.
- * @param {SessionTimeline} timeline
- */
-function longSilences(timeline) {
-  const gaps = [];
-  const { time, slot, pos } = timeline;
-  const offsets = new Map(timeline.exchanges.map((each) => [each.number, each.offset_ns]));
-  const items = timeline.blocks.filter((block) => timeline.isItem(block));
-  for (let index = 1; index < timeline.length; index++) {
-    const from = time[index - 1];
-    const to = time[index];
-    if (to - from < LONG_NS || pos[index] !== 0 || slot[index] === slot[index - 1]) continue;
-    const isOpen = items.some((block) => {
-      const offset = offsets.get(block.exchange) ?? 0;
-      return offset + block.from_ns < from && (block.to_ns === null ? false : offset + block.to_ns > to);
-    });
-    if (!isOpen) gaps.push({ from, to });
-  }
-  return gaps;
-}
-
-/**
- * A finding at a place: `index` in the timeline.
- * @typedef {{ mark: Mark, index: number, slot: number }} PlacedMark
- */
-
-/**
- * Return the marks in order of time. One for a whole exchange is at its last event.
- * @param {Mark[]} marks
- * @param {SessionTimeline} timeline
- * @returns {PlacedMark[]}
- */
-export function placeMarks(marks, timeline) {
-  const placed = [];
-  for (const mark of marks) {
-    const slot = timeline.slotOf(mark.exchange);
-    if (slot < 0) continue;
-    placed.push({ mark, slot, index: timeline.indexOf(slot, mark.pos ?? Infinity) });
-  }
-  return placed.sort((a, b) => a.index - b.index);
+  return (
+    a.group - b.group ||
+    ROW_KINDS.indexOf(a.kind) - ROW_KINDS.indexOf(b.kind) ||
+    (a.output_index ?? Infinity) - (b.output_index ?? Infinity) ||
+    0
+  );
 }

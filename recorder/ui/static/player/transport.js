@@ -1,8 +1,10 @@
 // The controls of the player: buttons, speed, and where the playhead is, in words.
 
-import { count, el, fill } from "../dom.js";
+import { toggle } from "../buttons.js";
+import { el, fill } from "../dom.js";
+import { clockTime, count, plural } from "../format.js";
 import { SPEEDS } from "./clock.js";
-import { clockTime } from "./lanes.js";
+import { ZOOM } from "./keys.js";
 
 const ICONS = {
   first: "M3 3v10M13 3 6 8l7 5z",
@@ -12,49 +14,60 @@ const ICONS = {
   forward: "m5 3 6 5-6 5z",
   last: "M13 3v10M3 3l7 5-7 5z",
 };
+const FOLLOW = "Follow the end (End)";
 const SVG = "http://www.w3.org/2000/svg";
-
-/**
- * @typedef {object} Commands
- * @property {() => void} first
- * @property {() => void} back
- * @property {() => void} toggle
- * @property {() => void} forward
- * @property {() => void} last
- * @property {(speed: number) => void} speed
- * @property {(isSkipping: boolean) => void} skip
- * @property {(direction: 1 | -1) => void} mark
- * @property {(factor: number) => void} zoom
- * @property {() => void} showAll
- * @property {(isShortened: boolean) => void} shorten
- * @property {(isTable: boolean) => void} table
- * @property {() => void} live
- */
 
 /** The bar below the lanes. */
 export class Transport {
-  /** @param {Commands} commands */
-  constructor(commands) {
+  /** @param {import("./player.js").Player} player */
+  constructor(player) {
+    const { clock, lanes } = player;
+    const seek = (/** @type {number} */ index) => player.moved(() => clock.seek(index));
     this.isPlaying = false;
-    this.play = button("Play", "Space", icon("play"), commands.toggle);
+    this.play = button("Play", "Space", icon("play"), () => player.moved(() => clock.toggle()));
     this.play.classList.add("play");
     this.speed = /** @type {HTMLSelectElement} */ (
       el(
         "select",
-        { "aria-label": "Speed", title: "Speed", onchange: () => commands.speed(Number(this.speed.value)) },
+        { "aria-label": "Speed", title: "Speed", onchange: () => void (clock.speed = Number(this.speed.value)) },
         ...SPEEDS.map((speed) => el("option", { value: speed, selected: speed === 1 }, `${speed}×`)),
       )
     );
-    const skip = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", onchange: () => commands.skip(skip.checked) }));
+    const skip = /** @type {HTMLInputElement} */ (
+      el("input", { type: "checkbox", onchange: () => void (clock.isSkipping = skip.checked) })
+    );
     this.place = el("span", { class: "place num", "aria-hidden": "true" });
-    this.previous = button("Previous finding", "p", "◀", () => commands.mark(-1));
-    this.next = button("Next finding", "n", "▶", () => commands.mark(1));
+    this.previous = button("Previous finding", "p", "◀", () => player.stepMark(-1));
+    this.next = button("Next finding", "n", "▶", () => player.stepMark(1));
     this.marks = el("span", { class: "num" });
-    this.findings = el("span", { class: "group findings-group", hidden: true }, this.previous, el("span", { class: "group-text" }, this.marks), this.next);
-    const shorten = toggle("Shorten silences", "Draw long silences between exchanges shorter (z)", true, commands.shorten);
+    this.findings = el(
+      "span",
+      { class: "group findings-group", hidden: true },
+      this.previous,
+      el("span", { class: "group-text" }, this.marks),
+      this.next,
+    );
+    const shorten = toggle(
+      "Shorten silences",
+      "Draw long silences between exchanges shorter (z)",
+      true,
+      (isShortened) => lanes.view.shorten(isShortened),
+    );
     this.shorten = shorten;
-    this.tableButton = toggle("Table", "Show the lanes as a table (t)", false, commands.table);
-    this.live = el("button", { type: "button", class: "live", "aria-pressed": "false", hidden: true, title: "Follow the end (End)", onclick: commands.live }, el("span", { class: "dot" }), "live");
+    this.tableButton = toggle("Table", "Show the lanes as a table (t)", false, (isTable) => player.showTable(isTable));
+    this.live = el(
+      "button",
+      {
+        type: "button",
+        class: "live",
+        "aria-pressed": "false",
+        hidden: true,
+        title: FOLLOW,
+        onclick: () => player.toEnd(),
+      },
+      el("span", { class: "dot" }),
+      "live",
+    );
     this.behind = el("span", { class: "behind num quiet" });
     this.element = el(
       "div",
@@ -62,11 +75,11 @@ export class Transport {
       el(
         "span",
         { class: "group" },
-        button("Beginning", "Home", icon("first"), commands.first),
-        button("Previous event", "ArrowLeft", icon("back"), commands.back),
+        button("Beginning", "Home", icon("first"), () => seek(0)),
+        button("Previous event", "ArrowLeft", icon("back"), () => player.step(-1)),
         this.play,
-        button("Next event", "ArrowRight", icon("forward"), commands.forward),
-        button("End", "End", icon("last"), commands.last),
+        button("Next event", "ArrowRight", icon("forward"), () => player.step(1)),
+        button("End", "End", icon("last"), () => player.toEnd()),
       ),
       this.speed,
       el("label", { class: "check" }, skip, "Skip silences"),
@@ -78,9 +91,9 @@ export class Transport {
       el(
         "span",
         { class: "group" },
-        button("Zoom out", "-", "−", () => commands.zoom(1 / 1.6)),
-        button("Show all of the time", "", "All", commands.showAll),
-        button("Zoom in", "+", "+", () => commands.zoom(1.6)),
+        button("Zoom out", "-", "−", () => player.zoom(1 / ZOOM)),
+        button("Show all of the time", "", "All", () => lanes.view.showAll()),
+        button("Zoom in", "+", "+", () => player.zoom(ZOOM)),
       ),
       shorten,
       this.tableButton,
@@ -90,7 +103,7 @@ export class Transport {
   /** @param {number} total */
   setMarks(total) {
     this.findings.hidden = !total;
-    this.marks.textContent = `${count(total)} ${total === 1 ? "finding" : "findings"}`;
+    this.marks.textContent = plural(total, "finding");
   }
 
   /**
@@ -99,9 +112,9 @@ export class Transport {
   show(clock) {
     const ticks = clock.timeline.exchanges[clock.slot];
     const last = clock.timeline.exchanges.length;
-    const text = ticks
-      ? `exchange ${ticks.number}${last > 1 ? ` of ${count(last)}` : ""} · event ${count(clock.pos)} of ${count(ticks.t.length - 1)} · ${clockTime(clock.t)}`
-      : "no events yet";
+    const exchange = ticks && `exchange ${ticks.number}${last > 1 ? ` of ${count(last)}` : ""}`;
+    const event = ticks && `event ${count(clock.pos)} of ${count(ticks.t.length - 1)}`;
+    const text = ticks ? `${exchange} · ${event} · ${clockTime(clock.t)}` : "no events yet";
     if (this.place.textContent !== text) this.place.textContent = text;
     if (this.isPlaying !== clock.isPlaying) {
       this.isPlaying = clock.isPlaying;
@@ -116,12 +129,15 @@ export class Transport {
    * @param {boolean} isOpen the session may grow
    * @param {boolean} isLive the playhead follows its end
    * @param {string} behind
+   * @param {string | null} trouble why no news come
    */
-  showLive(isOpen, isLive, behind) {
+  showLive(isOpen, isLive, behind, trouble) {
     this.live.hidden = !isOpen;
+    this.live.title = trouble ?? FOLLOW;
     this.live.setAttribute("aria-pressed", String(isLive));
-    this.live.classList.toggle("is-live", isLive);
-    this.behind.textContent = isOpen ? behind : "";
+    this.live.classList.toggle("is-live", isLive && trouble === null);
+    this.live.classList.toggle("is-lost", trouble !== null);
+    this.behind.textContent = !isOpen ? "" : trouble === null ? behind : "connection lost, trying again";
   }
 }
 
@@ -133,38 +149,30 @@ export class Transport {
  */
 function button(label, key, content, command) {
   const shown = { ArrowLeft: "←", ArrowRight: "→" }[key] ?? key;
-  return el("button", { type: "button", "aria-label": label, title: key ? `${label} (${shown})` : label, "aria-keyshortcuts": key && key !== "+" ? key : null, onclick: command }, content);
-}
-
-/**
- * Make a button that stays pressed.
- * @param {string} label
- * @param {string} title
- * @param {boolean} isOn
- * @param {(isOn: boolean) => void} command
- */
-export function toggle(label, title, isOn, command) {
-  const made = el(
+  return el(
     "button",
     {
       type: "button",
-      title,
-      "aria-pressed": String(isOn),
-      onclick: () => {
-        const next = made.getAttribute("aria-pressed") !== "true";
-        made.setAttribute("aria-pressed", String(next));
-        command(next);
-      },
+      "aria-label": label,
+      title: key ? `${label} (${shown})` : label,
+      "aria-keyshortcuts": key && key !== "+" ? key : null,
+      onclick: command,
     },
-    label,
+    content,
   );
-  return made;
 }
 
 /** @param {keyof typeof ICONS} name */
 function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
-  for (const [key, value] of Object.entries({ viewBox: "0 0 16 16", width: "14", height: "14", "aria-hidden": "true" })) svg.setAttribute(key, value);
+  for (const [key, value] of Object.entries({
+    viewBox: "0 0 16 16",
+    width: "14",
+    height: "14",
+    "aria-hidden": "true",
+  })) {
+    svg.setAttribute(key, value);
+  }
   const path = document.createElementNS(SVG, "path");
   path.setAttribute("d", ICONS[name]);
   svg.append(path);

@@ -1,22 +1,32 @@
 // The sessions: a list that is read page by page as one scrolls, its filters in the address, live.
 
-import { compact, count, duration, el, fill, wallTime } from "./dom.js";
-import { listen } from "./source.js";
-import { VirtualList } from "./virtual.js";
+import { el, fill } from "../dom.js";
+import { compact, count, duration, messageOf, wallTime } from "../format.js";
+import { listen } from "../source.js";
+import { VirtualList } from "../virtual.js";
+import { Filters } from "./filters.js";
 
 const PAGE = 200;
-const TYPED_MS = 250;
-const FILTERS = ["q", "model", "client", "status", "since", "until", "probes"];
-const TIMES = ["since", "until"];
-const UNITS_MS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 });
-/** As `recorder sessions --status` takes them; a test compares. */
-const STATUSES = [
-  ...["open", "completed", "incomplete", "failed", "error_status", "client_disconnect", "upstream_reset", "upstream_unreachable"],
-  ...["truncated", "timeout", "recorder_shutdown", "recorder_crash", "unknown"],
-];
 /** The usual end is quiet, so that the others are seen. */
-const BADGES = /** @type {Record<string, string>} */ ({ completed: "quiet", open: "badge active", incomplete: "badge warning", client_disconnect: "badge warning" });
-const HEAD = ["Compare", "Name", "Title", "Model", "Client", "Exchanges", "Tokens", "Errors", "Duration", "Last used", "Status"];
+const BADGES = /** @type {Record<string, string>} */ ({
+  completed: "quiet",
+  open: "badge active",
+  incomplete: "badge warning",
+  client_disconnect: "badge warning",
+});
+const HEAD = [
+  "Compare",
+  "Name",
+  "Title",
+  "Model",
+  "Client",
+  "Exchanges",
+  "Tokens",
+  "Errors",
+  "Duration",
+  "Last used",
+  "Status",
+];
 
 /**
  * @typedef {object} Row
@@ -39,9 +49,9 @@ export async function render(main, route, app) {
   app.setTitle("Sessions");
   main.classList.add("fill", "sessions");
   const page = new SessionsPage(main, app);
-  page.take(route);
+  page.filters.set(route.query);
   await page.load();
-  if (route.query.has("focus")) page.search.focus();
+  if (route.query.has("focus")) page.filters.search.focus();
   return page;
 }
 
@@ -61,7 +71,6 @@ class SessionsPage {
     this.marked = new Set();
     this.asked = 0;
     this.isLoading = false;
-    this.typed = 0;
     /** @type {[string, string][]} */
     this.help = [
       ["j k", "Next and previous session"],
@@ -69,15 +78,23 @@ class SessionsPage {
       ["x", "Mark the session for a comparison"],
       ["d", "Compare the two marked sessions"],
     ];
-    this.search = /** @type {HTMLInputElement} */ (el("input", { type: "search", name: "q", "data-search": true, placeholder: "words in messages, reasoning, arguments", autocomplete: "off", spellcheck: "false" }));
-    this.form = /** @type {HTMLFormElement} */ (this.makeForm());
+    this.filters = new Filters(
+      () => this.reload(),
+      () => this.reload().then(() => this.list.element.focus()),
+    );
     this.hint = el("p", { class: "note sessions-note", role: "status" });
     this.compare = el("button", { type: "button", class: "primary", hidden: true, onclick: () => this.openDiff() });
     this.place = el("div", { class: "grow sessions-list" });
     this.narrow = matchMedia("(max-width: 760px)");
     this.rebuild = () => this.makeList();
     this.narrow.addEventListener("change", this.rebuild);
-    fill(main, el("h1", { class: "hidden-text" }, "Sessions"), this.form, this.place, el("div", { class: "sessions-foot" }, this.hint, el("span", { class: "gap" }), this.compare));
+    fill(
+      main,
+      el("h1", { class: "hidden-text" }, "Sessions"),
+      this.filters.element,
+      this.place,
+      el("div", { class: "sessions-foot" }, this.hint, el("span", { class: "gap" }), this.compare),
+    );
     /** @type {VirtualList} */
     this.list = this.makeList();
     /** @type {(() => void) | null} stops the following of the list */
@@ -93,27 +110,15 @@ class SessionsPage {
    */
   setStream(follows) {
     this.stop?.();
-    this.stop = follows ? listen("/api/follow", "sessions", () => this.refresh(), (message) => this.app.announce(message)) : null;
+    this.stop = follows
+      ? listen(
+          "/api/follow",
+          "sessions",
+          () => this.refresh(),
+          (trouble) => trouble !== null && this.app.announce(trouble),
+        )
+      : null;
     if (follows && this.rows.length) this.refresh();
-  }
-
-  makeForm() {
-    const text = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string} */ placeholder) =>
-      el("label", { class: "field" }, label, el("input", { name, placeholder, autocomplete: "off", spellcheck: "false" }));
-    return el(
-      "form",
-      { class: "toolbar bottom", role: "search", "aria-label": "Sessions", oninput: () => this.type(), onsubmit: (/** @type {Event} */ event) => this.submit(event) },
-      el("label", { class: "field sessions-search" }, "Search", this.search),
-      text("model", "Model", "gpt-5"),
-      text("client", "Client", "codex"),
-      el("label", { class: "field" }, "Status", el("select", { name: "status" }, el("option", { value: "" }, "any"), ...STATUSES.map((each) => el("option", { value: each }, each.replaceAll("_", " "))))),
-      text("since", "Since", "7d or a date"),
-      text("until", "Until", "1d or a date"),
-      el("label", { class: "check" }, el("input", { type: "checkbox", name: "probes", value: "1" }), "Probes"),
-      el("button", { type: "button", onclick: () => this.clear() }, "Clear"),
-      // Without it Enter does nothing in a form of several fields.
-      el("button", { type: "submit", hidden: true }),
-    );
   }
 
   makeList() {
@@ -138,55 +143,8 @@ class SessionsPage {
     return this.list;
   }
 
-  // -- the filters
-
-  /**
-   * Show the filters of an address.
-   * @param {Route} route
-   */
-  take(route) {
-    for (const name of FILTERS) {
-      const field = this.field(name);
-      if (field instanceof HTMLInputElement && field.type === "checkbox") field.checked = route.query.get(name) === "1";
-      else field.value = route.query.get(name) ?? "";
-    }
-  }
-
-  /** @param {string} name */
-  field(name) {
-    return /** @type {HTMLInputElement | HTMLSelectElement} */ (this.form.elements.namedItem(name));
-  }
-
-  filters() {
-    const query = new URLSearchParams();
-    for (const [name, value] of new FormData(this.form)) if (String(value).trim()) query.set(name, String(value).trim());
-    return query;
-  }
-
-  type() {
-    clearTimeout(this.typed);
-    this.typed = setTimeout(() => this.reload(), TYPED_MS);
-  }
-
-  /** @param {Event} event */
-  submit(event) {
-    event.preventDefault();
-    clearTimeout(this.typed);
-    this.reload().then(() => this.list.element.focus());
-  }
-
-  clear() {
-    for (const name of FILTERS) {
-      const field = this.field(name);
-      if (field instanceof HTMLInputElement && field.type === "checkbox") field.checked = false;
-      else field.value = "";
-    }
-    this.search.focus();
-    return this.reload();
-  }
-
   reload() {
-    const query = this.filters().toString();
+    const query = this.filters.values().toString();
     this.app.replace(query ? `#/sessions?${query}` : "#/sessions");
     return this.load();
   }
@@ -264,18 +222,8 @@ class SessionsPage {
   }
 
   /** @param {string | null} before */
-  fetch(before) {
-    const query = this.filters();
-    for (const name of TIMES) {
-      const text = query.get(name);
-      const at = text === null ? null : instant(text);
-      this.field(name).removeAttribute("aria-invalid");
-      if (at !== null) query.set(name, at);
-      else if (text !== null) {
-        this.field(name).setAttribute("aria-invalid", "true");
-        return Promise.reject(new Error(`${text} is not a time: write 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).`));
-      }
-    }
+  async fetch(before) {
+    const query = this.filters.query();
     query.set("limit", String(PAGE));
     if (before !== null) query.set("before", before);
     return this.app.api(`/api/sessions?${query}`);
@@ -285,14 +233,21 @@ class SessionsPage {
   show(before = 0) {
     this.list.options.total = this.next === null ? this.rows.length : -1;
     this.list.setCount(this.rows.length, before);
-    const hasFilters = this.filters().size > 0;
+    const hasFilters = this.filters.values().size > 0;
     if (this.rows.length) fill(this.hint, `${count(this.rows.length)}${this.next === null ? "" : "+"} sessions`);
-    else fill(this.hint, hasFilters ? "No session matches all of these filters." : "Nothing was recorded in this database yet: `recorder demo` records a session.");
+    else {
+      fill(
+        this.hint,
+        hasFilters
+          ? "No session matches all of these filters."
+          : "Nothing was recorded in this database yet: `recorder demo` records a session.",
+      );
+    }
   }
 
   /** @param {unknown} error */
   fail(error) {
-    fill(this.hint, el("span", { class: "error" }, error instanceof Error ? error.message : String(error)));
+    fill(this.hint, el("span", { class: "error" }, messageOf(error)));
   }
 
   /**
@@ -301,7 +256,13 @@ class SessionsPage {
    */
   draw(element, row) {
     if (!row) return;
-    const box = el("input", { type: "checkbox", tabindex: -1, "aria-label": `Compare ${row.name}`, checked: this.marked.has(row.session_id), onclick: () => this.toggle(row) });
+    const box = el("input", {
+      type: "checkbox",
+      tabindex: -1,
+      "aria-label": `Compare ${row.name}`,
+      checked: this.marked.has(row.session_id),
+      onclick: () => this.toggle(row),
+    });
     const [model, client] = [row.models.join(", "), row.clients.join(", ")];
     element.append(
       el("span", { class: "cell-mark" }, el("label", { class: "check" }, box)),
@@ -314,7 +275,11 @@ class SessionsPage {
       el("span", { class: row.errors ? "cell-errors error" : "cell-errors" }, row.errors ? count(row.errors) : ""),
       el("span", { class: "cell-duration quiet" }, duration(row.duration_ns)),
       el("span", { class: "cell-used num quiet" }, wallTime(row.used_ns)),
-      el("span", { class: "cell-status" }, el("span", { class: BADGES[row.status] ?? "badge error" }, row.status.replaceAll("_", " "))),
+      el(
+        "span",
+        { class: "cell-status" },
+        el("span", { class: BADGES[row.status] ?? "badge error" }, row.status.replaceAll("_", " ")),
+      ),
     );
   }
 
@@ -366,16 +331,16 @@ class SessionsPage {
 
   /** @param {Route} route */
   update(route) {
-    this.take(route);
+    this.filters.set(route.query);
     this.load();
-    if (route.query.has("focus")) this.search.focus();
+    if (route.query.has("focus")) this.filters.search.focus();
     return true;
   }
 
   close() {
     this.stop?.();
     document.removeEventListener("visibilitychange", this.follow);
-    clearTimeout(this.typed);
+    this.filters.close();
     this.asked++;
     this.narrow.removeEventListener("change", this.rebuild);
     this.list.close();
@@ -385,17 +350,4 @@ class SessionsPage {
 /** @param {Row} row */
 function hashOf(row) {
   return `#/s/${encodeURIComponent(row.session_id)}`;
-}
-
-/**
- * Parse an age or an ISO 8601 time, which is local without a zone: as `--since` takes it.
- * @param {string} text
- * @returns {string | null} nanoseconds since 1970; null if it is no time
- */
-function instant(text) {
-  const age = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);
-  const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
-  const isTime = /^\d{4}-\d\d-\d\d[T ]\d\d(:\d\d){0,2}/.test(text);
-  const ms = age ? Date.now() - Number(age[1]) * UNITS_MS[age[2]] : isDate ? new Date(`${text}T00:00`).getTime() : isTime ? new Date(text.replace(" ", "T")).getTime() : NaN;
-  return Number.isFinite(ms) ? `${Math.max(0, Math.round(ms))}000000` : null;
 }

@@ -1,0 +1,140 @@
+// One item of an exchange: its head, its texts, and the rest of what is known of it.
+
+import { el, fill, setText } from "../dom.js";
+import { duration } from "../format.js";
+import { DrawnText } from "./text.js";
+
+/** Texts of an item, in the order in which they are read. */
+const TEXTS = ["summary", "text", "refusal", "arguments", "output"];
+/** Keys of an item that its head shows in a way of its own, or not at all. */
+const IN_HEAD = new Set([
+  "kind",
+  "type",
+  "name",
+  "role",
+  "phase",
+  "status",
+  "failed",
+  "latency_ns",
+  "item_id",
+  "call_id",
+  "output_index",
+  "encrypted",
+  ...TEXTS,
+]);
+/** Characters that are shown of a value that no other part of the item shows. */
+const REST_CHARS = 50_000;
+
+/** The item; what did not change since the last state is not touched. */
+export class ItemView {
+  /** @param {number} index */
+  constructor(index) {
+    this.index = index;
+    /** @type {ItemDocument | null} */
+    this.item = null;
+    /** @type {Map<string, DrawnText>} */
+    this.texts = new Map();
+    /** @type {Map<string, HTMLElement>} */
+    this.fields = new Map();
+    this.label = el("span", { class: "item-kind" });
+    this.name = el("span", { class: "item-name mono" });
+    this.facts = el("span", { class: "item-facts quiet" });
+    this.rest = el("div", { class: "item-rest" });
+    this.body = el("div", { class: "item-body" });
+    this.element = el(
+      "article",
+      { class: "item", "data-item": index },
+      el("div", { class: "item-head" }, this.label, this.name, this.facts),
+      this.body,
+      this.rest,
+    );
+  }
+
+  /** @param {ItemDocument} item */
+  draw(item) {
+    const before = this.item;
+    if (before === item) return;
+    this.item = item;
+    const isOther = (/** @type {string} */ key) => !TEXTS.includes(key) && item[key] !== before?.[key];
+    if (!before || [...Object.keys(item), ...Object.keys(before)].some(isOther)) this.#drawHead(item);
+    for (const name of TEXTS) if (item[name] !== before?.[name]) this.#drawField(name, item[name]);
+  }
+
+  /** @param {ItemDocument} item */
+  #drawHead(item) {
+    this.element.className = `item kind-${String(item.kind).replaceAll(/[^\w-]/g, "_")}`;
+    const kind = String(item.kind).replaceAll("_", " ");
+    setText(this.label, item.type && item.type !== item.kind ? String(item.type) : kind);
+    setText(this.name, item.name ? String(item.name) : "");
+    const facts = [
+      item.role && item.role !== "assistant" ? item.role : null,
+      item.phase,
+      item.status !== "completed" ? item.status : null,
+      item.failed ? "failed" : null,
+      item.encrypted ? "encrypted" : null,
+      typeof item.latency_ns === "number" ? `answered after ${duration(item.latency_ns)}` : null,
+    ];
+    setText(this.facts, facts.filter(Boolean).join(" · "));
+    this.element.classList.toggle("is-open", item.status === "in_progress");
+    this.label.title = [item.item_id, item.call_id].filter(Boolean).join("\n");
+    const rest = Object.entries(item).filter(
+      ([key, value]) => !IN_HEAD.has(key) && !(Array.isArray(value) && !value.length),
+    );
+    const lists = rest.map(([key, value]) => {
+      const title = Array.isArray(value) ? `${value.length} ${key}` : key;
+      return el(
+        "details",
+        {},
+        el("summary", { class: "quiet" }, title),
+        el("pre", { class: "code" }, (JSON.stringify(value, null, 2) ?? "").slice(0, REST_CHARS)),
+      );
+    });
+    fill(this.rest, ...lists);
+  }
+
+  /**
+   * @param {string} name
+   * @param {unknown} value a text, or texts in order
+   */
+  #drawField(name, value) {
+    let field = this.fields.get(name);
+    if (value === undefined || value === null) {
+      field?.remove();
+      this.fields.delete(name);
+      for (const key of [...this.texts.keys()]) if (key === name || key.startsWith(`${name}/`)) this.texts.delete(key);
+      return;
+    }
+    if (!field) {
+      field = el(
+        "div",
+        { class: `field field-${name}` },
+        name === "text" || name === "summary" ? null : el("span", { class: "field-name quiet" }, name),
+      );
+      this.fields.set(name, field);
+      const after = TEXTS.slice(TEXTS.indexOf(name) + 1).find((each) => this.fields.has(each));
+      this.body.insertBefore(field, (after && this.fields.get(after)) || null);
+    }
+    const texts = Array.isArray(value) ? value : [value];
+    texts.forEach((text, index) => this.#drawText(field, Array.isArray(value) ? [name, index] : [name], text));
+    for (let index = texts.length; this.texts.has(`${name}/${index}`); index++) {
+      this.texts.get(`${name}/${index}`)?.element.remove();
+      this.texts.delete(`${name}/${index}`);
+    }
+  }
+
+  /**
+   * @param {HTMLElement} field
+   * @param {Path} path inside of the item
+   * @param {unknown} value
+   */
+  #drawText(field, path, value) {
+    const key = path.join("/");
+    let text = this.texts.get(key);
+    if (!text) {
+      text = new DrawnText(typeof value === "string" ? ["items", this.index, ...path] : null);
+      this.texts.set(key, text);
+      field.append(text.element);
+    }
+    text.set(typeof value === "string" ? value : JSON.stringify(value));
+  }
+}
