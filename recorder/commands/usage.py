@@ -48,7 +48,8 @@ _SHARES = ("reasoning_share", "cached_share")
     default=("model",),
     show_default=True,
     help="One row for each of these; given twice, one for each pair. Days are of UTC, weeks of ISO 8601. Rows of "
-    "tools overlap: an exchange that calls two tools counts for both.",
+    "`tool` overlap: an exchange that calls two tools counts for both. `effort` is that of the reasoning requested, "
+    "`tier` the service tier by the response, else the one requested, `tools` the number of tools offered.",
 )
 @between
 @with_json()
@@ -66,6 +67,7 @@ def command(
     \b
     recorder usage
     recorder usage --by day --by model --since 7d
+    recorder usage --by model --by effort
     recorder usage --by tool --csv > tools.csv
     """
     check_order(since, until)

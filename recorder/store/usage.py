@@ -1,4 +1,4 @@
-"""The sums of `recorder usage`: tokens by day, week, month, model, session, client or tool, or by several of them.
+"""The sums of `recorder usage`: tokens by day, model, client, tool, … (`By`), or by several of them.
 
 SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those in the same way.
 Days are those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model` (`SHARES`).
@@ -14,13 +14,14 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table
+from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table, text
 
 from recorder.model.facts import Usage
 from recorder.projections.usage import SHARES
+from recorder.projections.views.requests import REQUESTED
 from recorder.store.schema import exchanges
 
-By = Literal["day", "week", "month", "model", "session", "client", "tool"]
+By = Literal["day", "week", "month", "model", "session", "client", "tool", "effort", "tier", "tools"]
 
 KEYS: Mapping[By, tuple[str, ...]] = {
     "day": ("day",),
@@ -30,6 +31,9 @@ KEYS: Mapping[By, tuple[str, ...]] = {
     "session": ("session_id", "session_name"),
     "client": ("client",),
     "tool": ("tool",),
+    "effort": ("effort",),
+    "tier": ("tier",),
+    "tools": ("tools",),
 }
 """The columns that say what the tokens of a row were used for."""
 
@@ -97,11 +101,21 @@ _OF_EXCHANGE = ("session_id", "session_name", "exchange_id", "started_ns", "clie
 _usage = table("usage", *map(column, (*_OF_EXCHANGE, *_TOKENS)))
 _calls = table("tool_calls", *map(column, ("session_id", "exchange_id", "name", "type", "output", "failed")))
 
+_requested = (
+    text(REQUESTED)
+    .columns(*map(column, ("session_id", "exchange_id", "effort", "tier", "tools")))
+    .subquery("requested")
+)
+_BY_REQUEST = frozenset({"effort", "tier", "tools"})
+
 _DAY = _usage.c.started_ns.op("/")(literal_column(str(DAY_NS)))
 _SOURCES: Mapping[By, tuple[Any, ...]] = {
     "model": (_usage.c.model,),
     "session": (_usage.c.session_id, _usage.c.session_name),
     "client": (_usage.c.client,),
+    "effort": (_requested.c.effort,),
+    "tier": (_requested.c.tier,),
+    "tools": (_requested.c.tools,),
 }
 
 
@@ -112,7 +126,17 @@ def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None 
     columns = _columns(by)
     nothing = [literal(None).label(name) for name in _CALLS]
     summed = select(*columns, *nothing, func.count(), *_sums())
-    return summed.select_from(_usage).where(*_within(_usage.c.started_ns, since_ns, until_ns)).group_by(*columns)
+    return (
+        summed.select_from(_with_requests(by, _usage, _usage))
+        .where(*_within(_usage.c.started_ns, since_ns, until_ns))
+        .group_by(*columns)
+    )
+
+
+def _with_requests(by: Sequence[By], source: Any, rows: Any) -> Any:
+    """Return a source joined with the requests of its rows, if a key is of those."""
+    is_same = and_(rows.c.session_id == _requested.c.session_id, rows.c.exchange_id == _requested.c.exchange_id)
+    return source if _BY_REQUEST.isdisjoint(by) else source.outerjoin(_requested, is_same)
 
 
 def _columns(by: Sequence[By], tool: Any = None) -> list[Any]:
@@ -206,4 +230,4 @@ def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None) -> S
     reports = and_(_usage.c.session_id == once.c.session_id, _usage.c.exchange_id == once.c.exchange_id)
     columns = _columns(by, once.c.tool)
     summed = select(*columns, *(func.sum(once.c[name]) for name in _CALLS), func.count(), *_sums())
-    return summed.join_from(once, _usage, reports, isouter=True).group_by(*columns)
+    return summed.select_from(_with_requests(by, once.outerjoin(_usage, reports), once)).group_by(*columns)
