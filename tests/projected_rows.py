@@ -112,7 +112,17 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
             UsageRow, asks, input_tokens=10, output_tokens=4, reasoning_output_tokens=3, total_tokens=14, usage_raw="{}"
         ),
         row(
-            UsageRow, tells, input_tokens=30, cache_read_input_tokens=15, output_tokens=6, usage_raw="{}", partial=True
+            *(UsageRow, tells),
+            input_tokens=30,
+            cache_read_input_tokens=15,
+            output_tokens=6,
+            usage_raw="{}",
+            partial=True,
+            web_searches=1,
+            cache_write_1h_input_tokens=2,
+            output_audio_tokens=3,
+            reported_cost_usd="0.0076509169000000005",
+            reported_cost_source="usage.cost",
         ),
         row(TimingRow, asks, ttft_ns=50, duration_ns=200),
         row(TimingRow, tells, ttft_ns=60, duration_ns=300),

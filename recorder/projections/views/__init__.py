@@ -29,6 +29,7 @@ from recorder.projections.views.parts import (
     SESSION,
     SUPERSEDED_BY,
     TOKENS,
+    USAGE_DETAILS,
     USAGE_SUMS,
     count_of,
     ids,
@@ -124,7 +125,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
             **of("x", "started_ns provider api client"),
             **of("p", "request_model response_model"),
             "model": MODEL,
-            **of("u", f"{TOKENS} usage_raw partial"),
+            **of("u", f"{TOKENS} usage_raw partial {USAGE_DETAILS}"),
         },
         f"""{FOLDED}
 JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
