@@ -42,6 +42,7 @@ from sqlalchemy.types import TypeEngine
 
 from recorder.projections import PROJECTIONS, TABLES, Projection
 from recorder.store.engine import engine_named
+from recorder.store.prices.catalog import KEY, PriceRow
 from recorder.store.search import SEARCH as SEARCH
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
@@ -198,6 +199,15 @@ REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
     )
 )"""
 STALE = "The projections are not up to date: run `recorder db rebuild`."
+
+# What providers charge, and since when: no event says it, so no rebuild makes it and no purge deletes it.
+_prices = {field.name: field.type for field in msgspec.structs.fields(PriceRow)}
+prices = Table(
+    "prices",
+    metadata,
+    *(_column(name, type, name in KEY) for name, type in _prices.items()),
+    sqlite_strict=True,
+)
 
 # Exchanges that retrieve a response again are few.
 Index(
