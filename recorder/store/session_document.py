@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from recorder.model.events import Exchange
+from recorder.model.facts import UsageDetails
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.exchanges import ExchangeRow
@@ -34,6 +35,7 @@ _OF_ROW = (
 _TOKENS = (
     *("input_tokens", "cache_read_input_tokens", "cache_write_input_tokens"),
     *("output_tokens", "reasoning_output_tokens", "total_tokens"),
+    *UsageDetails.__struct_fields__,
 )
 _ITEM = ("kind", "output_index", "item_id", "type", "role", "phase", "status")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
