@@ -11,6 +11,19 @@ export function compact(value) {
 }
 
 /**
+ * Format picodollars as dollars: with cents, or smaller amounts with three digits.
+ * @param {number} value
+ */
+export function dollars(value) {
+  const usd = value / 1e12;
+  const digits =
+    !usd || Math.abs(usd) >= 1
+      ? { minimumFractionDigits: usd ? 2 : 0, maximumFractionDigits: 2 }
+      : { maximumSignificantDigits: 3, maximumFractionDigits: 12 };
+  return `$${usd.toLocaleString("en", digits)}`;
+}
+
+/**
  * Format a count with separators, as the language of the browser has them.
  * @param {number | null | undefined} value
  */

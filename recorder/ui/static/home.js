@@ -3,11 +3,13 @@
 import { copyButton } from "./buttons.js";
 import { Chart } from "./chart.js";
 import { el, fill } from "./dom.js";
-import { compact, count, duration } from "./format.js";
+import { compact, count, dollars, duration } from "./format.js";
 
 const DAYS = [7, 30, 90, 365];
 const COLORS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
 const SPLIT_COLORS = ["--series-5", "--series-6", "--series-3", "--series-1", "--series-4"];
+/** @type {Record<string, (value: number) => string>} */
+const FORMATS = { ns: duration, picousd: dollars };
 const LINES = [
   { color: "--series-1", dash: [] },
   { color: "--series-6", dash: [7, 3] },
@@ -246,11 +248,11 @@ function drawChart(panel, answer, charts) {
     label: `${panel.title}, the last ${answer.days} days. The table has the same numbers.`,
     labels: days.map((day) => day.slice(days.length > 366 ? 0 : 5)),
     series,
-    format: panel.unit === "ns" ? duration : compact,
+    format: FORMATS[panel.unit] ?? compact,
     tick:
       panel.unit === "ns"
         ? (value) => (value < 1e9 ? `${value / 1e6} ms` : `${value / 1e9} s`).replace(/^0 .*/, "0")
-        : compact,
+        : (FORMATS[panel.unit] ?? compact),
     counts: panel.unit !== "ns",
     summary: (values) =>
       isBars
@@ -357,9 +359,7 @@ function table(panel) {
   const cell = (/** @type {string | number | null} */ value, /** @type {number} */ index) =>
     typeof value !== "number"
       ? String(value ?? "")
-      : panel.columns[index].endsWith("_ns")
-        ? duration(value)
-        : count(value);
+      : (FORMATS[panel.columns[index].split("_").pop() ?? ""] ?? count)(value);
   return el(
     "table",
     { class: "data" },
@@ -374,7 +374,7 @@ function table(panel) {
           el(
             "th",
             { scope: "col", class: isNumber[index] ? "num" : null },
-            name.replace(/_ns$/, "").replaceAll("_", " "),
+            name.replace(/_(ns|picousd)$/, "").replaceAll("_", " "),
           ),
         ),
       ),
