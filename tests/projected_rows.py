@@ -22,6 +22,7 @@ from recorder.projections.requests import RequestRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
+from recorder.projections.user_texts import UserTextRow
 from recorder.store.engine import engine_named
 from recorder.store.writer import Store
 from tests.behind import connected, execute
@@ -48,10 +49,11 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
 
 
 def reindex(connection: Any) -> None:
-    """Have full-text search find what stands in the items now."""
+    """Have full-text search find what stands in the tables now."""
     name = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
-    for statement in engine_named(name).search().rebuild:
-        execute(connection, statement)
+    for index in engine_named(name).search().statements:
+        for statement in index.rebuild:
+            execute(connection, statement)
 
 
 def row(struct: type[msgspec.Struct], exchange: Exchange, /, **fields: Any) -> Any:
@@ -107,6 +109,7 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
             is_complete=True,
             logical_items=4,
         ),
+        row(UserTextRow, asks, digest="d", started_ns=asks.started_ns, text="Roll the dice"),
         row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),
         row(
             UsageRow, asks, input_tokens=10, output_tokens=4, reasoning_output_tokens=3, total_tokens=14, usage_raw="{}"

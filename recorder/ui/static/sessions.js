@@ -69,7 +69,7 @@ class SessionsPage {
       ["x", "Mark the session for a comparison"],
       ["d", "Compare the two marked sessions"],
     ];
-    this.search = /** @type {HTMLInputElement} */ (el("input", { type: "search", name: "q", "data-search": true, placeholder: "words in messages, reasoning, arguments", autocomplete: "off", spellcheck: "false" }));
+    this.search = /** @type {HTMLInputElement} */ (el("input", { type: "search", name: "q", "data-search": true, placeholder: "words in prompts, answers, tool calls and results", autocomplete: "off", spellcheck: "false" }));
     this.form = /** @type {HTMLFormElement} */ (this.makeForm());
     this.hint = el("p", { class: "note sessions-note", role: "status" });
     this.compare = el("button", { type: "button", class: "primary", hidden: true, onclick: () => this.openDiff() });
