@@ -67,13 +67,134 @@ CREATE TABLE p_search_user_texts_v1 (
     "CREATE INDEX p_search_user_texts_v1_words ON p_search_user_texts_v1 USING gin (words)",
 )
 INDEX = "CREATE INDEX p_user_texts_v1_exchange ON p_user_texts_v1 (session_id, exchange_id)"
+LATENCY_BY_MODEL = """
+CREATE VIEW latency_by_model AS
+SELECT model,
+    origin,
+    count(*) AS exchanges,
+    count(ttft_ns) AS measured,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 50 THEN ttft_ns END) AS ttft_p50_ns,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 90 THEN ttft_ns END) AS ttft_p90_ns,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 99 THEN ttft_ns END) AS ttft_p99_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 50 THEN duration_ns END) AS duration_p50_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 90 THEN duration_ns END) AS duration_p90_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 99 THEN duration_ns END) AS duration_p99_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 50 THEN longest_silence_ns END) AS silence_p50_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 90 THEN longest_silence_ns END) AS silence_p90_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 99 THEN longest_silence_ns END) AS silence_p99_ns
+FROM (SELECT origin, model, ttft_ns, duration_ns, longest_silence_ns,
+        count(ttft_ns) OVER (PARTITION BY origin, model) AS ttft_count,
+        row_number() OVER (PARTITION BY origin, model, CASE WHEN ttft_ns IS NULL THEN 1 ELSE 0 END ORDER BY ttft_ns)
+            AS ttft_rank,
+        count(duration_ns) OVER (PARTITION BY origin, model) AS duration_count,
+        row_number() OVER (PARTITION BY origin, model, CASE WHEN duration_ns IS NULL THEN 1 ELSE 0 END ORDER BY
+            duration_ns) AS duration_rank,
+        count(longest_silence_ns) OVER (PARTITION BY origin, model) AS silence_count,
+        row_number() OVER (PARTITION BY origin, model, CASE WHEN longest_silence_ns IS NULL THEN 1 ELSE 0 END ORDER BY
+            longest_silence_ns) AS silence_rank
+    FROM (SELECT origin, model, ttft_ns, duration_ns, longest_silence_ns FROM latency) AS l) AS r GROUP BY origin,
+        model
+"""
+LATENCY_BY_DAY = """
+CREATE VIEW latency_by_day AS
+SELECT substr(date, 2, 4) || '-' || substr(date, 6, 2) || '-' || substr(date, 8) AS day,
+    origin,
+    exchanges,
+    measured,
+    ttft_p50_ns,
+    ttft_p90_ns,
+    ttft_p99_ns,
+    duration_p50_ns,
+    duration_p90_ns,
+    duration_p99_ns,
+    silence_p50_ns,
+    silence_p90_ns,
+    silence_p99_ns
+FROM (SELECT *, CAST(100000000 + 10000 * (year_of_era + 400 * CAST(((days + 719468) - ((days + 719468)) % 146097) /
+    146097 AS BIGINT) + CASE WHEN months < 10 THEN 0 ELSE 1 END)
+    + 100 * (months + CASE WHEN months < 10 THEN 3 ELSE -9 END) + in_year - CAST((153 * months + 2 - (153 * months +
+        2) % 5) / 5 AS BIGINT) + 1 AS TEXT) AS date
+FROM (SELECT *, CAST((5 * in_year + 2 - (5 * in_year + 2) % 153) / 153 AS BIGINT) AS months
+FROM (SELECT *, in_era - 365 * year_of_era - CAST((year_of_era - (year_of_era) % 4) / 4 AS BIGINT) + CAST((year_of_era
+    - (year_of_era) % 100) / 100 AS BIGINT) AS in_year
+FROM (SELECT *, CAST((in_era - CAST((in_era - (in_era) % 1460) / 1460 AS BIGINT) + CAST((in_era - (in_era) % 36524) /
+    36524 AS BIGINT) - CAST((in_era - (in_era) % 146096) / 146096 AS BIGINT) - (in_era - CAST((in_era - (in_era) %
+    1460) / 1460 AS BIGINT) + CAST((in_era - (in_era) % 36524) / 36524 AS BIGINT) - CAST((in_era - (in_era) % 146096)
+    / 146096 AS BIGINT)) % 365) / 365 AS BIGINT) AS year_of_era
+FROM (SELECT *, (days + 719468) % 146097 AS in_era
+FROM (SELECT origin, days,
+    count(*) AS exchanges,
+    count(ttft_ns) AS measured,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 50 THEN ttft_ns END) AS ttft_p50_ns,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 90 THEN ttft_ns END) AS ttft_p90_ns,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 99 THEN ttft_ns END) AS ttft_p99_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 50 THEN duration_ns END) AS duration_p50_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 90 THEN duration_ns END) AS duration_p90_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 99 THEN duration_ns END) AS duration_p99_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 50 THEN longest_silence_ns END) AS silence_p50_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 90 THEN longest_silence_ns END) AS silence_p90_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 99 THEN longest_silence_ns END) AS silence_p99_ns
+FROM (SELECT origin, days, ttft_ns, duration_ns, longest_silence_ns,
+        count(ttft_ns) OVER (PARTITION BY origin, days) AS ttft_count,
+        row_number() OVER (PARTITION BY origin, days, CASE WHEN ttft_ns IS NULL THEN 1 ELSE 0 END ORDER BY ttft_ns) AS
+            ttft_rank,
+        count(duration_ns) OVER (PARTITION BY origin, days) AS duration_count,
+        row_number() OVER (PARTITION BY origin, days, CASE WHEN duration_ns IS NULL THEN 1 ELSE 0 END ORDER BY
+            duration_ns) AS duration_rank,
+        count(longest_silence_ns) OVER (PARTITION BY origin, days) AS silence_count,
+        row_number() OVER (PARTITION BY origin, days, CASE WHEN longest_silence_ns IS NULL THEN 1 ELSE 0 END ORDER BY
+            longest_silence_ns) AS silence_rank
+    FROM (SELECT origin, CAST((started_ns - (started_ns) % 86400000000000) / 86400000000000 AS BIGINT) AS days,
+        ttft_ns, duration_ns, longest_silence_ns FROM latency) AS l) AS r GROUP BY origin, days) AS u) AS a) AS b) AS
+        c) AS d) AS dates
+"""
+LATENCY_BY_DAY_ON_SERVER = """
+CREATE VIEW latency_by_day AS
+SELECT to_char(to_timestamp(days * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day,
+    origin,
+    exchanges,
+    measured,
+    ttft_p50_ns,
+    ttft_p90_ns,
+    ttft_p99_ns,
+    duration_p50_ns,
+    duration_p90_ns,
+    duration_p99_ns,
+    silence_p50_ns,
+    silence_p90_ns,
+    silence_p99_ns
+FROM (SELECT origin, days,
+    count(*) AS exchanges,
+    count(ttft_ns) AS measured,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 50 THEN ttft_ns END) AS ttft_p50_ns,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 90 THEN ttft_ns END) AS ttft_p90_ns,
+    min(CASE WHEN ttft_rank * 100 >= ttft_count * 99 THEN ttft_ns END) AS ttft_p99_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 50 THEN duration_ns END) AS duration_p50_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 90 THEN duration_ns END) AS duration_p90_ns,
+    min(CASE WHEN duration_rank * 100 >= duration_count * 99 THEN duration_ns END) AS duration_p99_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 50 THEN longest_silence_ns END) AS silence_p50_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 90 THEN longest_silence_ns END) AS silence_p90_ns,
+    min(CASE WHEN silence_rank * 100 >= silence_count * 99 THEN longest_silence_ns END) AS silence_p99_ns
+FROM (SELECT origin, days, ttft_ns, duration_ns, longest_silence_ns,
+        count(ttft_ns) OVER (PARTITION BY origin, days) AS ttft_count,
+        row_number() OVER (PARTITION BY origin, days, CASE WHEN ttft_ns IS NULL THEN 1 ELSE 0 END ORDER BY ttft_ns) AS
+            ttft_rank,
+        count(duration_ns) OVER (PARTITION BY origin, days) AS duration_count,
+        row_number() OVER (PARTITION BY origin, days, CASE WHEN duration_ns IS NULL THEN 1 ELSE 0 END ORDER BY
+            duration_ns) AS duration_rank,
+        count(longest_silence_ns) OVER (PARTITION BY origin, days) AS silence_count,
+        row_number() OVER (PARTITION BY origin, days, CASE WHEN longest_silence_ns IS NULL THEN 1 ELSE 0 END ORDER BY
+            longest_silence_ns) AS silence_rank
+    FROM (SELECT origin, started_ns / 86400000000000 AS days, ttft_ns, duration_ns, longest_silence_ns FROM latency)
+        AS l) AS r GROUP BY origin, days) AS u
+"""
 # Roles that have rights here already have them on what is new too.
 RIGHTS = """
 DO $$ BEGIN
     IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'recorder_writer') THEN
         IF has_table_privilege('recorder_writer', 'p_items_v1', 'INSERT') THEN
-            GRANT SELECT ON p_user_texts_v1, p_search_results_v1, p_search_user_texts_v1
-                TO recorder_writer, recorder_reader;
+            GRANT SELECT ON p_user_texts_v1, p_search_results_v1, p_search_user_texts_v1,
+                latency_by_model, latency_by_day TO recorder_writer, recorder_reader;
             GRANT INSERT, UPDATE, DELETE ON p_user_texts_v1, p_search_results_v1, p_search_user_texts_v1
                 TO recorder_writer;
         END IF;
@@ -88,6 +209,7 @@ START = {"sqlite": "", "postgresql": "00000000-0000-0000-0000-000000000000"}
 def upgrade() -> None:
     is_server = op.get_bind().dialect.name == "postgresql"
     run(*(TABLES_ON_SERVER if is_server else TABLES), INDEX)
+    run(LATENCY_BY_MODEL, LATENCY_BY_DAY_ON_SERVER if is_server else LATENCY_BY_DAY)
     rebuild()
     if is_server:
         run(RIGHTS)
@@ -95,6 +217,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Projections are disposable: the log has all that they say."""
+    run("DROP VIEW latency_by_day", "DROP VIEW latency_by_model")
     run("DROP TABLE p_search_user_texts_v1", "DROP TABLE p_search_results_v1", "DROP TABLE p_user_texts_v1")
     rebuild()
 

@@ -47,8 +47,9 @@ _SHARES = ("reasoning_share", "cached_share")
     multiple=True,
     default=("model",),
     show_default=True,
-    help="One row for each of these; given twice, one for each pair. Days are of UTC, weeks of ISO 8601. Rows of "
-    "tools overlap: an exchange that calls two tools counts for both.",
+    help="One row for each of these; given twice, one for each pair. Hours and days are of UTC, weeks of ISO 8601. "
+    "Rows of tools overlap: an exchange that calls two tools counts for both. The outcome is how the exchange ended: "
+    "completed, failed, truncated, …",
 )
 @between
 @with_json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime
@@ -72,7 +73,7 @@ def test_a_view_has_the_columns_that_are_declared(db: Any, view: View) -> None:
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 def test_every_row_says_whose_it_is(view: View) -> None:
-    if view.name not in ("usage_by_day", "usage_by_model", "tool_stats"):
+    if view.name not in ("usage_by_day", "usage_by_model", "tool_stats", "latency_by_model", "latency_by_day"):
         own = ["session_id", "session_name", "exchange_id"][: 2 if view.name == "session_summary" else 3]
         assert list(view.columns)[: len(own)] == own
 
@@ -378,6 +379,38 @@ def test_a_gap_is_the_time_since_the_frame_before(db: Any) -> None:
     put(db, *make_events(exchange, [b"a", b":", b"b", b"c"], ["frame", "comment"]))
     found = asked(db, "SELECT pos, t_ns, gap_ns FROM event_gaps ORDER BY pos")
     assert [tuple(each.values()) for each in found] == [(0, 0, None), (2, 2_000, 2_000), (3, 3_000, 1_000)]
+
+
+def timed(db: Any, values: list[int | None], **fields: Any) -> None:
+    """Exchanges of a model with these times, one behind the other."""
+    for number, value in enumerate(values, fields.pop("first", 1)):
+        exchange = an_exchange(db, number, **fields)
+        put(db, row(ExchangeRow, exchange, response_model="m"))
+        put(db, row(TimingRow, exchange, ttft_ns=value, duration_ns=1000 + number, longest_silence_ns=value))
+
+
+@pytest.mark.parametrize("view", ["latency_by_model", "latency_by_day"])
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 99, 101])
+def test_a_percentile_is_the_nearest_rank_of_those_that_have_the_value(db: Any, view: str, count: int) -> None:
+    values = [(number * 37) % 101 for number in range(count)]
+    timed(db, [*values, None, None])
+    [found] = asked(db, f"SELECT * FROM {view}")
+    assert (found["origin"], found["exchanges"], found["measured"]) == ("live", count + 2, count)
+    for percent in (50, 90, 99):
+        expected = sorted(values)[math.ceil(count * percent / 100) - 1]
+        assert found[f"ttft_p{percent}_ns"] == found[f"silence_p{percent}_ns"] == expected
+        assert found[f"duration_p{percent}_ns"] == 1000 + math.ceil((count + 2) * percent / 100)
+
+
+def test_percentiles_of_a_day_are_of_that_day(db: Any) -> None:
+    for day in range(3):
+        timed(db, [10 * day, 10 * day + 1], first=1 + 10 * day, started_ns=(20_000 + day) * 86_400 * 10**9)
+    days = asked(db, "SELECT day, exchanges, ttft_p50_ns, ttft_p99_ns FROM latency_by_day ORDER BY day")
+    assert [tuple(each.values()) for each in days] == [
+        ("2024-10-04", 2, 0, 1),
+        ("2024-10-05", 2, 10, 11),
+        ("2024-10-06", 2, 20, 21),
+    ]
 
 
 def test_latency_has_every_time_there_is(db: Any) -> None:

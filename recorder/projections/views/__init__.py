@@ -17,6 +17,7 @@ Rules of this file:
 from __future__ import annotations
 
 from recorder.projections import TABLES
+from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
     BY_DAY,
     ENDED,
@@ -250,6 +251,7 @@ JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}
         """SELECT model, count(*) AS exchanges, avg(ttft_ns) / 1e9 AS ttft_s, max(longest_silence_ns) / 1e9 AS silence_s
 FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
+    *LATENCY,
     View(
         "event_gaps",
         "An SSE event, or a message over WebSocket, and the silence before it, for all exchanges, open ones included.",
