@@ -17,6 +17,7 @@ from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
+from recorder.projections.parameters import ParametersRow
 from recorder.projections.phases import PhaseRow
 from recorder.projections.requests import RequestRow
 from recorder.projections.results import ResultRow
@@ -86,8 +87,8 @@ def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
 
 def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
     """A turn in two exchanges: a model thinks and calls a tool; the tool fails, and so does the model's answer."""
-    asks = an_exchange(connection, 1, client="codex", thread_id="t")
-    tells = an_exchange(connection, 2, client="codex", thread_id="t")
+    asks = an_exchange(connection, 1, client="codex", thread_id="t", attempt=0)
+    tells = an_exchange(connection, 2, client="codex", thread_id="t", attempt=1)
     for event in make_events(asks, [b'data: {"a":1}\n\n', b'data: {"b":2}\n\n']):
         put(connection, msgspec.structs.replace(event, data_start=6, data_length=7))
     put(
@@ -110,6 +111,9 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
             logical_items=4,
         ),
         row(UserTextRow, asks, digest="d", started_ns=asks.started_ns, text="Roll the dice"),
+        row(
+            ParametersRow, asks, reasoning_effort="high", tools=1, tool_names='["shell"]', new_user_text="Roll the dice"
+        ),
         row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),
         row(
             UsageRow, asks, input_tokens=10, output_tokens=4, reasoning_output_tokens=3, total_tokens=14, usage_raw="{}"

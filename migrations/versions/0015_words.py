@@ -67,6 +67,62 @@ CREATE TABLE p_search_user_texts_v1 (
     "CREATE INDEX p_search_user_texts_v1_words ON p_search_user_texts_v1 USING gin (words)",
 )
 INDEX = "CREATE INDEX p_user_texts_v1_exchange ON p_user_texts_v1 (session_id, exchange_id)"
+RETRIES = """
+CREATE VIEW retries AS
+SELECT r.session_id AS session_id,
+    r.session_name AS session_name,
+    r.exchange_id AS exchange_id,
+    x.started_ns AS started_ns,
+    x.provider AS provider,
+    x.api AS api,
+    x.client AS client,
+    x.thread_id AS thread_id,
+    x.attempt AS attempt,
+    p.purpose AS purpose,
+    coalesce(p.response_model, p.request_model) AS model,
+    p.status AS status,
+    r.retried_exchange_id AS retried_exchange_id,
+    r.first_exchange_id AS first_exchange_id,
+    r.attempt_number AS attempt_number,
+    e.status AS retried_status,
+    e.http_status AS retried_http_status,
+    e.error_type AS retried_error_type,
+    e.error AS retried_error,
+    x.started_ns - (y.started_ns + t.duration_ns) AS waited_ns,
+    t.duration_ns AS wasted_ns,
+    u.input_tokens AS wasted_input_tokens,
+    u.cache_read_input_tokens AS wasted_cache_read_input_tokens,
+    u.cache_write_input_tokens AS wasted_cache_write_input_tokens,
+    u.output_tokens AS wasted_output_tokens,
+    u.reasoning_output_tokens AS wasted_reasoning_output_tokens,
+    u.total_tokens AS wasted_total_tokens
+FROM (SELECT c.*, first_value(exchange_id) OVER (PARTITION BY session_id, session_name, request, chain ORDER BY
+    exchange_id) AS first_exchange_id,
+        row_number() OVER (PARTITION BY session_id, session_name, request, chain ORDER BY exchange_id) AS
+            attempt_number
+    FROM (SELECT b.*, sum(1 - CASE WHEN retried_exchange_id IS NULL THEN 0 ELSE is_after_failure END)
+        OVER (PARTITION BY session_id, session_name, request ORDER BY exchange_id) AS chain
+    FROM (SELECT a.*, lag(exchange_id) OVER (PARTITION BY session_id, session_name, request ORDER BY exchange_id) AS
+        retried_exchange_id,
+        CASE WHEN is_counted = 1 OR lag(has_failed) OVER (PARTITION BY session_id, session_name, request ORDER BY
+            exchange_id) = 1 THEN 1 ELSE 0 END AS is_after_failure
+    FROM (SELECT x.session_id AS session_id, s.name AS session_name, x.exchange_id AS exchange_id,
+            coalesce(q.request_digest, CASE WHEN x.attempt IS NOT NULL THEN x.method || ' ' || x.target END) AS
+                request, CASE WHEN x.attempt > 0 THEN 1 ELSE 0 END AS is_counted,
+            CASE WHEN p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL THEN 1 ELSE 0 END AS
+                has_failed
+        FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+        JOIN sessions AS s ON s.session_id = x.session_id
+        LEFT JOIN p_parameters_v1 AS q ON q.session_id = x.session_id AND q.exchange_id = x.exchange_id
+        WHERE p.is_retrieval = 0) AS a WHERE request IS NOT NULL) AS b) AS c) AS r
+JOIN exchanges AS x ON x.session_id = r.session_id AND x.exchange_id = r.exchange_id
+JOIN p_exchanges_v1 AS p ON p.session_id = r.session_id AND p.exchange_id = r.exchange_id
+JOIN exchanges AS y ON y.session_id = r.session_id AND y.exchange_id = r.retried_exchange_id
+JOIN p_exchanges_v1 AS e ON e.session_id = y.session_id AND e.exchange_id = y.exchange_id
+LEFT JOIN p_usage_v1 AS u ON u.session_id = y.session_id AND u.exchange_id = y.exchange_id
+LEFT JOIN p_timing_v1 AS t ON t.session_id = y.session_id AND t.exchange_id = y.exchange_id
+WHERE r.is_after_failure = 1
+"""
 LATENCY_BY_MODEL = """
 CREATE VIEW latency_by_model AS
 SELECT model,
@@ -194,7 +250,7 @@ DO $$ BEGIN
     IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'recorder_writer') THEN
         IF has_table_privilege('recorder_writer', 'p_items_v1', 'INSERT') THEN
             GRANT SELECT ON p_user_texts_v1, p_search_results_v1, p_search_user_texts_v1,
-                latency_by_model, latency_by_day TO recorder_writer, recorder_reader;
+                latency_by_model, latency_by_day, retries TO recorder_writer, recorder_reader;
             GRANT INSERT, UPDATE, DELETE ON p_user_texts_v1, p_search_results_v1, p_search_user_texts_v1
                 TO recorder_writer;
         END IF;
@@ -209,7 +265,7 @@ START = {"sqlite": "", "postgresql": "00000000-0000-0000-0000-000000000000"}
 def upgrade() -> None:
     is_server = op.get_bind().dialect.name == "postgresql"
     run(*(TABLES_ON_SERVER if is_server else TABLES), INDEX)
-    run(LATENCY_BY_MODEL, LATENCY_BY_DAY_ON_SERVER if is_server else LATENCY_BY_DAY)
+    run(RETRIES, LATENCY_BY_MODEL, LATENCY_BY_DAY_ON_SERVER if is_server else LATENCY_BY_DAY)
     rebuild()
     if is_server:
         run(RIGHTS)
@@ -217,7 +273,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Projections are disposable: the log has all that they say."""
-    run("DROP VIEW latency_by_day", "DROP VIEW latency_by_model")
+    run("DROP VIEW latency_by_day", "DROP VIEW latency_by_model", "DROP VIEW retries")
     run("DROP TABLE p_search_user_texts_v1", "DROP TABLE p_search_results_v1", "DROP TABLE p_user_texts_v1")
     rebuild()
 

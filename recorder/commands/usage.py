@@ -48,8 +48,9 @@ _SHARES = ("reasoning_share", "cached_share")
     default=("model",),
     show_default=True,
     help="One row for each of these; given twice, one for each pair. Hours and days are of UTC, weeks of ISO 8601. "
-    "Rows of tools overlap: an exchange that calls two tools counts for both. The outcome is how the exchange ended: "
-    "completed, failed, truncated, …",
+    "Rows of `tool` overlap: an exchange that calls two tools counts for both. `outcome` is how the exchange ended, "
+    "`effort` that of the reasoning requested, `tier` the service tier by the response, else the one requested, "
+    "`tools` the number of tools offered.",
 )
 @between
 @with_json()
@@ -67,6 +68,7 @@ def command(
     \b
     recorder usage
     recorder usage --by day --by model --since 7d
+    recorder usage --by model --by effort
     recorder usage --by tool --csv > tools.csv
     """
     check_order(since, until)

@@ -17,6 +17,7 @@ from recorder.projections import (
     exchanges,
     history,
     items,
+    parameters,
     phases,
     requests,
     results,
@@ -39,6 +40,7 @@ PROJECTIONS: tuple[Projection, ...] = (
     history.PROJECTION,
     requests.PROJECTION,
     user_texts.PROJECTION,
+    parameters.PROJECTION,
 )
 
 TABLES: Mapping[str, str] = {each.name: each.table for each in PROJECTIONS}

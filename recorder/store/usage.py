@@ -1,4 +1,4 @@
-"""The sums of `recorder usage`: tokens by a time, model, session, client, tool or outcome, or by several of these.
+"""The sums of `recorder usage`: tokens by hour, model, client, tool, outcome, … (`By`), or by several of them.
 
 SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those in the same way.
 Hours and days are those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model`
@@ -15,13 +15,14 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table
+from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table, text
 
 from recorder.model.facts import Usage
 from recorder.projections.usage import SHARES
+from recorder.projections.views.requests import REQUESTED
 from recorder.store.schema import exchanges, tables_of
 
-By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome"]
+By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome", "effort", "tier", "tools"]
 
 KEYS: Mapping[By, tuple[str, ...]] = {
     "hour": ("hour",),
@@ -33,6 +34,9 @@ KEYS: Mapping[By, tuple[str, ...]] = {
     "client": ("client",),
     "tool": ("tool",),
     "outcome": ("outcome",),
+    "effort": ("effort",),
+    "tier": ("tier",),
+    "tools": ("tools",),
 }
 """The columns that say what the tokens of a row were used for."""
 
@@ -103,6 +107,12 @@ _usage = table("usage", *map(column, (*_OF_EXCHANGE, *_TOKENS)))
 _calls = table("tool_calls", *map(column, ("session_id", "exchange_id", "name", "type", "output", "failed")))
 
 _ended = tables_of["exchanges"]
+_requested = (
+    text(REQUESTED)
+    .columns(*map(column, ("session_id", "exchange_id", "effort", "tier", "tools")))
+    .subquery("requested")
+)
+_BY_REQUEST = frozenset({"effort", "tier", "tools"})
 
 _DAY = _usage.c.started_ns.op("/")(literal_column(str(DAY_NS)))
 _SOURCES: Mapping[By, tuple[Any, ...]] = {
@@ -111,6 +121,9 @@ _SOURCES: Mapping[By, tuple[Any, ...]] = {
     "session": (_usage.c.session_id, _usage.c.session_name),
     "client": (_usage.c.client,),
     "outcome": (_ended.c.status,),
+    "effort": (_requested.c.effort,),
+    "tier": (_requested.c.tier,),
+    "tools": (_requested.c.tools,),
 }
 
 
@@ -123,10 +136,18 @@ def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None 
     columns = _columns(by)
     nothing = [literal(None).label(name) for name in _CALLS]
     summed = select(*columns, *nothing, func.count(), *_sums())
-    summed = summed.where(*_within(_usage.c.started_ns, since_ns, until_ns)).group_by(*columns)
-    if "outcome" not in by:
-        return summed.select_from(_usage)
-    return summed.join_from(_usage, _ended, _is_of(_ended, _usage))
+    return (
+        summed.select_from(_with_keys(by, _usage, _usage))
+        .where(*_within(_usage.c.started_ns, since_ns, until_ns))
+        .group_by(*columns)
+    )
+
+
+def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
+    """Return a source joined with the ends and the requests of its rows, if a key is of those."""
+    if "outcome" in by:
+        source = source.outerjoin(_ended, _is_of(_ended, rows))
+    return source if _BY_REQUEST.isdisjoint(by) else source.outerjoin(_requested, _is_of(_requested, rows))
 
 
 def _columns(by: Sequence[By], tool: Any = None) -> list[Any]:
@@ -227,5 +248,5 @@ def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None) -> S
     once = called.subquery("called")
     columns = _columns(by, once.c.tool)
     summed = select(*columns, *(func.sum(once.c[name]) for name in _CALLS), func.count(), *_sums())
-    summed = summed.join_from(once, _usage, _is_of(_usage, once), isouter=True).group_by(*columns)
-    return summed.join(_ended, _is_of(_ended, once)) if "outcome" in by else summed
+    source = _with_keys(by, once.outerjoin(_usage, _is_of(_usage, once)), once)
+    return summed.select_from(source).group_by(*columns)

@@ -29,6 +29,7 @@ from recorder.model.facts import (
     Started,
     Stated,
     TextAdded,
+    TierReported,
     Usage,
     UsageReported,
 )
@@ -109,6 +110,7 @@ class MessagesDecoder(JsonDecoder):
         self._starts: dict[int, int] = {}
         self._usage: dict[str, Any] = {}
         self._started: Started | None = None
+        self._tier: str | None = None
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event. The usual deltas are read here: which item is theirs depends on the blocks so far."""
@@ -179,7 +181,12 @@ class MessagesDecoder(JsonDecoder):
         if not usage:
             return ()
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
-        return *self._served_by(fallback(usage)), UsageReported(normalised(self._usage), as_json(self._usage))
+        used = UsageReported(normalised(self._usage), as_json(self._usage))
+        return *self._served_by(fallback(usage)), *self._served_at(text(usage.get("service_tier"))), used
+
+    def _served_at(self, tier: str | None) -> Sequence[Fact]:
+        before, self._tier = self._tier, tier or self._tier
+        return (TierReported(tier),) if tier and tier != before else ()
 
     def _block_start(self, event: Object) -> Sequence[Fact]:
         index, content = whole(event.get("index")), event.get("content_block")

@@ -18,7 +18,17 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Failed, Finished, Malformed, Restated, Started, Usage, UsageReported
+from recorder.model.facts import (
+    Fact,
+    Failed,
+    Finished,
+    Malformed,
+    Restated,
+    Started,
+    TierReported,
+    Usage,
+    UsageReported,
+)
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, too_deep, whole
@@ -53,6 +63,7 @@ class ChatDecoder(JsonDecoder):
     def __init__(self) -> None:
         self._id: str | None = None
         self._model: str | None = None
+        self._tier: str | None = None
         self._choices: dict[int, Choice] = {}
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
@@ -105,6 +116,10 @@ class ChatDecoder(JsonDecoder):
         if (id, model) != (self._id, self._model):
             self._id, self._model = id, model
             yield Started(id, model)
+        tier = text(chunk.get("service_tier"))
+        if tier and tier != self._tier:
+            self._tier = tier
+            yield TierReported(tier)
 
 
 def _body(body: Object) -> Iterator[Fact]:
